@@ -1,0 +1,1 @@
+"""Binlog events: header, context, decoder, encoder, events and column values. No I/O."""

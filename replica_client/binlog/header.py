@@ -1,0 +1,84 @@
+"""The common header that every event begins with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from replica_client.codec.reader import ByteReader
+from replica_client.codec.writer import ByteWriter
+from replica_client.constants.event_types import EventFlag, EventType, event_type_name
+
+HEADER_SIZE = 19
+"""Bytes of the common header of binlog v3 and v4."""
+
+HEADER_SIZE_V1 = 13
+"""Bytes of the common header of binlog v1 (MySQL 3.23): no next_position, no flags."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventHeader:
+    """The common header of an event.
+
+    Bytes (little-endian)::
+
+        offset  size  field          meaning
+        0       4     timestamp      seconds since 1970 when the statement began; 0: artificial
+        4       1     type_code      :class:`~replica_client.constants.event_types.EventType`
+        5       4     server_id      of the server that first logged it
+        9       4     event_size     header, post-header, body and checksum
+        13      4     next_position  low 32 bits of the end's position in the file; may be 0
+        17      2     flags          :class:`~replica_client.constants.event_types.EventFlag`
+
+    Binlog v1 stops after ``event_size``; ``next_position`` and ``flags`` are 0 then.
+
+    Spec: MySQL ``Log_event_header`` (binlog_event.h); MariaDB KB "2-Binlog Event Header".
+    """
+
+    timestamp: int
+    type_code: int
+    server_id: int
+    event_size: int
+    next_position: int
+    flags: int
+
+    @property
+    def event_type(self) -> EventType | int:
+        """The type as an enum member; the bare code when it is not known."""
+        try:
+            return EventType(self.type_code)
+        except ValueError:
+            return self.type_code
+
+    @property
+    def type_name(self) -> str:
+        """The upstream name, ``UNKNOWN_<code>`` when it is not known."""
+        return event_type_name(self.type_code)
+
+    @property
+    def is_artificial(self) -> bool:
+        """Made up by the source for the stream; in no file."""
+        return bool(self.flags & EventFlag.LOG_EVENT_ARTIFICIAL_F)
+
+    @classmethod
+    def decode(cls, reader: ByteReader, header_size: int = HEADER_SIZE) -> EventHeader:
+        """Read a header of ``header_size`` bytes; what exceeds 19 is skipped.
+
+        Raises:
+            ShortBufferError: fewer bytes are left.
+        """
+        timestamp, type_code = reader.uint(4), reader.uint(1)
+        server_id, event_size = reader.uint(4), reader.uint(4)
+        if header_size < HEADER_SIZE:
+            return cls(timestamp, type_code, server_id, event_size, 0, 0)
+        next_position, flags = reader.uint(4), reader.uint(2)
+        reader.skip(header_size - HEADER_SIZE)
+        return cls(timestamp, type_code, server_id, event_size, next_position, flags)
+
+    def encode(self, header_size: int = HEADER_SIZE) -> bytes:
+        """The header's bytes: 13 or 19 of them."""
+        out = ByteWriter().uint(self.timestamp, 4).uint(self.type_code, 1)
+        out.uint(self.server_id, 4).uint(self.event_size, 4)
+        if header_size >= HEADER_SIZE:
+            out.uint(self.next_position, 4).uint(self.flags, 2)
+            out.raw(bytes(header_size - HEADER_SIZE))
+        return out.done()

@@ -1,0 +1,1 @@
+"""Bytes in and out: the only place that slices them."""

@@ -1,0 +1,110 @@
+"""A cursor over bytes that checks every length before it reads."""
+
+from __future__ import annotations
+
+from replica_client.errors import ShortBufferError
+
+
+class ByteReader:
+    """Reads protocol fields from ``data[start:end]``, moving a cursor.
+
+    Integers are little-endian unless a method says otherwise. Every method raises
+    :class:`~replica_client.errors.ShortBufferError` when the field does not fit, and then leaves the
+    cursor where it was.
+    """
+
+    __slots__ = ("_data", "_end", "_offset", "_start")
+
+    def __init__(self, data: bytes, start: int = 0, end: int | None = None) -> None:
+        stop = len(data) if end is None else end
+        if not 0 <= start <= stop <= len(data):
+            raise ShortBufferError(start, stop - start, max(0, len(data) - start), "buffer")
+        self._data = data
+        self._start = start
+        self._offset = start
+        self._end = stop
+
+    @property
+    def offset(self) -> int:
+        """Bytes consumed since the start of this reader."""
+        return self._offset - self._start
+
+    @property
+    def remaining(self) -> int:
+        """Bytes left."""
+        return self._end - self._offset
+
+    def _advance(self, size: int, what: str = "field") -> int:
+        at = self._offset
+        if size < 0 or size > self._end - at:
+            raise ShortBufferError(at - self._start, size, self._end - at, what)
+        self._offset = at + size
+        return at
+
+    def uint(self, size: int) -> int:
+        """An unsigned integer of ``size`` bytes."""
+        at = self._advance(size, "integer")
+        return int.from_bytes(self._data[at : at + size], "little")
+
+    def sint(self, size: int) -> int:
+        """A two's complement integer of ``size`` bytes."""
+        at = self._advance(size, "integer")
+        return int.from_bytes(self._data[at : at + size], "little", signed=True)
+
+    def uint_be(self, size: int) -> int:
+        """An unsigned big-endian integer of ``size`` bytes."""
+        at = self._advance(size, "integer")
+        return int.from_bytes(self._data[at : at + size], "big")
+
+    def take(self, size: int, what: str = "bytes") -> bytes:
+        """``size`` bytes."""
+        at = self._advance(size, what)
+        return bytes(self._data[at : at + size])
+
+    def rest(self) -> bytes:
+        """All bytes that are left."""
+        at = self._advance(self._end - self._offset)
+        return bytes(self._data[at : self._end])
+
+    def peek(self) -> int:
+        """The next byte as an integer, without moving."""
+        if self._offset >= self._end:
+            raise ShortBufferError(self.offset, 1, 0, "byte")
+        return self._data[self._offset]
+
+    def skip(self, size: int) -> None:
+        """Move over ``size`` bytes."""
+        self._advance(size)
+
+    def nul_string(self) -> bytes:
+        """Bytes up to a NUL, which is consumed and not returned."""
+        at = self._data.find(b"\0", self._offset, self._end)
+        if at < 0:
+            raise ShortBufferError(self.offset, self.remaining + 1, self.remaining, "NUL string")
+        value = bytes(self._data[self._offset : at])
+        self._offset = at + 1
+        return value
+
+    def lenenc(self) -> int:
+        """A length-encoded integer (1, 3, 4 or 9 bytes); 0xfb and 0xff are refused.
+
+        Spec: MySQL "Protocol::LengthEncodedInteger".
+        """
+        first = self.peek()
+        if first < 0xFB:
+            self._offset += 1
+            return first
+        if first in (0xFB, 0xFF):
+            raise ShortBufferError(self.offset, 9, self.remaining, f"length byte 0x{first:02x}")
+        size = {0xFC: 2, 0xFD: 3, 0xFE: 8}[first]
+        at = self._advance(1 + size, "length-encoded integer")
+        return int.from_bytes(self._data[at + 1 : at + 1 + size], "little")
+
+    def lenenc_bytes(self) -> bytes:
+        """Bytes with a length-encoded length before them."""
+        at = self._offset
+        size = self.lenenc()
+        if size > self.remaining:
+            self._offset = at
+            raise ShortBufferError(self.offset, size, self._end - at, "length-encoded string")
+        return self.take(size)

@@ -1,0 +1,1 @@
+"""Numbers fixed by the protocol, in upstream spelling."""

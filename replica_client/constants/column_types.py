@@ -1,0 +1,68 @@
+"""Column type codes as a TABLE_MAP event spells them.
+
+Spec: MySQL ``enum_field_types`` (field_types.h); MariaDB ``enum_field_types`` (mysql_com.h).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ColumnType(IntEnum):
+    """Type codes of table maps; 140 and 141 are MariaDB's COMPRESSED columns."""
+
+    MYSQL_TYPE_DECIMAL = 0
+    MYSQL_TYPE_TINY = 1
+    MYSQL_TYPE_SHORT = 2
+    MYSQL_TYPE_LONG = 3
+    MYSQL_TYPE_FLOAT = 4
+    MYSQL_TYPE_DOUBLE = 5
+    MYSQL_TYPE_NULL = 6
+    MYSQL_TYPE_TIMESTAMP = 7
+    MYSQL_TYPE_LONGLONG = 8
+    MYSQL_TYPE_INT24 = 9
+    MYSQL_TYPE_DATE = 10
+    MYSQL_TYPE_TIME = 11
+    MYSQL_TYPE_DATETIME = 12
+    MYSQL_TYPE_YEAR = 13
+    MYSQL_TYPE_NEWDATE = 14
+    MYSQL_TYPE_VARCHAR = 15
+    MYSQL_TYPE_BIT = 16
+    MYSQL_TYPE_TIMESTAMP2 = 17
+    MYSQL_TYPE_DATETIME2 = 18
+    MYSQL_TYPE_TIME2 = 19
+    MYSQL_TYPE_TYPED_ARRAY = 20
+    MYSQL_TYPE_BLOB_COMPRESSED = 140
+    MYSQL_TYPE_VARCHAR_COMPRESSED = 141
+    MYSQL_TYPE_VECTOR = 242
+    MYSQL_TYPE_INVALID = 243
+    MYSQL_TYPE_BOOL = 244
+    MYSQL_TYPE_JSON = 245
+    MYSQL_TYPE_NEWDECIMAL = 246
+    MYSQL_TYPE_ENUM = 247
+    MYSQL_TYPE_SET = 248
+    MYSQL_TYPE_TINY_BLOB = 249
+    MYSQL_TYPE_MEDIUM_BLOB = 250
+    MYSQL_TYPE_LONG_BLOB = 251
+    MYSQL_TYPE_BLOB = 252
+    MYSQL_TYPE_VAR_STRING = 253
+    MYSQL_TYPE_STRING = 254
+    MYSQL_TYPE_GEOMETRY = 255
+
+
+class MetadataFieldType(IntEnum):
+    """Types of the optional metadata fields of a TABLE_MAP event."""
+
+    SIGNEDNESS = 1
+    DEFAULT_CHARSET = 2
+    COLUMN_CHARSET = 3
+    COLUMN_NAME = 4
+    SET_STR_VALUE = 5
+    ENUM_STR_VALUE = 6
+    GEOMETRY_TYPE = 7
+    SIMPLE_PRIMARY_KEY = 8
+    PRIMARY_KEY_WITH_PREFIX = 9
+    ENUM_AND_SET_DEFAULT_CHARSET = 10
+    ENUM_AND_SET_COLUMN_CHARSET = 11
+    COLUMN_VISIBILITY = 12
+    VECTOR_DIMENSIONALITY = 13

@@ -1,0 +1,305 @@
+"""Every exception that replica_client raises.
+
+::
+
+    ReplicaClientError
+    ├── ConfigError                 an option, URL or configuration file is wrong
+    ├── ShortBufferError            a buffer ended early (inside codec; translated by its callers)
+    ├── EncodeError                 a value or event cannot be written in the asked format
+    ├── ProtocolError               the peer sent what the client/server protocol forbids
+    │   ├── MalformedPacketError
+    │   ├── PacketSequenceError
+    │   ├── PacketTooLargeError
+    │   └── UnexpectedPacketError
+    ├── ServerError                 the server answered with an ERR packet
+    │   ├── AccessDeniedError       wrong password, missing privilege
+    │   ├── BinlogDisabledError     the server writes no binlog
+    │   └── BinlogReadError         error 1236 and its kin: the dump cannot be served
+    │       ├── UnknownBinlogError  no such file or position
+    │       ├── BinlogPurgedError   what was asked for was purged
+    │       └── ServerIdConflictError  another replica uses our server id or uuid
+    ├── TransportError
+    │   ├── ConnectError
+    │   ├── ConnectionLostError
+    │   ├── TransportTimeoutError
+    │   └── TlsError
+    ├── BinlogDecodeError           bytes of a binlog that cannot be decoded: says where
+    │   ├── BinlogFormatError       not a binlog, or a version that is not known
+    │   ├── TruncatedEventError
+    │   ├── ChecksumMismatchError
+    │   ├── UnsupportedEventError   known by name and carrying data, but not decodable
+    │   ├── MissingTableMapError
+    │   ├── ColumnDecodeError
+    │   ├── EncryptedBinlogError    a key is needed, or the given one does not fit
+    │   └── LimitExceededError      a configured size limit; its message names the option
+    ├── GtidFormatError
+    ├── PositionError
+    │   ├── PositionFormatError
+    │   └── PositionStoreError
+    ├── SchemaError
+    │   ├── UnknownTableError
+    │   └── SchemaMismatchError
+    ├── DataLossError               a change to a captured table cannot be delivered as rows
+    └── SinkError
+
+Bytes from a peer can raise only :class:`ProtocolError` or :class:`ServerError` (from ``wire``) and
+:class:`BinlogDecodeError` (from ``binlog`` and ``rows``). No message ever holds a secret.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+
+class ReplicaClientError(Exception):
+    """Base of all errors of this package."""
+
+
+class ConfigError(ReplicaClientError):
+    """An option, a URL or a configuration file is wrong; the message names it and the remedy."""
+
+
+class ShortBufferError(ReplicaClientError):
+    """A buffer ended before a field did.
+
+    ``codec`` raises it; ``wire`` and ``binlog`` translate it into their own typed errors.
+
+    Attributes:
+        offset: where in the buffer the field starts.
+        needed: bytes that the field has.
+        available: bytes that were left.
+    """
+
+    def __init__(self, offset: int, needed: int, available: int, what: str = "field") -> None:
+        super().__init__(
+            f"{what} at offset {offset} needs {needed} bytes, only {available} are left"
+        )
+        self.offset = offset
+        self.needed = needed
+        self.available = available
+
+
+class EncodeError(ReplicaClientError):
+    """A value or event cannot be written in the asked format."""
+
+
+class ProtocolError(ReplicaClientError):
+    """The peer sent what the client/server protocol forbids."""
+
+
+class MalformedPacketError(ProtocolError):
+    """A packet's fields do not fit into it, or hold forbidden values."""
+
+
+class PacketSequenceError(ProtocolError):
+    """A packet's sequence number is not the next one."""
+
+
+class PacketTooLargeError(ProtocolError):
+    """A packet is larger than the configured limit; the message names the option."""
+
+
+class UnexpectedPacketError(ProtocolError):
+    """A well-formed packet came where the protocol does not allow it."""
+
+
+class ServerError(ReplicaClientError):
+    """The server answered with an ERR packet.
+
+    Attributes:
+        errno: the server's error number (``ER_…``).
+        sqlstate: five characters, or ``""`` when the packet had none.
+        message: the server's own text.
+    """
+
+    def __init__(self, errno: int, sqlstate: str, message: str, hint: str = "") -> None:
+        text = f"server error {errno}" + (f" ({sqlstate})" if sqlstate else "") + f": {message}"
+        super().__init__(f"{text}; {hint}" if hint else text)
+        self.errno = errno
+        self.sqlstate = sqlstate
+        self.message = message
+        self.hint = hint
+
+
+class AccessDeniedError(ServerError):
+    """Wrong user, password or host, or a missing privilege."""
+
+
+class BinlogDisabledError(ServerError):
+    """The server writes no binary log."""
+
+
+class BinlogReadError(ServerError):
+    """The server cannot serve the dump (error 1236 and its kin)."""
+
+
+class UnknownBinlogError(BinlogReadError):
+    """The server has no such binlog file or position."""
+
+
+class BinlogPurgedError(BinlogReadError):
+    """The asked file or GTIDs were purged from the server.
+
+    Attributes:
+        missing: the GTID intervals that are gone, as text, when known.
+    """
+
+    def __init__(
+        self, errno: int, sqlstate: str, message: str, hint: str = "", missing: str = ""
+    ) -> None:
+        super().__init__(errno, sqlstate, message, hint)
+        self.missing = missing
+
+
+class ServerIdConflictError(BinlogReadError):
+    """Another replica with our server id or uuid is connected to the source."""
+
+
+class TransportError(ReplicaClientError):
+    """The network connection failed."""
+
+
+class ConnectError(TransportError):
+    """No connection could be opened."""
+
+
+class ConnectionLostError(TransportError):
+    """An open connection ended."""
+
+
+class TransportTimeoutError(TransportError):
+    """A deadline passed; the message names it and the option that sets it."""
+
+
+class TlsError(TransportError):
+    """TLS could not be negotiated, or a certificate was refused."""
+
+
+class BinlogDecodeError(ReplicaClientError):
+    """Bytes of a binlog that cannot be decoded.
+
+    Built where the fact is known; the decoder adds what it knows about the place with :meth:`at`.
+
+    Attributes:
+        reason: what is wrong, without the place.
+        file: binlog file name, or None.
+        position: offset of the event in the file, or None.
+        event_type: type code, or None.
+        event_name: the type's name, or None.
+        offset: offset inside the event's body (after the common header), or None.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        file: str | None = None,
+        position: int | None = None,
+        event_type: int | None = None,
+        event_name: str | None = None,
+        offset: int | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.file = file
+        self.position = position
+        self.event_type = event_type
+        self.event_name = event_name
+        self.offset = offset
+
+    def at(
+        self,
+        *,
+        file: str | None = None,
+        position: int | None = None,
+        event_type: int | None = None,
+        event_name: str | None = None,
+        offset: int | None = None,
+    ) -> Self:
+        """Fill in what is still unknown about the place; returns itself."""
+        self.file = file if self.file is None else self.file
+        self.position = position if self.position is None else self.position
+        self.event_type = event_type if self.event_type is None else self.event_type
+        self.event_name = event_name if self.event_name is None else self.event_name
+        self.offset = offset if self.offset is None else self.offset
+        return self
+
+    def __str__(self) -> str:
+        place = []
+        if self.file:
+            place.append(f"file {self.file}")
+        if self.position is not None:
+            place.append(f"position {self.position}")
+        if self.event_type is not None:
+            place.append(f"event {self.event_name or 'type'} ({self.event_type})")
+        if self.offset is not None:
+            place.append(f"offset {self.offset}")
+        return f"{', '.join(place)}: {self.reason}" if place else self.reason
+
+
+class BinlogFormatError(BinlogDecodeError):
+    """Not a binlog, or a version that is not known."""
+
+
+class TruncatedEventError(BinlogDecodeError):
+    """An event or a file ends early."""
+
+
+class ChecksumMismatchError(BinlogDecodeError):
+    """An event's CRC-32 is not that of its bytes."""
+
+
+class UnsupportedEventError(BinlogDecodeError):
+    """An event that carries data and cannot be decoded; passing over it would lose changes."""
+
+
+class MissingTableMapError(BinlogDecodeError):
+    """A rows event names a table id that no TABLE_MAP event announced."""
+
+
+class ColumnDecodeError(BinlogDecodeError):
+    """A column's bytes in a row image are not a value of its type."""
+
+
+class EncryptedBinlogError(BinlogDecodeError):
+    """The file is encrypted, and no key, or one that does not fit, was given."""
+
+
+class LimitExceededError(BinlogDecodeError):
+    """A size limit was passed; the message names the option that sets it."""
+
+
+class GtidFormatError(ReplicaClientError, ValueError):
+    """A text or byte string is not a GTID or a GTID set."""
+
+
+class PositionError(ReplicaClientError):
+    """Base of errors about positions."""
+
+
+class PositionFormatError(PositionError, ValueError):
+    """A text, JSON value or file is not a position."""
+
+
+class PositionStoreError(PositionError):
+    """A position could not be read or saved; the message says where and why."""
+
+
+class SchemaError(ReplicaClientError):
+    """Base of errors about table shapes."""
+
+
+class UnknownTableError(SchemaError):
+    """Nothing is known about a table's shape."""
+
+
+class SchemaMismatchError(SchemaError):
+    """A known shape does not fit the table map; the message shows both."""
+
+
+class DataLossError(ReplicaClientError):
+    """A change to a captured table cannot be delivered as rows (e.g. statement-format DML)."""
+
+
+class SinkError(ReplicaClientError):
+    """A change could not be written where it should go."""
