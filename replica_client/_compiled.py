@@ -1,0 +1,102 @@
+"""Which of the two forms of the hot modules runs: compiled, or the same files as plain Python.
+
+The modules in :data:`COMPILED_MODULES` are ordinary Python in Cython's pure mode. Where the build
+found a C compiler an extension module lies beside each ``.py`` file. ``REPLICA_CLIENT_IMPL``
+chooses:
+
+=============  ==================================================================================
+unset          compiled when every extension is there and not older than its source, else Python
+``compiled``   compiled, or ImportError with the reason
+``python``     the ``.py`` files, though extensions lie beside them
+=============  ==================================================================================
+
+It is all or nothing, because compiled modules share C types with each other.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+# Literal: scripts/build_hook.py reads it without importing the package.
+COMPILED_MODULES: tuple[str, ...] = ()
+
+VARIABLE = "REPLICA_CLIENT_IMPL"
+
+_PACKAGE = Path(__file__).parent
+
+
+def _source(module: str) -> Path:
+    return _PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py")
+
+
+def _extension(module: str) -> Path | None:
+    source = _source(module)
+    for suffix in importlib.machinery.EXTENSION_SUFFIXES:
+        path = source.with_name(source.stem + suffix)
+        if path.exists():
+            return path
+    return None
+
+
+def _changed(path: Path) -> float:
+    return path.stat().st_mtime if path.exists() else 0.0
+
+
+def why_not_compiled(modules: Sequence[str] = COMPILED_MODULES) -> str | None:
+    """The reason why the compiled modules cannot be used, or None when they can."""
+    if not modules:
+        return "no module is compiled in this version"
+    checkout = (_PACKAGE.parent / "pyproject.toml").exists()
+    for module in modules:
+        extension, source = _extension(module), _source(module)
+        if extension is None:
+            return f"{module} was not compiled (no C compiler when this package was installed?)"
+        # An installer gives files any time it likes, but in a checkout people edit them.
+        newest = max(_changed(source), _changed(source.with_suffix(".pxd")))
+        if checkout and _changed(extension) < newest:
+            return f"{module} changed after it was compiled: run python scripts/build_hook.py"
+    return None
+
+
+class SourceFinder:
+    """Finds the ``.py`` file of the given modules where Python would take an extension module."""
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        self._modules = frozenset(modules)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The specification of a module that is to run as Python; None for all others."""
+        if fullname not in self._modules:
+            return None
+        source = str(_source(fullname))
+        loader = importlib.machinery.SourceFileLoader(fullname, source)
+        return importlib.util.spec_from_file_location(fullname, source, loader=loader)
+
+
+def _choose() -> bool:
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted not in ("", "compiled", "python"):
+        raise ImportError(f"{VARIABLE}={wanted}: it is 'compiled', 'python' or unset")
+    reason = "the variable asks for Python" if wanted == "python" else why_not_compiled()
+    if reason is None:
+        return True
+    if wanted == "compiled":
+        raise ImportError(f"{VARIABLE}=compiled, but {reason}")
+    sys.meta_path.insert(0, SourceFinder(COMPILED_MODULES))
+    return False
+
+
+_COMPILED = _choose()
+
+
+def compiled() -> bool:
+    """Whether the hot modules run compiled."""
+    return _COMPILED

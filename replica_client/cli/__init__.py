@@ -1,0 +1,1 @@
+"""The command ``replica-client``: one module per subcommand, put together in ``main``."""

@@ -1,0 +1,171 @@
+"""Compiles the hot modules while a wheel is built; leaves a pure wheel where that is impossible.
+
+hatchling runs it (``[tool.hatch.build.targets.wheel.hooks.custom]``). The modules are those of
+``COMPILED_MODULES`` in ``replica_client/_compiled.py``. A wheel gets one extension module beside
+each of their ``.py`` files; an editable install gets them in the checkout. It is all or nothing:
+when one does not compile, none is taken.
+
+``REPLICA_CLIENT_BUILD=compiled`` makes a failure to compile an error, ``python`` does not try.
+
+``python scripts/build_hook.py`` compiles in the checkout, without an install.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+PACKAGE = "replica_client"
+REGISTRATION = Path(PACKAGE, "spark", "registration.py")
+VARIABLE = "REPLICA_CLIENT_BUILD"
+# What else a module wants (boundscheck=False …) it says in its own first line.
+DIRECTIVES = {"language_level": "3"}
+
+
+class NotCompiledError(Exception):
+    """Why the modules could not be compiled."""
+
+
+def compiled_modules(root: Path) -> list[str]:
+    """The literal ``COMPILED_MODULES``, read without importing the package."""
+    tree = ast.parse((root / PACKAGE / "_compiled.py").read_text(encoding="utf-8"))
+    for node in tree.body:
+        if (
+            isinstance(node, ast.AnnAssign)
+            and isinstance(node.target, ast.Name)
+            and node.target.id == "COMPILED_MODULES"
+            and node.value is not None
+        ):
+            return list(ast.literal_eval(node.value))
+    raise RuntimeError("replica_client/_compiled.py has no COMPILED_MODULES")
+
+
+def compile_modules(root: Path, modules: list[str], into: Path) -> dict[str, Path]:
+    """Compile modules; returns the extension's path by module.
+
+    Args:
+        root: the checkout.
+        modules: dotted names.
+        into: where the tree of extensions goes; ``root`` itself puts each beside its source.
+
+    Raises:
+        NotCompiledError: no compiler, no Python headers, or it refused a module.
+    """
+    headers = Path(sysconfig.get_path("include"), "Python.h")
+    if not headers.exists():
+        raise NotCompiledError("Python's C headers are not installed (python3-dev)")
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    if os.name == "posix" and shutil.which(compiler) is None:
+        raise NotCompiledError(f"there is no C compiler ({compiler})")
+    # A process of its own: setuptools changes the process it runs in, and its output is long.
+    command = [sys.executable, str(Path(__file__).resolve()), "--compile", str(root), str(into)]
+    result = subprocess.run([*command, *modules], capture_output=True, text=True, cwd=root)
+    if result.returncode:
+        raise NotCompiledError(f"it failed:\n{result.stdout}{result.stderr}")
+    found = {}
+    for module in modules:
+        base = into.joinpath(*module.split("."))
+        path = base.with_name(base.name + str(sysconfig.get_config_var("EXT_SUFFIX")))
+        if not path.exists():
+            raise NotCompiledError(f"the compiler left no {path.name}")
+        found[module] = path
+    return found
+
+
+def _compile_here(root: Path, into: Path, modules: list[str]) -> None:
+    from Cython.Build import cythonize
+    from setuptools import Distribution, Extension
+    from setuptools.command.build_ext import build_ext
+
+    os.chdir(root)
+    work = root / "build" / "cython" if into == root else into / ".work"
+    sources = [Path(*module.split(".")).with_suffix(".py").as_posix() for module in modules]
+    extensions = cythonize(  # type: ignore[no-untyped-call]
+        [
+            Extension(module, [source], extra_compile_args=["-O3"] if os.name == "posix" else [])
+            for module, source in zip(modules, sources, strict=True)
+        ],
+        build_dir=str(work),
+        compiler_directives=DIRECTIVES,
+        nthreads=0,
+    )
+    distribution = Distribution({"name": PACKAGE, "ext_modules": extensions})
+    command = build_ext(distribution)
+    command.build_lib = str(into)
+    command.build_temp = str(work / "objects")
+    command.parallel = os.cpu_count() or 1
+    command.ensure_finalized()
+    command.run()
+
+
+class CustomBuildHook(BuildHookInterface[Any]):
+    """Adds extension modules and Spark's registration module to a wheel."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Called before a wheel is put together; ``version`` is ``standard`` or ``editable``."""
+        root = Path(self.root)
+        included: dict[str, str] = {}
+        if (root / REGISTRATION).exists():
+            included[str(root / REGISTRATION)] = "pyspark_replica_client.py"
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        wanted = os.environ.get(VARIABLE, "")
+        modules = compiled_modules(root)
+        try:
+            if wanted not in ("", "compiled", "python"):
+                raise RuntimeError(f"{VARIABLE}={wanted}: it is 'compiled', 'python' or unset")
+            if wanted == "python":
+                raise NotCompiledError(f"{VARIABLE}=python")
+            if not modules:
+                raise NotCompiledError("COMPILED_MODULES is empty")
+            if version == "editable":
+                compile_modules(root, modules, root)
+            else:
+                self._temporary = tempfile.TemporaryDirectory()
+                into = Path(self._temporary.name)
+                for path in compile_modules(root, modules, into).values():
+                    included[str(path)] = path.relative_to(into).as_posix()
+        except NotCompiledError as error:
+            if wanted == "compiled":
+                raise RuntimeError(f"{VARIABLE}=compiled, but {error}") from error
+            self.app.display_warning(f"replica_client: pure Python, not compiled: {error}")
+        else:
+            self.app.display_info(f"replica_client: compiled {', '.join(modules)}")
+            build_data["pure_python"] = False
+            build_data["infer_tag"] = True
+        key = "force_include_editable" if version == "editable" else "force_include"
+        build_data[key].update(included)
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Called when the wheel is written."""
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+
+def main() -> int:
+    """Compile in the checkout; with ``--compile`` do one compilation for the hook."""
+    if sys.argv[1:2] == ["--compile"]:
+        root, into, *modules = sys.argv[2:]
+        _compile_here(Path(root), Path(into), modules)
+        return 0
+    checkout = Path(__file__).resolve().parent.parent
+    names = compiled_modules(checkout)
+    try:
+        compiled = compile_modules(checkout, names, checkout) if names else {}
+    except NotCompiledError as error:
+        print(f"not compiled: {error}", file=sys.stderr)
+        return 1
+    print(f"compiled {', '.join(compiled) or 'nothing: COMPILED_MODULES is empty'}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,34 @@
+"""What every test run needs: the implementation that was asked for, and the real servers."""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+import replica_client
+from replica_client import _compiled
+
+# Fixtures of the real servers.
+_plugin = Path(__file__).with_name("servers") / "plugin.py"
+pytest_plugins = ["tests.servers.plugin"] if _plugin.exists() else []
+
+
+def pytest_report_header() -> list[str]:
+    form = "compiled" if replica_client.compiled() else "python"
+    reason = _compiled.why_not_compiled()
+    if form == "python" and not os.environ.get(_compiled.VARIABLE) and reason:
+        form += f" ({reason})"
+    return [f"replica_client {replica_client.__version__}, implementation: {form}"]
+
+
+def pytest_sessionstart() -> None:
+    """Refuse to run when the modules that were loaded are not the ones that were asked for."""
+    wanted = os.environ.get(_compiled.VARIABLE) or (
+        "compiled" if replica_client.compiled() else "python"
+    )
+    for name in _compiled.COMPILED_MODULES:
+        spec = importlib.util.find_spec(name)
+        found = "python" if spec and spec.origin and spec.origin.endswith(".py") else "compiled"
+        if found != wanted:
+            pytest.exit(f"{name} runs as {found}, {wanted} was asked for", returncode=3)
