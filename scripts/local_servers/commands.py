@@ -1,0 +1,43 @@
+"""Running other programs, with the reason in one line when they fail."""
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from local_servers.faults import ServersError
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    doing: str,
+    timeout: float,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    feed: bytes | None = None,
+) -> str:
+    """Runs a program and returns its output; `doing` names the step in the error."""
+    program = str(command[0])
+    try:
+        done = subprocess.run(
+            [str(part) for part in command],
+            input=feed,
+            stdin=subprocess.DEVNULL if feed is None else None,
+            capture_output=True,
+            timeout=timeout,
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
+            check=False,
+        )
+    except FileNotFoundError:
+        raise ServersError(f"{doing}: the program {program} is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise ServersError(f"{doing}: {program} did not finish in {timeout:.0f} s") from None
+    output = done.stdout.decode(errors="replace")
+    if done.returncode:
+        said = (done.stderr.decode(errors="replace").strip() or output.strip()).splitlines()
+        telling = [line for line in said if "rror" in line or line.startswith("E:")] or said
+        last = telling[-1].strip() if telling else "it said nothing"
+        raise ServersError(f"{doing}: {program} exited with status {done.returncode}: {last}")
+    return output

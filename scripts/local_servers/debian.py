@@ -1,0 +1,97 @@
+"""Debian as a source of servers: the machine's own mirror, apt-get, debootstrap."""
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from local_servers.commands import run
+from local_servers.faults import ServersError
+
+INSTALL_TIMEOUT = 900.0
+DEBOOTSTRAP_TIMEOUT = 1200.0
+
+
+def need_root(doing: str) -> None:
+    """Refuses what only root can do, with the command that does it."""
+    if os.geteuid() != 0:
+        raise ServersError(
+            f'{doing} needs root; run: sudo -E env HOME="$HOME" scripts/servers prepare'
+        )
+
+
+def install(packages: Iterable[str], *, doing: str) -> None:
+    """Installs Debian packages, reading the package lists anew when they are missing or old."""
+    names = list(packages)
+    if not names:
+        return
+    wanted = " ".join(names)
+    if shutil.which("apt-get") is None:
+        raise ServersError(
+            f"{doing} needs the Debian or Ubuntu packages {wanted}, and this machine has no apt-get"
+        )
+    need_root(f"{doing}: installing {wanted}")
+    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+    lock = ("-o", "DPkg::Lock::Timeout=600")
+    command = ("apt-get", *lock, "install", "-y", "-q", "--no-install-recommends", *names)
+    try:
+        run(command, doing=doing, timeout=INSTALL_TIMEOUT, env=quiet)
+    except ServersError:
+        run(("apt-get", *lock, "update", "-q"), doing=doing, timeout=INSTALL_TIMEOUT, env=quiet)
+        run(command, doing=doing, timeout=INSTALL_TIMEOUT, env=quiet)
+
+
+def install_programs(programs: dict[str, str], *, doing: str) -> None:
+    """Installs the packages of those programs that are not on the machine (program: package)."""
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
+    missing = [
+        package for program, package in programs.items() if not shutil.which(program, path=path)
+    ]
+    install(missing, doing=doing)
+
+
+def mirror() -> str | None:
+    """The Debian mirror that this machine's apt uses.
+
+    None where apt uses none, as on Ubuntu: debootstrap then takes the one that it comes with.
+    """
+    if shutil.which("apt-get") is None:
+        return None
+    targets = run(
+        (
+            "apt-get",
+            "indextargets",
+            "--format",
+            "$(ORIGIN)|$(LABEL)|$(REPO_URI)",
+            "Created-By: Packages",
+        ),
+        doing="finding the Debian mirror of this machine",
+        timeout=60,
+    )
+    for target in targets.splitlines():
+        origin, label, uri = target.split("|", 2)
+        if origin == label == "Debian":
+            return uri
+    return None
+
+
+def debootstrap(suite: str, packages: Iterable[str], root: Path) -> None:
+    """Builds a minimal Debian of `suite` with `packages` in the new directory `root`."""
+    doing = f"building a Debian {suite} root"
+    need_root(doing)
+    install_programs({"debootstrap": "debootstrap"}, doing=doing)
+    own_mirror = mirror()
+    if own_mirror is None and not Path("/usr/share/keyrings/debian-archive-keyring.gpg").exists():
+        install(["debian-archive-keyring"], doing=doing)
+    command = [
+        "debootstrap",
+        "--variant=minbase",
+        f"--include={','.join(packages)}",
+        suite,
+        str(root),
+    ]
+    if own_mirror is not None:
+        command.append(own_mirror)
+    run(
+        command, doing=doing, timeout=DEBOOTSTRAP_TIMEOUT, env={"DEBIAN_FRONTEND": "noninteractive"}
+    )
