@@ -1,0 +1,230 @@
+"""Bytes of whole events to event objects: the one decoder of files and streams."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from replica_client.binlog.context import BinlogFormat, EventContext
+from replica_client.binlog.encoder import event_checksum
+from replica_client.binlog.event import BinlogEvent, EventBody
+from replica_client.binlog.events import EVENT_CLASSES, UnknownEvent
+from replica_client.binlog.events.format_description import (
+    FormatDescriptionEvent,
+    has_checksum_fields,
+)
+from replica_client.binlog.events.table_map import TableMapEvent
+from replica_client.binlog.header import HEADER_SIZE, EventHeader
+from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.reader import ByteReader
+from replica_client.constants.event_types import ChecksumAlgorithm, EventType, event_type_name
+from replica_client.errors import (
+    BinlogDecodeError,
+    BinlogFormatError,
+    ChecksumMismatchError,
+    LimitExceededError,
+    MissingTableMapError,
+    ShortBufferError,
+    TruncatedEventError,
+)
+
+_HEADER = Struct("<IBIIIH")
+_CHECKSUM_SIZE = 4
+_MAX_CONTEXTS = 4096
+_MAX_TABLE_MAPS = 1 << 16
+_VERSION_END = HEADER_SIZE + 2 + 50
+_FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION_EVENT)
+_ROTATE: Final = int(EventType.ROTATE_EVENT)
+_TABLE_MAP: Final = int(EventType.TABLE_MAP_EVENT)
+_NO_FORMAT_NEEDED = frozenset(
+    (
+        EventType.START_EVENT_V3,
+        EventType.ROTATE_EVENT,
+        EventType.FORMAT_DESCRIPTION_EVENT,
+        EventType.HEARTBEAT_LOG_EVENT,
+        EventType.HEARTBEAT_LOG_EVENT_V2,
+    )
+)
+_UNDETERMINED = BinlogFormat(checksum_algorithm=ChecksumAlgorithm.UNDEFINED)
+
+
+class BinlogDecoder:
+    """Decodes the events of one binlog file or stream, in order.
+
+    It holds what events need from earlier ones: the format description, and the table maps.
+
+    Args:
+        options: limits, keys and policies.
+        file: name of the file, for events and errors.
+        format: the layout that holds until a format description comes, when the caller knows it
+            (a checksum negotiated with the source). Without it only events that may stand before a
+            format description are taken then, and whether those end in a CRC-32 is found out.
+    """
+
+    __slots__ = ("_contexts", "_file", "_format", "_has_format", "_options", "_table_maps")
+
+    def __init__(
+        self,
+        options: DecodeOptions | None = None,
+        file: str = "",
+        format: BinlogFormat | None = None,  # noqa: A002 - contract name
+    ) -> None:
+        self._options = DecodeOptions() if options is None else options
+        self._file = file
+        self._format = _UNDETERMINED if format is None else format
+        self._has_format = format is not None
+        self._contexts: dict[int, EventContext] = {}
+        self._table_maps: dict[int, TableMapEvent] = {}
+
+    @property
+    def format(self) -> BinlogFormat:
+        """The layout that the last format description gave."""
+        return self._format
+
+    @property
+    def options(self) -> DecodeOptions:
+        """How this decoder decodes."""
+        return self._options
+
+    def table_map(self, table_id: int) -> TableMapEvent:
+        """The last table map of an id.
+
+        Raises:
+            MissingTableMapError: there was none in this file.
+        """
+        try:
+            return self._table_maps[table_id]
+        except KeyError:
+            raise MissingTableMapError(
+                f"no TABLE_MAP event announced table id {table_id}", file=self._file or None
+            ) from None
+
+    def peek_header(self, data: bytes) -> EventHeader:
+        """The common header of the event that ``data`` begins with.
+
+        Raises:
+            TruncatedEventError: fewer bytes than a header has.
+        """
+        size = self._format.header_size
+        if size >= HEADER_SIZE:
+            if len(data) >= HEADER_SIZE:
+                return EventHeader(*_HEADER.unpack_from(data))
+            raise TruncatedEventError(f"{len(data)} bytes are no event header")
+        try:
+            return EventHeader.decode(ByteReader(data), size)
+        except ShortBufferError as error:
+            raise TruncatedEventError(f"event header: {error}") from error
+
+    def decode(self, data: bytes, position: int, file: str | None = None) -> BinlogEvent:
+        """Decode one whole event, from its header to its checksum.
+
+        Args:
+            data: exactly the event's bytes.
+            position: 64-bit offset of the event in its file.
+            file: name of the file from here on, if it changed.
+
+        Raises:
+            BinlogDecodeError: the event cannot be decoded; says file, position and type. The decoder
+                stays usable for the next event.
+        """
+        if file is not None:
+            self._file = file
+        type_code: int | None = None
+        try:
+            header = self.peek_header(data)
+            type_code = header.type_code
+            return self._decode(data, header, position)
+        except BinlogDecodeError as error:
+            raise self._placed(error, position, type_code) from error.__cause__
+        except ShortBufferError as error:
+            raise self._placed(TruncatedEventError(str(error)), position, type_code) from error
+        except ValueError as error:
+            raise self._placed(BinlogDecodeError(str(error)), position, type_code) from error
+
+    def _decode(self, data: bytes, header: EventHeader, position: int) -> BinlogEvent:
+        type_code = header.type_code
+        size = len(data)
+        if header.event_size != size:
+            if header.event_size > size:
+                raise TruncatedEventError(
+                    f"{size} bytes of an event of {header.event_size} are there"
+                )
+            raise BinlogDecodeError(f"event size {header.event_size}, but {size} bytes were given")
+        if size > self._options.max_event_size:
+            raise LimitExceededError(
+                f"event of {size} bytes is larger than max_event_size "
+                f"({self._options.max_event_size})"
+            )
+        header_size = self._format.header_size
+        if type_code == _FORMAT_DESCRIPTION:
+            header_size = HEADER_SIZE
+            has_checksum = has_checksum_fields(data[HEADER_SIZE + 2 : _VERSION_END])
+        elif not self._has_format and type_code not in _NO_FORMAT_NEEDED:
+            raise BinlogFormatError("no FORMAT_DESCRIPTION event came before this event")
+        else:
+            has_checksum = self._format.checksum_algorithm == ChecksumAlgorithm.CRC32
+            if self._format.checksum_algorithm == ChecksumAlgorithm.UNDEFINED:
+                has_checksum = not self._has_format and _ends_in_checksum(data)
+        end = size
+        checksum: int | None = None
+        if has_checksum:
+            end -= _CHECKSUM_SIZE
+            if end < header_size:
+                raise TruncatedEventError(f"event of {size} bytes has no room for its checksum")
+            checksum = int.from_bytes(data[end:], "little")
+            if self._options.verify_checksum:
+                computed = event_checksum(memoryview(data)[:end], type_code == _FORMAT_DESCRIPTION)
+                if computed != checksum:
+                    raise ChecksumMismatchError(
+                        f"CRC-32 is {checksum:08x}, that of the bytes is {computed:08x}"
+                    )
+        if end < header_size:
+            raise TruncatedEventError(f"event of {size} bytes has no room for its header")
+        event_class: type[EventBody] = EVENT_CLASSES.get(type_code, UnknownEvent)
+        body = event_class.decode(
+            ByteReader(data, header_size, end), self._context(type_code, header.flags)
+        )
+        if type_code == _TABLE_MAP:
+            self._remember_table_map(body)
+        elif type_code in (_FORMAT_DESCRIPTION, _ROTATE):
+            self._begin_file(body)
+        return BinlogEvent(header, body, self._file, position, checksum)
+
+    def _context(self, type_code: int, flags: int) -> EventContext:
+        key = type_code << 16 | flags
+        context = self._contexts.get(key)
+        if context is None:
+            if len(self._contexts) >= _MAX_CONTEXTS:
+                self._contexts.clear()
+            context = EventContext(self._format, type_code, flags, self._options)
+            self._contexts[key] = context
+        return context
+
+    def _begin_file(self, body: EventBody) -> None:
+        """Table ids hold within a file; a format description brings the layout."""
+        self._table_maps.clear()
+        if isinstance(body, FormatDescriptionEvent):
+            self._format = body.format
+            self._has_format = True
+            self._contexts.clear()
+
+    def _remember_table_map(self, body: EventBody) -> None:
+        if isinstance(body, TableMapEvent):
+            if len(self._table_maps) >= _MAX_TABLE_MAPS:
+                del self._table_maps[next(iter(self._table_maps))]
+            self._table_maps[body.table_id] = body
+
+    def _placed(
+        self, error: BinlogDecodeError, position: int, type_code: int | None
+    ) -> BinlogDecodeError:
+        name = None if type_code is None else event_type_name(type_code)
+        return error.at(
+            file=self._file or None, position=position, event_type=type_code, event_name=name
+        )
+
+
+def _ends_in_checksum(data: bytes) -> bool:
+    end = len(data) - _CHECKSUM_SIZE
+    if end < HEADER_SIZE:
+        return False
+    return event_checksum(memoryview(data)[:end]) == int.from_bytes(data[end:], "little")

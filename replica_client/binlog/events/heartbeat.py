@@ -1,0 +1,111 @@
+"""HEARTBEAT, v1 and v2: the source is alive and has nothing to send."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
+from replica_client.codec.reader import ByteReader
+from replica_client.codec.writer import ByteWriter
+from replica_client.errors import BinlogDecodeError
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatEvent:
+    """Sent on an idle stream, never in a file; ``next_position`` of its header is the source's.
+
+    Bytes::
+
+        offset  size  field
+        0       rest  log_file  the file that the source is reading; no NUL
+
+    MariaDB 11.4 and later may append an 8-byte position behind a NUL-free name when the header's
+    32 bits do not hold it; the position is not told apart from the name here (``log_file`` keeps
+    all bytes).
+
+    Spec: MySQL ``Heartbeat_event`` (control_events.h).
+    """
+
+    log_file: str
+
+    @classmethod
+    def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
+        """Decode the body."""
+        return cls(body.rest().decode("utf-8", "surrogateescape"))
+
+    def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
+        """The body's bytes."""
+        return self.log_file.encode("utf-8", "surrogateescape")
+
+
+_END, _LOG_FILE, _LOG_POSITION = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatV2Event:
+    """A heartbeat with a 64-bit position; sent when the dump command asks for it (8.0.26).
+
+    Bytes: tagged fields, each ``type`` (length-encoded), ``length`` (length-encoded), value, in any
+    order, up to a type of 0::
+
+        type  field     value
+        1     log_file  name, no NUL
+        2     position  length-encoded integer
+        0     -         end; has neither length nor value
+
+    Attributes:
+        log_file: the file that the source is reading.
+        position: where in it.
+        unknown_fields: (type, value) of other fields, in order.
+        has_end_mark: the type 0 was there.
+
+    Raises:
+        ShortBufferError: a field is cut (the decoder makes it ``TruncatedEventError``).
+        BinlogDecodeError: a field comes twice, or its value is not what its length says.
+
+    Spec: MySQL ``Heartbeat_event_v2`` (control_events.h), codec ``Heartbeat`` (binary.cpp).
+    """
+
+    log_file: str
+    position: int
+    unknown_fields: tuple[tuple[int, bytes], ...] = ()
+    has_end_mark: bool = True
+    extra: bytes = b""
+
+    @classmethod
+    def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
+        """Decode the body."""
+        log_file: str | None = None
+        position: int | None = None
+        unknown: list[tuple[int, bytes]] = []
+        has_end_mark = False
+        while body.remaining:
+            code = body.lenenc()
+            if code == _END:
+                has_end_mark = True
+                break
+            value = body.lenenc_bytes()
+            if code == _LOG_FILE and log_file is None:
+                log_file = value.decode("utf-8", "surrogateescape")
+            elif code == _LOG_POSITION and position is None:
+                field = ByteReader(value)
+                position = field.lenenc()
+                if field.remaining:
+                    raise BinlogDecodeError(f"heartbeat position has {len(value)} bytes")
+            elif code in (_LOG_FILE, _LOG_POSITION):
+                raise BinlogDecodeError(f"heartbeat field {code} comes twice")
+            else:
+                unknown.append((code, value))
+        return cls(log_file or "", position or 0, tuple(unknown), has_end_mark, body.rest())
+
+    def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
+        """The body's bytes: file, position, other fields."""
+        out = ByteWriter().lenenc(_LOG_FILE)
+        out.lenenc_bytes(self.log_file.encode("utf-8", "surrogateescape"))
+        out.lenenc(_LOG_POSITION).lenenc_bytes(ByteWriter().lenenc(self.position).done())
+        for code, value in self.unknown_fields:
+            out.lenenc(code).lenenc_bytes(value)
+        if self.has_end_mark:
+            out.lenenc(_END)
+        return out.raw(self.extra).done()

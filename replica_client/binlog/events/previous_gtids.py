@@ -1,0 +1,41 @@
+"""PREVIOUS_GTIDS: the GTIDs of all files before this one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
+from replica_client.codec.reader import ByteReader
+
+if TYPE_CHECKING:
+    from replica_client.gtid import GtidSet
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousGtidsEvent:
+    """The second event of a file: every GTID that earlier files of this server hold.
+
+    Bytes::
+
+        offset  size  field
+        0       p     extra_post_header  p = post-header length of the type; 0 in known versions
+        p       rest  data               a GTID set: plain or (from 8.3, when a tag is in it) tagged
+
+    ``data`` is kept as it is and parsed when :attr:`gtid_set` is asked for.
+
+    Spec: MySQL ``Previous_gtids_event`` (control_events.h), ``Gtid_set::encode`` (rpl_gtid_set.cc).
+    """
+
+    data: bytes
+    extra_post_header: bytes = b""
+
+    @classmethod
+    def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
+        """Decode post-header and body; the set itself is not looked at."""
+        extra_post_header = body.take(ctx.post_header_size(0))
+        return cls(body.rest(), extra_post_header)
+
+    def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
+        """The body's bytes."""
+        return self.extra_post_header + self.data

@@ -1,0 +1,95 @@
+"""QUERY: a statement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Self
+
+from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
+from replica_client.binlog.events.query_status import QueryStatus, parse_query_status
+from replica_client.codec.charsets import decode_text
+from replica_client.codec.reader import ByteReader
+from replica_client.codec.writer import ByteWriter
+from replica_client.errors import BinlogDecodeError
+
+_POST_HEADER = Struct("<IIBHH")
+_POST_HEADER_V3 = Struct("<IIBH")
+_UTF8MB4 = 45
+
+
+@dataclass(frozen=True, slots=True)
+class QueryEvent:
+    """A statement that the source executed: DDL, BEGIN, COMMIT, statement-format DML.
+
+    Bytes (little-endian)::
+
+        offset  size  field
+        0       4     thread_id          connection id on the source
+        4       4     exec_time          seconds from start to logging
+        8       1     schema length
+        9       2     error_code         the statement's on the source
+        11      2     status_vars length absent before binlog v4
+        13      p-13  extra_post_header  p = post-header length of the type; empty if p = 13
+        p       v     status_vars        see :mod:`replica_client.binlog.events.query_status`
+        p+v     s     schema             default database, UTF-8
+        p+v+s   1     NUL
+        ...     rest  query              in the client's character set
+
+    Raises:
+        ShortBufferError: the body is shorter (the decoder makes it ``TruncatedEventError``).
+        BinlogDecodeError: no NUL follows the schema.
+
+    Spec: MySQL ``Query_event`` (statement_events.h); MariaDB KB "QUERY_EVENT".
+    """
+
+    thread_id: int
+    exec_time: int
+    error_code: int
+    status_vars: bytes
+    schema: bytes
+    query: bytes
+    extra_post_header: bytes = b""
+
+    @property
+    def status(self) -> QueryStatus:
+        """The status variables, parsed."""
+        return parse_query_status(self.status_vars)
+
+    def query_text(self, errors: str = "strict") -> str:
+        """The statement as text, by the client character set in the status variables.
+
+        Raises:
+            ColumnDecodeError: bytes that are not text of it (``errors="strict"``).
+            BinlogDecodeError: the status variables are cut.
+        """
+        client = self.status.character_set_client
+        return decode_text(self.query, _UTF8MB4 if client is None else client, errors)
+
+    @classmethod
+    def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
+        """Decode post-header and body."""
+        size = ctx.post_header_size(_POST_HEADER.size)
+        if size < _POST_HEADER.size:
+            fixed = _POST_HEADER_V3.unpack(body.take(_POST_HEADER_V3.size, "post-header"))
+            thread_id, exec_time, schema_size, error_code = fixed
+            status_size, extra = 0, body.take(max(0, size - _POST_HEADER_V3.size))
+        else:
+            thread_id, exec_time, schema_size, error_code, status_size = _POST_HEADER.unpack(
+                body.take(_POST_HEADER.size, "post-header")
+            )
+            extra = body.take(size - _POST_HEADER.size)
+        status_vars = body.take(status_size, "status variables")
+        schema = body.take(schema_size, "schema")
+        if body.uint(1):
+            raise BinlogDecodeError("no NUL follows the schema", offset=body.offset - 1)
+        return cls(thread_id, exec_time, error_code, status_vars, schema, body.rest(), extra)
+
+    def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
+        """The body's bytes."""
+        out = ByteWriter().uint(self.thread_id, 4).uint(self.exec_time, 4)
+        out.uint(len(self.schema), 1).uint(self.error_code, 2)
+        if ctx.post_header_size(_POST_HEADER.size) >= _POST_HEADER.size:
+            out.uint(len(self.status_vars), 2)
+        out.raw(self.extra_post_header).raw(self.status_vars)
+        return out.raw(self.schema).raw(b"\0").raw(self.query).done()

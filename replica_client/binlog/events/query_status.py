@@ -1,0 +1,191 @@
+"""The status variables of QUERY events: the session state that a statement ran under."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any
+
+from replica_client.codec.reader import ByteReader
+from replica_client.errors import ShortBufferError, TruncatedEventError
+
+MAX_UPDATED_DATABASES = 16
+"""More than this, and the server writes only a count (``MAX_DBS_IN_EVENT_MTS``)."""
+
+_GTID_FLAGS3_WITH_SEQUENCE = 0x04 | 0x08
+_CACHED_SIZE = 512
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStatus:
+    """Status variables of a QUERY event; None where one is absent.
+
+    On the wire each is a code byte and a value (little-endian)::
+
+        code  bytes      field
+        0     4          flags2                  OPTION_* bits of the session
+        1     8          sql_mode
+        2     1+n+1      catalog                 5.0.0 to 5.0.3, with a NUL
+        3     2+2        auto_increment_increment, auto_increment_offset
+        4     2+2+2      character_set_client, collation_connection, collation_server
+        5     1+n        time_zone
+        6     1+n        catalog                 from 5.0.4, without NUL
+        7     2          lc_time_names
+        8     2          character_set_database
+        9     8          table_map_for_update    bit per table of a multi-table update
+        10    4          master_data_written     size of the event on the origin
+        11    1+n, 1+n   invoker_user, invoker_host
+        12    1+c*(n+1)  updated_databases       count, NUL-terminated names; no names if over 16
+        13    3          microseconds            of the start time
+        14    8          commit_timestamp        5.7.1 to 5.7.4 only
+        15    16         commit_timestamp2       never in a release
+        16    1          explicit_defaults_for_timestamp
+        17    8          ddl_xid                 commits an atomic DDL
+        18    2          default_collation_for_utf8mb4
+        19    1          sql_require_primary_key
+        20    1          default_table_encryption
+        128   3          microseconds            MariaDB
+        129   8          ddl_xid                 MariaDB
+        130   1 or 9     gtid_flags3, start_alter_sequence   MariaDB 10.8
+        131   1+c*4      character_set_collations            MariaDB 11.2
+
+    A code that is not known stops the block; its code byte and all behind it are ``unparsed``.
+    ``codes`` lists the codes met, in order. ``updated_databases`` is None with code 12 present when
+    the server counted more than it lists (``updated_databases_count`` 254).
+
+    Spec: MySQL ``Query_event`` (statement_events.h), MariaDB ``Query_log_event`` (log_event.h).
+    """
+
+    flags2: int | None = None
+    sql_mode: int | None = None
+    catalog: bytes | None = None
+    auto_increment_increment: int | None = None
+    auto_increment_offset: int | None = None
+    character_set_client: int | None = None
+    collation_connection: int | None = None
+    collation_server: int | None = None
+    time_zone: bytes | None = None
+    lc_time_names: int | None = None
+    character_set_database: int | None = None
+    table_map_for_update: int | None = None
+    master_data_written: int | None = None
+    invoker_user: bytes | None = None
+    invoker_host: bytes | None = None
+    updated_databases: tuple[bytes, ...] | None = None
+    updated_databases_count: int | None = None
+    microseconds: int | None = None
+    commit_timestamp: int | None = None
+    commit_timestamp2: tuple[int, int] | None = None
+    explicit_defaults_for_timestamp: int | None = None
+    ddl_xid: int | None = None
+    default_collation_for_utf8mb4: int | None = None
+    sql_require_primary_key: int | None = None
+    default_table_encryption: int | None = None
+    gtid_flags3: int | None = None
+    start_alter_sequence: int | None = None
+    character_set_collations: tuple[tuple[int, int], ...] | None = None
+    codes: tuple[int, ...] = ()
+    unparsed: bytes = b""
+
+    def present(self) -> dict[str, Any]:
+        """The variables that are there, by name, in the order of the table above."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            name: value
+            for name, value in values.items()
+            if value is not None and name not in ("codes", "unparsed")
+        }
+
+
+_INTEGERS = {
+    0: ("flags2", 4),
+    1: ("sql_mode", 8),
+    7: ("lc_time_names", 2),
+    8: ("character_set_database", 2),
+    9: ("table_map_for_update", 8),
+    10: ("master_data_written", 4),
+    13: ("microseconds", 3),
+    14: ("commit_timestamp", 8),
+    16: ("explicit_defaults_for_timestamp", 1),
+    17: ("ddl_xid", 8),
+    18: ("default_collation_for_utf8mb4", 2),
+    19: ("sql_require_primary_key", 1),
+    20: ("default_table_encryption", 1),
+    128: ("microseconds", 3),
+    129: ("ddl_xid", 8),
+}
+
+
+def _short_string(block: ByteReader) -> bytes:
+    return block.take(block.uint(1), "string")
+
+
+def _parse_variable(code: int, block: ByteReader, found: dict[str, Any]) -> bool:
+    """Parse the value of ``code`` into ``found``; False when the code is not known."""
+    if code in _INTEGERS:
+        name, size = _INTEGERS[code]
+        found[name] = block.uint(size)
+    elif code == 2:
+        found["catalog"] = _short_string(block)
+        block.skip(1)
+    elif code == 3:
+        found["auto_increment_increment"] = block.uint(2)
+        found["auto_increment_offset"] = block.uint(2)
+    elif code == 4:
+        found["character_set_client"] = block.uint(2)
+        found["collation_connection"] = block.uint(2)
+        found["collation_server"] = block.uint(2)
+    elif code == 5:
+        found["time_zone"] = _short_string(block)
+    elif code == 6:
+        found["catalog"] = _short_string(block)
+    elif code == 11:
+        found["invoker_user"] = _short_string(block)
+        found["invoker_host"] = _short_string(block)
+    elif code == 12:
+        count = found["updated_databases_count"] = block.uint(1)
+        if count <= MAX_UPDATED_DATABASES:
+            found["updated_databases"] = tuple(block.nul_string() for _ in range(count))
+    elif code == 15:
+        found["commit_timestamp2"] = (block.uint(8), block.uint(8))
+    elif code == 130:
+        found["gtid_flags3"] = block.uint(1)
+        if found["gtid_flags3"] & _GTID_FLAGS3_WITH_SEQUENCE:
+            found["start_alter_sequence"] = block.uint(8)
+    elif code == 131:
+        count = block.uint(1)
+        found["character_set_collations"] = tuple(
+            (block.uint(2), block.uint(2)) for _ in range(count)
+        )
+    else:
+        return False
+    return True
+
+
+def _parse(data: bytes) -> QueryStatus:
+    block = ByteReader(data)
+    found: dict[str, Any] = {}
+    codes: list[int] = []
+    try:
+        while block.remaining:
+            start = block.offset
+            code = block.uint(1)
+            codes.append(code)
+            if not _parse_variable(code, block, found):
+                found["unparsed"] = data[start:]
+                break
+    except ShortBufferError as error:
+        raise TruncatedEventError(f"status variable {codes[-1]}: {error}") from error
+    return QueryStatus(**found, codes=tuple(codes))
+
+
+_parse_cached = lru_cache(maxsize=256)(_parse)
+
+
+def parse_query_status(data: bytes) -> QueryStatus:
+    """Parse a block of status variables; equal blocks share one result.
+
+    Raises:
+        TruncatedEventError: a value goes beyond the block.
+    """
+    return _parse_cached(data) if len(data) <= _CACHED_SIZE else _parse(data)

@@ -1,0 +1,203 @@
+"""TABLE_MAP: which table, with which column types, a table id stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Self
+
+from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
+from replica_client.binlog.events.table_metadata import TableMetadata, parse_table_metadata
+from replica_client.codec.reader import ByteReader
+from replica_client.codec.writer import ByteWriter
+from replica_client.constants.column_types import ColumnType
+from replica_client.errors import BinlogDecodeError, EncodeError
+
+_T = ColumnType
+_METADATA_SIZES: Final = {
+    _T.MYSQL_TYPE_FLOAT: 1,
+    _T.MYSQL_TYPE_DOUBLE: 1,
+    _T.MYSQL_TYPE_VARCHAR: 2,
+    _T.MYSQL_TYPE_BIT: 2,
+    _T.MYSQL_TYPE_TIMESTAMP2: 1,
+    _T.MYSQL_TYPE_DATETIME2: 1,
+    _T.MYSQL_TYPE_TIME2: 1,
+    _T.MYSQL_TYPE_BLOB_COMPRESSED: 1,
+    _T.MYSQL_TYPE_VARCHAR_COMPRESSED: 2,
+    _T.MYSQL_TYPE_VECTOR: 1,
+    _T.MYSQL_TYPE_JSON: 1,
+    _T.MYSQL_TYPE_NEWDECIMAL: 2,
+    _T.MYSQL_TYPE_ENUM: 2,
+    _T.MYSQL_TYPE_SET: 2,
+    _T.MYSQL_TYPE_TINY_BLOB: 1,
+    _T.MYSQL_TYPE_MEDIUM_BLOB: 1,
+    _T.MYSQL_TYPE_LONG_BLOB: 1,
+    _T.MYSQL_TYPE_BLOB: 1,
+    _T.MYSQL_TYPE_VAR_STRING: 2,
+    _T.MYSQL_TYPE_STRING: 2,
+    _T.MYSQL_TYPE_GEOMETRY: 1,
+}
+_SIZES = bytes(
+    _METADATA_SIZES.get(ColumnType(code), 0) if code in iter(ColumnType) else 0
+    for code in range(256)
+)
+_ARRAY_VARCHAR_SIZE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TableMapEvent:
+    """Names a table and its column types for the rows events of a statement.
+
+    Bytes (little-endian)::
+
+        size  field
+        6     table_id           4 bytes if the post-header length of the type is 6
+        2     flags              1: bit length exact; …
+        p-8   extra_post_header  p = post-header length of the type; empty if p = 8 (or 6)
+        1+n+1 schema             length, name in UTF-8, NUL
+        1+n+1 table              length, name in UTF-8, NUL
+        1..9  column count       length-encoded
+        c     column_types       a code per column
+        1..9  metadata length    length-encoded; it and all behind it are absent in early 5.1
+        m     column_metadata    0 to 4 bytes per column, by its type
+        b     null_bitmap        b = (c + 7) / 8; bit set: the column can be NULL
+        rest  optional_metadata  8.0.1, MariaDB 10.5; see :class:`~.table_metadata.TableMetadata`
+
+    ``column_metadata`` holds one integer per column, little-endian over the bytes that its type has
+    there, 0 for none::
+
+        type                                          bytes  value
+        FLOAT, DOUBLE, BLOB types, JSON, GEOMETRY,    1      size of the value or of its length
+          VECTOR, BLOB_COMPRESSED
+        TIMESTAMP2, DATETIME2, TIME2                  1      fraction digits
+        VARCHAR, VARCHAR_COMPRESSED                   2      maximal length in bytes
+        BIT                                           2      bits % 8, then bits / 8 << 8
+        NEWDECIMAL                                    2      precision, then scale << 8
+        STRING, ENUM, SET, VAR_STRING                 2      real type, then length << 8
+        TYPED_ARRAY                                   1+…    element type, then its metadata << 8
+                                                             (3 bytes for VARCHAR)
+
+    Raises:
+        ShortBufferError: the body is shorter (the decoder makes it ``TruncatedEventError``).
+        BinlogDecodeError: the metadata does not fit the column types, or a name is not UTF-8.
+
+    Spec: MySQL ``Table_map_event`` (rows_event.h); MariaDB KB "TABLE_MAP_EVENT".
+    """
+
+    table_id: int
+    flags: int
+    schema: str
+    table: str
+    column_types: bytes
+    column_metadata: tuple[int, ...]
+    null_bitmap: bytes
+    optional_metadata: bytes = b""
+    extra_post_header: bytes = b""
+    has_metadata: bool = True
+
+    @property
+    def column_count(self) -> int:
+        """Columns of the table."""
+        return len(self.column_types)
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The optional metadata, parsed anew at each access.
+
+        Raises:
+            BinlogDecodeError: a field is cut or does not fit the columns.
+        """
+        return parse_table_metadata(self.optional_metadata, self.column_types, self.column_metadata)
+
+    def is_nullable(self, column: int) -> bool:
+        """Whether a column can be NULL."""
+        byte = column >> 3
+        return byte < len(self.null_bitmap) and bool(self.null_bitmap[byte] >> (column & 7) & 1)
+
+    @classmethod
+    def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
+        """Decode post-header and body."""
+        size = ctx.post_header_size(8)
+        id_size = 4 if size == 6 else 6
+        table_id, flags = body.uint(id_size), body.uint(2)
+        extra = body.take(max(0, size - id_size - 2))
+        schema, table = _name(body, "schema"), _name(body, "table")
+        column_types = body.take(body.lenenc(), "column types")
+        if not body.remaining:
+            metadata = (0,) * len(column_types)
+            return cls(
+                table_id, flags, schema, table, column_types, metadata, b"", b"", extra, False
+            )
+        metadata = tuple(_split_metadata(column_types, body.lenenc_bytes()))
+        null_bitmap = body.take((len(column_types) + 7) >> 3, "null bitmap")
+        return cls(
+            table_id,
+            flags,
+            schema,
+            table,
+            column_types,
+            metadata,
+            null_bitmap,
+            body.rest(),
+            extra,
+        )
+
+    def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
+        """The body's bytes."""
+        size = ctx.post_header_size(8)
+        out = ByteWriter().uint(self.table_id, 4 if size == 6 else 6).uint(self.flags, 2)
+        out.raw(self.extra_post_header)
+        for name in (self.schema, self.table):
+            data = name.encode()
+            out.uint(len(data), 1).raw(data).raw(b"\0")
+        out.lenenc_bytes(self.column_types)
+        if not self.has_metadata:
+            return out.done()
+        if len(self.column_metadata) != len(self.column_types):
+            raise EncodeError("a table map needs one metadata value per column")
+        packed = ByteWriter()
+        for code, value in zip(self.column_types, self.column_metadata, strict=True):
+            packed.uint(value, _array_size(value & 0xFF) if code == _ARRAY else _SIZES[code])
+        out.lenenc_bytes(packed.done())
+        return out.raw(self.null_bitmap).raw(self.optional_metadata).done()
+
+
+_ARRAY = int(ColumnType.MYSQL_TYPE_TYPED_ARRAY)
+
+
+def _array_size(element_type: int) -> int:
+    if element_type == ColumnType.MYSQL_TYPE_VARCHAR:
+        return 1 + _ARRAY_VARCHAR_SIZE
+    return 1 + _SIZES[element_type]
+
+
+def _name(body: ByteReader, what: str) -> str:
+    data = body.take(body.uint(1), what)
+    if body.uint(1):
+        raise BinlogDecodeError(f"no NUL follows the {what} name", offset=body.offset - 1)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise BinlogDecodeError(f"the {what} name {data!r} is not UTF-8") from error
+
+
+def _split_metadata(column_types: bytes, data: bytes) -> Iterator[int]:
+    """The metadata value of each column.
+
+    Raises:
+        BinlogDecodeError: the columns need another number of bytes.
+    """
+    at = 0
+    end = len(data)
+    for code in column_types:
+        size = _SIZES[code]
+        if code == _ARRAY:
+            size = _array_size(data[at]) if at < end else 1
+        if size > end - at:
+            raise BinlogDecodeError(
+                f"column metadata of {end} bytes ends before that of type {code} at byte {at}"
+            )
+        yield int.from_bytes(data[at : at + size], "little") if size else 0
+        at += size
+    if at != end:
+        raise BinlogDecodeError(f"column metadata has {end} bytes, the column types need {at}")

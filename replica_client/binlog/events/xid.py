@@ -1,0 +1,43 @@
+"""XID: commit of a transaction of transactional engines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
+from replica_client.codec.reader import ByteReader
+from replica_client.codec.writer import ByteWriter
+
+
+@dataclass(frozen=True, slots=True)
+class XidEvent:
+    """A transaction committed; ``xid`` is the number the server's own two-phase commit gave it.
+
+    Bytes (little-endian)::
+
+        offset  size  field
+        0       p     extra_post_header  p = post-header length of the type; 0 in known versions
+        p       8     xid                comparable for equality only: written in host byte order
+        p+8     rest  extra              empty in known versions
+
+    Raises:
+        ShortBufferError: the body is shorter (the decoder makes it ``TruncatedEventError``).
+
+    Spec: MySQL ``Xid_event`` (control_events.h).
+    """
+
+    xid: int
+    extra_post_header: bytes = b""
+    extra: bytes = b""
+
+    @classmethod
+    def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
+        """Decode post-header and body."""
+        extra_post_header = body.take(ctx.post_header_size(0))
+        return cls(body.uint(8), extra_post_header, body.rest())
+
+    def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
+        """The body's bytes."""
+        out = ByteWriter().raw(self.extra_post_header).uint(self.xid, 8)
+        return out.raw(self.extra).done()
