@@ -29,6 +29,7 @@ REGISTRATION = Path(PACKAGE, "spark", "registration.py")
 VARIABLE = "REPLICA_CLIENT_BUILD"
 # What else a module wants (boundscheck=False …) it says in its own first line.
 DIRECTIVES = {"language_level": "3"}
+FLAGS = ["-O3", "-g0"]
 
 
 class NotCompiledError(Exception):
@@ -91,7 +92,7 @@ def _compile_here(root: Path, into: Path, modules: list[str]) -> None:
     sources = [Path(*module.split(".")).with_suffix(".py").as_posix() for module in modules]
     extensions = cythonize(  # type: ignore[no-untyped-call]
         [
-            Extension(module, [source], extra_compile_args=["-O3"] if os.name == "posix" else [])
+            Extension(module, [source], extra_compile_args=FLAGS if os.name == "posix" else [])
             for module, source in zip(modules, sources, strict=True)
         ],
         build_dir=str(work),

@@ -1,0 +1,122 @@
+"""The import rules of DESIGN.md, as pyproject.toml states them, are checked and can fail."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import replica_client
+
+ROOT = Path(replica_client.__file__).parent.parent
+CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+LAYERS = [
+    ["cli"],
+    ["daemon", "spark", "testing"],
+    ["snapshot", "sinks"],
+    ["readers"],
+    ["rows", "position", "transport"],
+    ["schema"],
+    ["wire", "binlog"],
+    ["gtid"],
+    ["codec"],
+    ["constants"],
+    ["errors"],
+]
+PACKAGES = [package for layer in LAYERS for package in layer]
+
+
+def lint(root: Path) -> subprocess.CompletedProcess[str]:
+    code = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    return subprocess.run(
+        [sys.executable, "-c", code, "--no-cache"], cwd=root, capture_output=True, text=True
+    )
+
+
+@pytest.fixture
+def skeleton(tmp_path: Path) -> Path:
+    """A package with every layer of ours and nothing in them, under our configuration."""
+    pytest.importorskip("importlinter", reason="import-linter is in the dev extra only")
+    (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
+    package = tmp_path / "replica_client"
+    package.mkdir()
+    package.joinpath("__init__.py").touch()
+    for name in PACKAGES:
+        package.joinpath(name).mkdir()
+        package.joinpath(name, "__init__.py").touch()
+    package.joinpath("position", "stores").mkdir()
+    package.joinpath("position", "stores", "__init__.py").touch()
+    return tmp_path
+
+
+def plant(root: Path, package: str, line: str) -> None:
+    (root / "replica_client" / package / "planted.py").write_text(line + "\n", encoding="utf-8")
+
+
+def test_the_layers_are_those_of_the_design() -> None:
+    (contract,) = (c for c in CONFIG["tool"]["importlinter"]["contracts"] if c["id"] == "layers")
+    stated = [
+        [name.strip().strip("()") for name in layer.split("|")] for layer in contract["layers"]
+    ]
+    assert stated == LAYERS
+
+
+def test_an_empty_skeleton_keeps_the_rules(skeleton: Path) -> None:
+    result = lint(skeleton)
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize(
+    ("package", "line"),
+    [
+        ("binlog", "import replica_client.wire"),
+        ("wire", "import replica_client.binlog"),
+        ("codec", "import replica_client.binlog"),
+        ("rows", "import replica_client.transport"),
+        ("readers", "import replica_client.cli"),
+        ("errors", "import replica_client.constants"),
+        ("spark", "import replica_client.daemon"),
+        ("wire", "import asyncio"),
+        ("binlog", "import socket"),
+        ("schema", "import pyarrow"),
+        ("position", "import asyncio"),
+        ("readers", "import pymysql"),
+        ("rows", "import aiomysql"),
+        ("readers", "import pyarrow"),
+        ("cli", "import pyspark"),
+    ],
+)
+def test_a_planted_violation_is_reported(skeleton: Path, package: str, line: str) -> None:
+    plant(skeleton, package, line)
+    result = lint(skeleton)
+    assert result.returncode == 1, result.stdout
+    assert f"replica_client.{package}.planted" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("package", "line"),
+    [
+        ("transport", "import asyncio, aiomysql, pymysql"),
+        ("rows", "import pyarrow"),
+        ("spark", "import pyspark, pyarrow, replica_client.readers"),
+        ("position/stores", "import os, asyncio"),
+    ],
+)
+def test_what_the_design_allows_is_not_reported(skeleton: Path, package: str, line: str) -> None:
+    plant(skeleton, package, line)
+    result = lint(skeleton)
+    assert result.returncode == 0, result.stdout
+
+
+def test_a_package_without_a_place_is_reported(skeleton: Path) -> None:
+    skeleton.joinpath("replica_client", "helpers").mkdir()
+    skeleton.joinpath("replica_client", "helpers", "__init__.py").touch()
+    result = lint(skeleton)
+    assert result.returncode == 1, result.stdout
+    assert "helpers" in result.stdout
+
+
+def test_no_module_is_named_for_what_it_is_not() -> None:
+    for path in (ROOT / "replica_client").rglob("*.py"):
+        assert path.stem not in {"utils", "util", "helpers", "helper", "common", "misc"}, path

