@@ -1,0 +1,416 @@
+"""Dates and times as the servers store them: zero, partial and negative ones too.
+
+=============  ================================================================  ================
+type           column types                                                      ``to_python()``
+=============  ================================================================  ================
+`Date`         DATE                                                              ``date``
+`Time`         TIME, -838:59:59.999999 to 838:59:59.999999                       ``timedelta``
+`DateTime`     DATETIME, no time zone                                            ``datetime``
+`Timestamp`    TIMESTAMP, an instant in UTC                                      aware ``datetime``
+=============  ================================================================  ================
+
+Values are immutable, ordered and hashable. ``str()`` is MySQL's own text with all fraction digits
+of the column; two values that differ in the number of fraction digits only are equal, as in SQL.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import cython
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_SECOND = 1_000_000
+
+
+def _fraction(microseconds: int, digits: int) -> str:
+    return f".{microseconds:06d}"[: digits + 1] if digits else ""
+
+
+@cython.cclass
+class Temporal:
+    """Base of the four types: comparison within one type, hash, pickling."""
+
+    __slots__ = ()
+
+    def _rank(self) -> int:
+        raise NotImplementedError
+
+    def _fields(self) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    def to_python(self) -> Any:
+        """The value as a :mod:`datetime` type.
+
+        Raises:
+            ValueError: that type cannot hold it.
+        """
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self._fields()))})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._fields()
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, self._rank()))
+
+    def __eq__(self, other: Any) -> Any:
+        return self._rank() == other._rank() if type(self) is type(other) else NotImplemented
+
+    def __ne__(self, other: Any) -> Any:
+        return self._rank() != other._rank() if type(self) is type(other) else NotImplemented
+
+    def __lt__(self, other: Any) -> Any:
+        return self._rank() < other._rank() if type(self) is type(other) else NotImplemented
+
+    def __le__(self, other: Any) -> Any:
+        return self._rank() <= other._rank() if type(self) is type(other) else NotImplemented
+
+    def __gt__(self, other: Any) -> Any:
+        return self._rank() > other._rank() if type(self) is type(other) else NotImplemented
+
+    def __ge__(self, other: Any) -> Any:
+        return self._rank() >= other._rank() if type(self) is type(other) else NotImplemented
+
+
+@cython.final
+@cython.cclass
+class Date(Temporal):
+    """A DATE: also ``0000-00-00`` and dates with a zero month or day.
+
+    Attributes:
+        year: 0 to 9999.
+        month: 0 to 12.
+        day: 0 to 31.
+    """
+
+    __slots__ = ("day", "month", "year")
+
+    def __init__(self, year: cython.int, month: cython.int, day: cython.int) -> None:
+        self.year = year
+        self.month = month
+        self.day = day
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it is ``0000-00-00``."""
+        return not (self.year or self.month or self.day)
+
+    def to_python(self) -> datetime.date:
+        """The same day as a :class:`datetime.date`.
+
+        Raises:
+            ValueError: a zero or partial date, or a day that its month does not have.
+        """
+        return datetime.date(self.year, self.month, self.day)
+
+    def __str__(self) -> str:
+        return f"{self.year:04d}-{self.month:02d}-{self.day:02d}"
+
+    def _rank(self) -> int:
+        rank: cython.longlong = (self.year * 13 + self.month) * 32 + self.day
+        return rank
+
+    def _fields(self) -> tuple[Any, ...]:
+        return self.year, self.month, self.day
+
+
+@cython.final
+@cython.cclass
+class Time(Temporal):
+    """A TIME: a signed span, not a time of day.
+
+    Attributes:
+        negative: whether it is below zero.
+        hours: 0 to 838.
+        minutes: 0 to 59.
+        seconds: 0 to 59.
+        microseconds: 0 to 999999.
+        fraction_digits: digits after the point that the column has, 0 to 6.
+    """
+
+    __slots__ = ("fraction_digits", "hours", "microseconds", "minutes", "negative", "seconds")
+
+    def __init__(
+        self,
+        negative: cython.bint,
+        hours: cython.int,
+        minutes: cython.int,
+        seconds: cython.int,
+        microseconds: cython.int = 0,
+        fraction_digits: cython.int = 0,
+    ) -> None:
+        self.negative = negative
+        self.hours = hours
+        self.minutes = minutes
+        self.seconds = seconds
+        self.microseconds = microseconds
+        self.fraction_digits = fraction_digits
+
+    @property
+    def total_microseconds(self) -> int:
+        """The span in microseconds, with its sign."""
+        seconds: cython.longlong = self.hours
+        seconds = (seconds * 60 + self.minutes) * 60 + self.seconds
+        total: cython.longlong = seconds * 1_000_000 + self.microseconds
+        return -total if self.negative else total
+
+    def to_python(self) -> datetime.timedelta:
+        """The span as a :class:`datetime.timedelta`, which holds every TIME."""
+        return datetime.timedelta(microseconds=self.total_microseconds)
+
+    def __str__(self) -> str:
+        sign = "-" if self.negative else ""
+        fraction = _fraction(self.microseconds, self.fraction_digits)
+        return f"{sign}{self.hours:02d}:{self.minutes:02d}:{self.seconds:02d}{fraction}"
+
+    def _rank(self) -> int:
+        total: int = self.total_microseconds
+        return total
+
+    def _fields(self) -> tuple[Any, ...]:
+        return (
+            bool(self.negative),
+            self.hours,
+            self.minutes,
+            self.seconds,
+            self.microseconds,
+            self.fraction_digits,
+        )
+
+
+@cython.final
+@cython.cclass
+class DateTime(Temporal):
+    """A DATETIME: without a time zone; also zero and partial dates.
+
+    Attributes:
+        year: 0 to 9999.
+        month: 0 to 12.
+        day: 0 to 31.
+        hour: 0 to 23.
+        minute: 0 to 59.
+        second: 0 to 59.
+        microsecond: 0 to 999999.
+        fraction_digits: digits after the point that the column has, 0 to 6.
+    """
+
+    __slots__ = (
+        "day",
+        "fraction_digits",
+        "hour",
+        "microsecond",
+        "minute",
+        "month",
+        "second",
+        "year",
+    )
+
+    def __init__(
+        self,
+        year: cython.int,
+        month: cython.int,
+        day: cython.int,
+        hour: cython.int = 0,
+        minute: cython.int = 0,
+        second: cython.int = 0,
+        microsecond: cython.int = 0,
+        fraction_digits: cython.int = 0,
+    ) -> None:
+        self.year = year
+        self.month = month
+        self.day = day
+        self.hour = hour
+        self.minute = minute
+        self.second = second
+        self.microsecond = microsecond
+        self.fraction_digits = fraction_digits
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it is ``0000-00-00 00:00:00``."""
+        return self._rank() == 0
+
+    def to_python(self) -> datetime.datetime:
+        """The same date and time as a naive :class:`datetime.datetime`.
+
+        Raises:
+            ValueError: a zero or partial date, or a day that its month does not have.
+        """
+        return datetime.datetime(  # noqa: DTZ001
+            self.year,
+            self.month,
+            self.day,
+            self.hour,
+            self.minute,
+            self.second,
+            self.microsecond,
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"{self.year:04d}-{self.month:02d}-{self.day:02d}"
+            f" {self.hour:02d}:{self.minute:02d}:{self.second:02d}"
+            f"{_fraction(self.microsecond, self.fraction_digits)}"
+        )
+
+    def _rank(self) -> int:
+        rank: cython.longlong = (self.year * 13 + self.month) * 32 + self.day
+        rank = ((rank * 24 + self.hour) * 60 + self.minute) * 60 + self.second
+        return rank * 1_000_000 + self.microsecond
+
+    def _fields(self) -> tuple[Any, ...]:
+        return (
+            self.year,
+            self.month,
+            self.day,
+            self.hour,
+            self.minute,
+            self.second,
+            self.microsecond,
+            self.fraction_digits,
+        )
+
+
+@cython.final
+@cython.cclass
+class Timestamp(Temporal):
+    """A TIMESTAMP: an instant, kept in UTC whatever time zone the server has.
+
+    Args:
+        seconds: since 1970-01-01 00:00:00 UTC; None is the zero timestamp.
+        microseconds: 0 to 999999.
+        fraction_digits: digits after the point that the column has, 0 to 6.
+    """
+
+    __slots__ = ("_seconds", "fraction_digits", "microseconds")
+
+    def __init__(
+        self,
+        seconds: int | None,
+        microseconds: cython.int = 0,
+        fraction_digits: cython.int = 0,
+    ) -> None:
+        self._seconds = -1 if seconds is None else seconds
+        self.microseconds = microseconds
+        self.fraction_digits = fraction_digits
+
+    @property
+    def seconds(self) -> int | None:
+        """Seconds since 1970-01-01 00:00:00 UTC; None for the zero timestamp."""
+        return None if self._seconds < 0 else self._seconds
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it is ``0000-00-00 00:00:00``."""
+        return self._seconds < 0
+
+    def to_python(self) -> datetime.datetime:
+        """The instant as a :class:`datetime.datetime` in UTC.
+
+        Raises:
+            ValueError: the zero timestamp.
+        """
+        if self._seconds < 0:
+            raise ValueError("the zero timestamp is no instant")
+        return _EPOCH + datetime.timedelta(seconds=self._seconds, microseconds=self.microseconds)
+
+    def __str__(self) -> str:
+        fraction = _fraction(self.microseconds, self.fraction_digits)
+        if self._seconds < 0:
+            return f"0000-00-00 00:00:00{fraction}"
+        return f"{_EPOCH + datetime.timedelta(seconds=self._seconds):%Y-%m-%d %H:%M:%S}{fraction}"
+
+    def _rank(self) -> int:
+        rank: cython.longlong = self._seconds
+        return rank * 1_000_000 + self.microseconds
+
+    def _fields(self) -> tuple[Any, ...]:
+        return self.seconds, self.microseconds, self.fraction_digits
+
+
+def _assign_once(self: Any, name: str, value: Any) -> None:
+    if hasattr(self, name):
+        raise AttributeError(f"{type(self).__name__}.{name} cannot be changed")
+    object.__setattr__(self, name, value)
+
+
+if not cython.compiled:  # compiled, the attributes are read-only anyway
+    Temporal.__setattr__ = _assign_once  # type: ignore[method-assign]
+
+
+@cython.cfunc
+def new_date(year: cython.int, month: cython.int, day: cython.int) -> Date:
+    """A `Date`, made without argument parsing when compiled."""
+    if not cython.compiled:
+        return Date(year, month, day)
+    date: Date = Date.__new__(Date)
+    date.year = year
+    date.month = month
+    date.day = day
+    return date
+
+
+@cython.cfunc
+def new_time(
+    negative: cython.bint,
+    hours: cython.int,
+    minutes: cython.int,
+    seconds: cython.int,
+    microseconds: cython.int,
+    fraction_digits: cython.int,
+) -> Time:
+    """A `Time`, made without argument parsing when compiled."""
+    if not cython.compiled:
+        return Time(bool(negative), hours, minutes, seconds, microseconds, fraction_digits)
+    time: Time = Time.__new__(Time)
+    time.negative = negative
+    time.hours = hours
+    time.minutes = minutes
+    time.seconds = seconds
+    time.microseconds = microseconds
+    time.fraction_digits = fraction_digits
+    return time
+
+
+@cython.cfunc
+def new_datetime(
+    year: cython.int,
+    month: cython.int,
+    day: cython.int,
+    hour: cython.int,
+    minute: cython.int,
+    second: cython.int,
+    microsecond: cython.int,
+    fraction_digits: cython.int,
+) -> DateTime:
+    """A `DateTime`, made without argument parsing when compiled."""
+    if not cython.compiled:
+        return DateTime(year, month, day, hour, minute, second, microsecond, fraction_digits)
+    value: DateTime = DateTime.__new__(DateTime)
+    value.year = year
+    value.month = month
+    value.day = day
+    value.hour = hour
+    value.minute = minute
+    value.second = second
+    value.microsecond = microsecond
+    value.fraction_digits = fraction_digits
+    return value
+
+
+@cython.cfunc
+def new_timestamp(
+    seconds: cython.longlong, microseconds: cython.int, fraction_digits: cython.int
+) -> Timestamp:
+    """A `Timestamp`, made without argument parsing; ``seconds`` -1 is the zero timestamp."""
+    if not cython.compiled:
+        return Timestamp(None if seconds < 0 else seconds, microseconds, fraction_digits)
+    value: Timestamp = Timestamp.__new__(Timestamp)
+    value._seconds = seconds
+    value.microseconds = microseconds
+    value.fraction_digits = fraction_digits
+    return value
