@@ -1,0 +1,1 @@
+"""The same four iterators from two places: binlog files and a live source."""

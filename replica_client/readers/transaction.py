@@ -1,0 +1,59 @@
+"""A committed transaction, whole or in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from replica_client.position.position import Position
+from replica_client.rows.change import Change, RowsOfEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement that the binlog carries as text: DDL, XA, SAVEPOINT and the like.
+
+    Attributes:
+        database: the default database when it ran, ``""`` for none.
+        text: the statement in the character set of its client, decoded.
+    """
+
+    database: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One transaction of the source, or a part of a very large one.
+
+    Attributes:
+        start: where it begins.
+        position: the resume point right after it; inside the transaction, by event and row index,
+            when :attr:`complete` is false. Acknowledge this one.
+        gtid: its GTID as text, ``""`` when it has none.
+        timestamp: seconds since 1970 in the header of its last event.
+        commit_timestamp_us: microseconds since 1970 of its commit on the server that wrote this
+            binlog; None where the server does not log it (before MySQL 8.0).
+        rows: its rows events on the wanted tables, decoded when iterated.
+        statements: what it holds as text, in order, BEGIN and COMMIT left out.
+        part: 0 for the first or only part.
+        complete: whether this is the last or only part.
+        xa_prepared: an XA PREPARE, whose outcome a later XA COMMIT or XA ROLLBACK decides.
+    """
+
+    start: Position
+    position: Position
+    gtid: str
+    timestamp: int
+    commit_timestamp_us: int | None
+    rows: tuple[RowsOfEvent, ...]
+    statements: tuple[Statement, ...]
+    part: int = 0
+    complete: bool = True
+    xa_prepared: bool = False
+
+    @property
+    def changes(self) -> Iterator[Change]:
+        """The row changes in the order of the binlog; may be iterated again."""
+        for rows in self.rows:
+            yield from rows

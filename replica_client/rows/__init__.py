@@ -1,0 +1,1 @@
+"""Row images as Python rows or Arrow record batches."""

@@ -1,0 +1,159 @@
+"""Values as JSON, the same in the command line, in sinks and in Spark.
+
+============================  ==========================================================
+value                         JSON
+============================  ==========================================================
+integer, YEAR, BIT            number
+FLOAT, DOUBLE                 the shortest number that reads back the same
+DECIMAL                       string
+CHAR, VARCHAR, TEXT           string
+ENUM                          its label; its index where the label is not known
+SET                           its labels joined with commas; its bits where not known
+DATE, TIME, DATETIME,         MySQL's own text with all fraction digits; TIMESTAMP in UTC
+TIMESTAMP
+JSON                          the document itself
+BINARY, VARBINARY, BLOB       ``{"$binary": base64}``
+GEOMETRY                      ``{"$wkb": base64, "srid": n}``
+VECTOR                        list of numbers
+MariaDB UUID, INET4, INET6    their text
+NULL                          null
+a column left out             left out
+============================  ==========================================================
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from replica_client.binlog.values.enum_set import EnumValue, SetValue
+from replica_client.binlog.values.geometry import Geometry
+from replica_client.binlog.values.json_binary import JsonDocument
+from replica_client.binlog.values.json_diff import JsonDiff
+from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
+from replica_client.rows.change import Change
+from replica_client.rows.row import Row
+
+
+class RawJson(str):
+    """Text that is JSON already and is written as it stands."""
+
+    __slots__ = ()
+
+
+def _text(value: Any) -> str:
+    return json.dumps(str(value), ensure_ascii=False)
+
+
+def _plain(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _float(value: float) -> str:
+    # JSON has no spelling for these; no MySQL column can hold them.
+    if value != value or value in (float("inf"), float("-inf")):
+        return _text(value)
+    return repr(value)
+
+
+def _binary(value: bytes) -> str:
+    return f'{{"$binary": "{b64encode(value).decode()}"}}'
+
+
+def _geometry(value: Geometry) -> str:
+    return f'{{"$wkb": "{b64encode(value.wkb).decode()}", "srid": {value.srid}}}'
+
+
+def _enum(value: EnumValue) -> str:
+    return str(value.index) if value.label is None else _text(value.label)
+
+
+def _set(value: SetValue) -> str:
+    return str(value.bits) if value.labels is None else _text(",".join(value.labels))
+
+
+def _sequence(value: Any) -> str:
+    return "[" + ", ".join(value_to_json(item) for item in value) + "]"
+
+
+def _diff(value: JsonDiff) -> str:
+    parts = [f'"operation": {_text(value.operation)}', f'"path": {_text(value.path)}']
+    if value.value is not None:
+        parts.append(f'"value": {value.value.text}')
+    return "{" + ", ".join(parts) + "}"
+
+
+def _diffs(value: tuple[Any, ...]) -> str:
+    if value and all(isinstance(item, JsonDiff) for item in value):
+        return '{"$json_diff": ' + _sequence(value) + "}"
+    return _sequence(value)
+
+
+_WRITERS: dict[type, Callable[[Any], str]] = {
+    type(None): lambda _: "null",
+    bool: _plain,
+    int: int.__repr__,
+    float: _float,
+    str: _plain,
+    Decimal: lambda value: f'"{value:f}"',
+    bytes: _binary,
+    Date: _text,
+    DateTime: _text,
+    Time: _text,
+    Timestamp: _text,
+    date: _text,
+    datetime: _text,
+    timedelta: _text,
+    EnumValue: _enum,
+    SetValue: _set,
+    Geometry: _geometry,
+    JsonDocument: lambda value: value.text,
+    JsonDiff: _diff,
+    tuple: _diffs,
+    list: _sequence,
+    RawJson: str,
+}
+
+
+def value_to_json(value: Any) -> str:
+    """JSON text of one column value.
+
+    Raises:
+        TypeError: a type that no column delivers.
+    """
+    writer = _WRITERS.get(type(value))
+    if writer is None:
+        for known, found in _WRITERS.items():
+            if isinstance(value, known):
+                writer = found
+                break
+        else:
+            raise TypeError(f"{type(value).__name__} is not a column value")
+    return writer(value)
+
+
+def row_to_json(row: Row | None) -> str:
+    """JSON object of a row, ``null`` for None; columns that the image left out are left out."""
+    if row is None:
+        return "null"
+    return (
+        "{"
+        + ", ".join(f"{_plain(name)}: {value_to_json(v)}" for name, v in row.as_dict().items())
+        + "}"
+    )
+
+
+def change_to_json(change: Change) -> str:
+    """One line of ``replica-client changes --json``, without the line end."""
+    return (
+        f'{{"file": {_plain(change.file)}, "position": {change.position}, '
+        f'"event_index": {change.event_index}, "row_index": {change.row_index}, '
+        f'"gtid": {_plain(change.gtid)}, "timestamp": {change.timestamp}, '
+        f'"kind": "{change.kind}", "database": {_plain(change.database)}, '
+        f'"table": {_plain(change.table)}, "before": {row_to_json(change.before)}, '
+        f'"after": {row_to_json(change.after)}}}'
+    )
