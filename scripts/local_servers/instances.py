@@ -124,8 +124,9 @@ def restart(instance: Instance, options: list[str] | None, *, timeout: float) ->
 def stop(instance: Instance, *, timeout: float) -> None:
     """Stops an instance and removes its data."""
     terminate(instance.pid, instance.pid_start, timeout=timeout)
-    with contextlib.suppress(OSError):
-        Path(instance.socket).unlink()
+    for path in (instance.socket, f"{instance.socket}.lock"):
+        with contextlib.suppress(OSError):
+            Path(path).unlink()
     shutil.rmtree(instance.directory, ignore_errors=True)
 
 
@@ -164,7 +165,8 @@ def _launch(
     socket = _socket_path(directory)
     error_log = directory / "error.log"
     error_log.unlink(missing_ok=True)
-    socket.unlink(missing_ok=True)
+    for left_over in (socket, socket.with_name(f"{socket.name}.lock")):
+        left_over.unlink(missing_ok=True)
     command = [
         *server_command(recipe),
         *run_as(),
