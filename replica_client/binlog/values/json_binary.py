@@ -1,0 +1,261 @@
+"""A JSON column's value: the document's bytes, read when asked for."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Self
+
+from replica_client.binlog.values.json_encoder import JsonNode, encode_json, serialize
+from replica_client.binlog.values.json_layout import (
+    DOUBLE,
+    INT16,
+    INT32,
+    LITERAL,
+    OPAQUE,
+    STRING,
+    UINT16,
+    UINT32,
+    DocumentWalk,
+    double,
+    integer,
+    malformed,
+    opaque_span,
+    sized,
+    utf8,
+)
+from replica_client.binlog.values.json_opaque import (
+    NEWDECIMAL,
+    TEMPORAL_TYPES,
+    VAR_STRING,
+    JsonOpaque,
+    decimal_text,
+    temporal_value,
+)
+from replica_client.binlog.values.json_text import json_text
+from replica_client.errors import ColumnDecodeError
+
+__all__ = ["JsonDocument", "JsonOpaque", "decode_json_value", "encode_json"]
+
+_LITERALS = (None, True, False)
+
+
+class JsonDocument:
+    """A JSON document as MySQL stores it; nothing is decoded before it is asked for.
+
+    Two documents are equal when the server shows them as the same text, whatever their bytes are:
+    an update in place leaves holes, and older servers number types otherwise.
+
+    Attributes:
+        data: the stored bytes. Empty bytes are JSON null, as the server shows them.
+    """
+
+    __slots__ = ("_text", "data")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self._text: str | None = None
+
+    @classmethod
+    def of(cls, value: object) -> Self:
+        """A document from Python objects; see :func:`encode_json`."""
+        return cls(encode_json(value))
+
+    @property
+    def text(self) -> str:
+        """What ``CAST(j AS CHAR)`` gives on the server.
+
+        Raises:
+            ColumnDecodeError: the bytes are not a document.
+        """
+        text = self._text
+        if text is None:
+            text = self._text = json_text(self.data)
+        return text
+
+    @property
+    def value(self) -> Any:
+        """The document as new Python objects.
+
+        dict, list, str, int, float, bool, None; DECIMAL is :class:`~decimal.Decimal`; DATE, TIME,
+        DATETIME and TIMESTAMP are ``Date``, ``Time`` and ``DateTime``; other column types are
+        :class:`JsonOpaque`.
+
+        Raises:
+            ColumnDecodeError: the bytes are not a document.
+        """
+        return decode_json_value(self.data)
+
+    def compacted(self) -> JsonDocument:
+        """The same document without holes, as the server would write it anew."""
+        return JsonDocument(serialize(read_node(self.data)))
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        try:
+            return f"JsonDocument({self.text})"
+        except ColumnDecodeError:
+            return f"JsonDocument(malformed, {len(self.data)} bytes)"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, JsonDocument):
+            return NotImplemented
+        return self.data == other.data or self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __reduce__(self) -> tuple[type[JsonDocument], tuple[bytes]]:
+        return type(self), (self.data,)
+
+
+def decode_json_value(data: bytes) -> Any:
+    """Python objects from a document; see :attr:`JsonDocument.value`.
+
+    Raises:
+        ColumnDecodeError: the bytes are not a document.
+    """
+    if not data:
+        return None
+    kind = data[0]
+    if kind >= LITERAL:
+        return _scalar(data, kind, 1, len(data))
+    return _ValueReader(data).container(kind, 1, len(data), 0)
+
+
+def read_node(data: bytes) -> JsonNode:
+    """The node of a document (:mod:`replica_client.binlog.values.json_encoder`).
+
+    Raises:
+        ColumnDecodeError: the bytes are not a document.
+    """
+    if not data:
+        return bytes((LITERAL, 0))
+    kind = data[0]
+    if kind >= LITERAL:
+        return _scalar_node(data, kind, 1, len(data))
+    return _NodeReader(data).container(kind, 1, len(data), 0)
+
+
+def _scalar(data: bytes, kind: int, at: int, end: int) -> Any:
+    if kind == STRING:
+        start, stop = sized(data, at, end)
+        return utf8(data, start, stop)
+    if kind == DOUBLE:
+        number = double(data, at, end)
+        if number - number != 0.0:
+            raise malformed(f"{number} is not a JSON number", at)
+        return number
+    if kind == LITERAL:
+        if at >= end or data[at] > 2:
+            raise malformed("an unknown literal", at)
+        return _LITERALS[data[at]]
+    if kind == OPAQUE:
+        code, start, stop = opaque_span(data, at, end)
+        if code == VAR_STRING:
+            return utf8(data, start, stop)
+        payload = data[start:stop]
+        if code == NEWDECIMAL:
+            return Decimal(decimal_text(payload))
+        if code in TEMPORAL_TYPES:
+            return temporal_value(code, payload)
+        return JsonOpaque(code, payload)
+    return integer(data, kind, at, end)
+
+
+def _scalar_node(data: bytes, kind: int, at: int, end: int) -> bytes:
+    """Type byte and value bytes of a scalar, checked."""
+    _scalar(data, kind, at, end)
+    if kind == STRING:
+        stop = sized(data, at, end)[1]
+    elif kind == OPAQUE:
+        stop = opaque_span(data, at, end)[2]
+    elif kind == LITERAL:
+        stop = at + 1
+    elif kind in (INT16, UINT16):
+        stop = at + 2
+    elif kind in (INT32, UINT32):
+        stop = at + 4
+    else:
+        stop = at + 8
+    return bytes((kind,)) + data[at:stop]
+
+
+class _ValueReader(DocumentWalk):
+    """Builds Python objects."""
+
+    __slots__ = ()
+
+    def container(self, kind: int, start: int, limit: int, depth: int) -> Any:
+        size, header, keys, values = self.open(kind, start, limit, depth)
+        data = self.data
+        end = start + size
+        large = kind & 1
+        left = self.budget
+        items: list[Any] = []
+        item: Any
+        for code, field in values:
+            if code == INT16:
+                field &= 0xFFFF
+                item = field if field < 0x8000 else field - 0x10000
+            elif code == LITERAL:
+                field &= 0xFF
+                if field > 2:
+                    raise malformed("an unknown literal", start)
+                item = _LITERALS[field]
+            elif code == UINT16:
+                item = field & 0xFFFF
+            elif large and code in (INT32, UINT32):
+                item = field - 0x100000000 if code == INT32 and field >= 0x80000000 else field
+            else:
+                if field < header or field >= size:
+                    raise malformed("a value outside of its container", start + field)
+                at = start + field
+                if code < LITERAL:
+                    self.budget = left
+                    item = self.container(code, at, end, depth + 1)
+                    left = self.budget
+                else:
+                    if code in (STRING, OPAQUE):
+                        begin, stop = sized(data, at + (code == OPAQUE), end)
+                        left -= stop - begin
+                        if left < 0:
+                            raise self.overspent()
+                    item = _scalar(data, code, at, end)
+            items.append(item)
+        self.budget = left
+        if keys is None:
+            return items
+        names = [utf8(name, 0, len(name)) for name in self.names(keys, start, size, header)]
+        return dict(zip(names, items, strict=True))
+
+
+class _NodeReader(DocumentWalk):
+    """Builds nodes: scalars stay bytes."""
+
+    __slots__ = ()
+
+    def container(self, kind: int, start: int, limit: int, depth: int) -> JsonNode:
+        size, header, keys, values = self.open(kind, start, limit, depth)
+        items: list[JsonNode] = []
+        for code, field in values:
+            if code == LITERAL:
+                item: JsonNode = _scalar_node(field.to_bytes(4, "little"), code, 0, 4)
+            elif code in (INT16, UINT16):
+                item = bytes((code,)) + (field & 0xFFFF).to_bytes(2, "little")
+            elif kind & 1 and code in (INT32, UINT32):
+                item = bytes((code,)) + field.to_bytes(4, "little")
+            elif field < header or field >= size:
+                raise malformed("a value outside of its container", start + field)
+            elif code < LITERAL:
+                item = self.container(code, start + field, start + size, depth + 1)
+            else:
+                item = _scalar_node(self.data, code, start + field, start + size)
+                self.budget -= len(item)
+                if self.budget < 0:
+                    raise self.overspent()
+            items.append(item)
+        if keys is None:
+            return items
+        return dict(zip(self.names(keys, start, size, header), items, strict=True))

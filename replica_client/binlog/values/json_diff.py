@@ -1,0 +1,197 @@
+"""Partial updates of JSON columns: the diffs in PARTIAL_UPDATE_ROWS events, and applying them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from replica_client.binlog.values.json_binary import JsonDocument, read_node
+from replica_client.binlog.values.json_encoder import JsonNode, key_order, serialize
+from replica_client.binlog.values.json_path import JsonPathLeg, parse_path
+from replica_client.codec.reader import ByteReader
+from replica_client.codec.writer import ByteWriter
+from replica_client.errors import ColumnDecodeError, ShortBufferError
+
+
+class JsonDiffOperation(IntEnum):
+    """What a diff does at its path."""
+
+    REPLACE = 0
+    """The value at the path becomes another one."""
+    INSERT = 1
+    """A member is added, or an array element put before the one at the path."""
+    REMOVE = 2
+    """The member or array element at the path goes; later elements move up."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonDiff:
+    """One change inside a JSON document.
+
+    Bytes::
+
+        size  field
+        1     operation   0 replace, 1 insert, 2 remove
+        1-9   path size   length-encoded
+        n     path        UTF-8, e.g. ``$.tags[2]``
+        1-9   value size  length-encoded; not for remove
+        n     value       a document; not for remove
+
+    Attributes:
+        operation: replace, insert or remove.
+        path: the path's text.
+        value: the new value; None for remove.
+
+    Spec: MySQL ``Json_diff_vector::write_binary`` (json_diff.cc).
+    """
+
+    operation: JsonDiffOperation
+    path: str
+    value: JsonDocument | None = None
+
+    def __str__(self) -> str:
+        name = self.operation.name.lower()
+        return f"{name} {self.path}" + ("" if self.value is None else f" {self.value}")
+
+
+def decode_diffs(data: bytes) -> tuple[JsonDiff, ...]:
+    """Every diff of a column, in the order in which they apply.
+
+    Args:
+        data: the column's bytes in the after image, without the four-byte length before them.
+
+    Raises:
+        ColumnDecodeError: the bytes are not diffs.
+    """
+    reader = ByteReader(data)
+    diffs = []
+    try:
+        while reader.remaining:
+            code = reader.uint(1)
+            if code > JsonDiffOperation.REMOVE:
+                raise ColumnDecodeError(f"JSON diff with unknown operation {code}")
+            operation = JsonDiffOperation(code)
+            path = reader.lenenc_bytes().decode()
+            value = None
+            if operation != JsonDiffOperation.REMOVE:
+                value = JsonDocument(reader.lenenc_bytes())
+            diffs.append(JsonDiff(operation, path, value))
+    except ShortBufferError as error:
+        raise ColumnDecodeError(f"JSON diff is cut off: {error}") from error
+    except UnicodeDecodeError as error:
+        raise ColumnDecodeError(f"JSON diff's path is not UTF-8: {error.reason}") from error
+    return tuple(diffs)
+
+
+def encode_diffs(diffs: Iterable[JsonDiff]) -> bytes:
+    """The bytes that :func:`decode_diffs` reads."""
+    out = ByteWriter()
+    for diff in diffs:
+        out.uint(diff.operation, 1).lenenc_bytes(diff.path.encode())
+        if diff.value is not None:
+            out.lenenc_bytes(diff.value.data)
+    return out.done()
+
+
+def apply_diffs(document: JsonDocument, diffs: Iterable[JsonDiff]) -> JsonDocument:
+    """The document after the diffs, as a replica of the server would have it.
+
+    Raises:
+        ColumnDecodeError: a diff does not fit the document (the replica stops with
+            ``ER_COULD_NOT_APPLY_JSON_DIFF`` then), or bytes are malformed.
+    """
+    root = read_node(document.data)
+    for diff in diffs:
+        legs = parse_path(diff.path)
+        if diff.value is None:
+            _remove(root, legs, diff)
+            continue
+        node = read_node(diff.value.data)
+        if diff.operation == JsonDiffOperation.INSERT:
+            _insert(root, legs, node, diff)
+        else:
+            root = _replace(root, legs, node, diff)
+    return JsonDocument(serialize(root))
+
+
+def _misfit(diff: JsonDiff) -> ColumnDecodeError:
+    operation = diff.operation.name.lower()
+    return ColumnDecodeError(f"JSON diff '{operation} {diff.path}' does not fit the document")
+
+
+def _index(leg: JsonPathLeg, count: int) -> int:
+    """Position of a cell in an array of ``count`` elements; below zero when before it."""
+    if isinstance(leg, str):
+        return -1
+    return leg if leg >= 0 else count + leg
+
+
+def _same_place(node: JsonNode, leg: JsonPathLeg) -> bool:
+    """Whether the leg names the node itself: a value that is no array is its own only element."""
+    return not isinstance(node, list) and (leg == 0 or leg == -1)
+
+
+def _seek(root: JsonNode, legs: tuple[JsonPathLeg, ...], diff: JsonDiff) -> JsonNode:
+    node = root
+    for leg in legs:
+        if isinstance(node, dict) and isinstance(leg, str):
+            key = leg.encode()
+            if key not in node:
+                raise _misfit(diff)
+            node = node[key]
+        elif isinstance(node, list):
+            at = _index(leg, len(node))
+            if not 0 <= at < len(node):
+                raise _misfit(diff)
+            node = node[at]
+        elif not _same_place(node, leg):
+            raise _misfit(diff)
+    return node
+
+
+def _replace(
+    root: JsonNode, legs: tuple[JsonPathLeg, ...], new: JsonNode, diff: JsonDiff
+) -> JsonNode:
+    """Put ``new`` at the path; the new root."""
+    _seek(root, legs, diff)
+    while legs:
+        parent = _seek(root, legs[:-1], diff)
+        leg = legs[-1]
+        if isinstance(parent, dict) and isinstance(leg, str):
+            parent[leg.encode()] = new
+            return root
+        if isinstance(parent, list):
+            parent[_index(leg, len(parent))] = new
+            return root
+        legs = legs[:-1]
+    return new
+
+
+def _insert(root: JsonNode, legs: tuple[JsonPathLeg, ...], new: JsonNode, diff: JsonDiff) -> None:
+    if not legs:
+        raise _misfit(diff)
+    parent = _seek(root, legs[:-1], diff)
+    leg = legs[-1]
+    if isinstance(parent, dict) and isinstance(leg, str) and leg.encode() not in parent:
+        parent[leg.encode()] = new
+        members = sorted(parent.items(), key=lambda member: key_order(member[0]))
+        parent.clear()
+        parent.update(members)
+    elif isinstance(parent, list) and not isinstance(leg, str):
+        parent.insert(max(_index(leg, len(parent)), 0), new)
+    else:
+        raise _misfit(diff)
+
+
+def _remove(root: JsonNode, legs: tuple[JsonPathLeg, ...], diff: JsonDiff) -> None:
+    if not legs:
+        raise _misfit(diff)
+    parent = _seek(root, legs[:-1], diff)
+    leg = legs[-1]
+    if isinstance(parent, dict) and isinstance(leg, str) and leg.encode() in parent:
+        del parent[leg.encode()]
+    elif isinstance(parent, list) and 0 <= _index(leg, len(parent)) < len(parent):
+        del parent[_index(leg, len(parent))]
+    else:
+        raise _misfit(diff)
