@@ -1,0 +1,254 @@
+"""MariaDB GTIDs: ``domain-server-sequence``, and positions made of them.
+
+A MariaDB position is not a set of numbers but the last GTID of each replication domain
+(``gtid_slave_pos``, ``@slave_connect_state``), or of each server within each domain, the most
+recent one of a domain last (``gtid_binlog_state``, GTID_LIST events). Both are a
+:class:`MariadbGtidSet`.
+
+Text: GTIDs with commas between, white space around them allowed. Domain and server id have 32 bits,
+the sequence number 64.
+
+Wire form, little-endian, as in the body of a GTID_LIST event::
+
+    4   low 28 bits: number of GTIDs; high 4 bits: flags of the event, 0 here
+    each: 4  domain id, 4  server id, 8  sequence number
+
+Spec: MariaDB ``gtid_parser_helper``, ``Gtid_list_log_event`` (log_event.h).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Self
+
+from replica_client.codec.reader import ByteReader
+from replica_client.codec.writer import ByteWriter
+from replica_client.errors import GtidFormatError, ShortBufferError
+
+_GTID = re.compile(r"0*([0-9]{1,10})-0*([0-9]{1,10})-0*([0-9]{1,20})")
+_COUNT_MASK = (1 << 28) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class MariadbGtid:
+    """One event group of a MariaDB server.
+
+    Attributes:
+        domain_id: replication domain; each is a stream of its own.
+        server_id: the server that first wrote it.
+        sequence: its number in the domain.
+    """
+
+    domain_id: int
+    server_id: int
+    sequence: int
+
+    def __post_init__(self) -> None:
+        if not (
+            0 <= self.domain_id < 1 << 32
+            and 0 <= self.server_id < 1 << 32
+            and 0 <= self.sequence < 1 << 64
+        ):
+            raise GtidFormatError(f"a number of GTID {self} is out of range")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """A GTID from ``domain-server-sequence``.
+
+        Raises:
+            GtidFormatError: the text is something else.
+        """
+        match = _GTID.fullmatch(text.strip())
+        if match is None:
+            raise GtidFormatError(f"not a MariaDB GTID: {text[:80]!r}")
+        return cls(int(match[1]), int(match[2]), int(match[3]))
+
+    def __str__(self) -> str:
+        return f"{self.domain_id}-{self.server_id}-{self.sequence}"
+
+
+class MariadbGtidSet:
+    """The last GTIDs of each domain, immutable.
+
+    Of each domain it keeps one GTID per server in order of arrival; the last one is the domain's
+    position. Comparison (``<=``, :meth:`contains`) is by domain: sequence numbers count through a
+    domain whichever server wrote them. Equality is that of all GTIDs kept.
+    """
+
+    __slots__ = ("_domains",)
+
+    def __init__(self, gtids: Iterable[MariadbGtid] = ()) -> None:
+        domains: dict[int, dict[int, int]] = {}
+        for gtid in gtids:
+            servers = domains.setdefault(gtid.domain_id, {})
+            servers.pop(gtid.server_id, None)
+            servers[gtid.server_id] = gtid.sequence
+        self._domains = {domain: domains[domain] for domain in sorted(domains)}
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """A position from its text; the last GTID of a domain is its most recent.
+
+        Raises:
+            GtidFormatError: the text is no list of MariaDB GTIDs, or lists a server of a domain
+                twice.
+        """
+        if not text.strip():
+            return cls()
+        gtids = [MariadbGtid.parse(part) for part in text.split(",")]
+        if len({(gtid.domain_id, gtid.server_id) for gtid in gtids}) < len(gtids):
+            raise GtidFormatError(f"a domain and server twice in GTID list {text[:80]!r}")
+        return cls(gtids)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """A position from its wire form.
+
+        Raises:
+            GtidFormatError: it is cut short, or bytes follow it.
+        """
+        reader = ByteReader(data)
+        try:
+            count = reader.uint(4) & _COUNT_MASK
+            if count * 16 != reader.remaining:
+                raise GtidFormatError(f"{count} GTIDs announced in {reader.remaining} bytes")
+            return cls(
+                MariadbGtid(reader.uint(4), reader.uint(4), reader.uint(8)) for _ in range(count)
+            )
+        except ShortBufferError as error:
+            raise GtidFormatError(f"truncated GTID list: {error}") from None
+
+    def encode(self) -> bytes:
+        """The wire form."""
+        gtids = list(self)
+        out = ByteWriter().uint(len(gtids), 4)
+        for gtid in gtids:
+            out.uint(gtid.domain_id, 4).uint(gtid.server_id, 4).uint(gtid.sequence, 8)
+        return out.done()
+
+    def __iter__(self) -> Iterator[MariadbGtid]:
+        for domain, servers in self._domains.items():
+            for server, sequence in servers.items():
+                yield MariadbGtid(domain, server, sequence)
+
+    def last_of(self, domain_id: int) -> MariadbGtid | None:
+        """The position of one domain, None when nothing is known of it."""
+        servers = self._domains.get(domain_id)
+        if not servers:
+            return None
+        server, sequence = next(reversed(servers.items()))
+        return MariadbGtid(domain_id, server, sequence)
+
+    @property
+    def domains(self) -> tuple[int, ...]:
+        """Domain ids, ascending."""
+        return tuple(self._domains)
+
+    def positions(self) -> tuple[MariadbGtid, ...]:
+        """One GTID for each domain: its position."""
+        return tuple(gtid for gtid in map(self.last_of, self._domains) if gtid is not None)
+
+    def slave_connect_state(self) -> str:
+        """What ``SET @slave_connect_state`` takes: one GTID for each domain."""
+        return ",".join(map(str, self.positions()))
+
+    def add(self, gtid: MariadbGtid) -> Self:
+        """The position after ``gtid``, which becomes its domain's."""
+        servers = dict(self._domains.get(gtid.domain_id, {}))
+        servers.pop(gtid.server_id, None)
+        servers[gtid.server_id] = gtid.sequence
+        new = type(self).__new__(type(self))
+        if gtid.domain_id in self._domains:
+            new._domains = {**self._domains, gtid.domain_id: servers}
+        else:
+            new._domains = dict(sorted([*self._domains.items(), (gtid.domain_id, servers)]))
+        return new
+
+    update = add
+
+    def reached(self, domain_id: int) -> int:
+        """The greatest sequence number known in a domain, 0 for none."""
+        return max(self._domains.get(domain_id, {}).values(), default=0)
+
+    def contains(self, gtid: MariadbGtid) -> bool:
+        """Whether the position is at or after a GTID: its domain has reached that sequence."""
+        return gtid.domain_id in self._domains and gtid.sequence <= self.reached(gtid.domain_id)
+
+    def union(self, other: MariadbGtidSet) -> Self:
+        """The later of both in each domain and server; what is further becomes the position."""
+        gtids: dict[tuple[int, int], MariadbGtid] = {}
+        for gtid in (*other, *self):
+            key = (gtid.domain_id, gtid.server_id)
+            if key not in gtids or gtids[key].sequence < gtid.sequence:
+                gtids[key] = gtid
+        lasts = {*self.positions(), *other.positions()}
+        return type(self)(
+            sorted(gtids.values(), key=lambda each: (each.domain_id, each in lasts, each.sequence))
+        )
+
+    def issubset(self, other: MariadbGtidSet) -> bool:
+        """Whether the other position has reached this one in every domain."""
+        return all(
+            domain in other._domains and self.reached(domain) <= other.reached(domain)
+            for domain in self._domains
+        )
+
+    def to_json(self) -> str:
+        """The position as a JSON value: its text."""
+        return str(self)
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """The position that :meth:`to_json` gave.
+
+        Raises:
+            GtidFormatError: the value is no such text.
+        """
+        if not isinstance(value, str):
+            raise GtidFormatError(f"a GTID list in JSON is a string, not {type(value).__name__}")
+        return cls.parse(value)
+
+    def compact(self) -> str:
+        """The text on one line, the same as ``str()``."""
+        return str(self)
+
+    def __or__(self, other: object) -> Self:
+        return self.union(other) if isinstance(other, MariadbGtidSet) else NotImplemented
+
+    def __contains__(self, gtid: object) -> bool:
+        if isinstance(gtid, str):
+            gtid = MariadbGtid.parse(gtid)
+        return isinstance(gtid, MariadbGtid) and self.contains(gtid)
+
+    def __le__(self, other: object) -> bool:
+        return self.issubset(other) if isinstance(other, MariadbGtidSet) else NotImplemented
+
+    def __ge__(self, other: object) -> bool:
+        return other.issubset(self) if isinstance(other, MariadbGtidSet) else NotImplemented
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, MariadbGtidSet):
+            return NotImplemented
+        return self.issubset(other) and not other.issubset(self)
+
+    def __gt__(self, other: object) -> bool:
+        return other < self if isinstance(other, MariadbGtidSet) else NotImplemented
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MariadbGtidSet):
+            return NotImplemented
+        return list(self) == list(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __bool__(self) -> bool:
+        return bool(self._domains)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self))
+
+    def __repr__(self) -> str:
+        return f"MariadbGtidSet.parse({str(self)!r})"
