@@ -13,6 +13,7 @@ from replica_client.binlog.events.format_description import (
     FormatDescriptionEvent,
     has_checksum_fields,
 )
+from replica_client.binlog.events.start_v3 import StartEventV3, start_format
 from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.binlog.header import HEADER_SIZE, EventHeader
 from replica_client.binlog.options import DecodeOptions
@@ -36,6 +37,10 @@ _VERSION_END = HEADER_SIZE + 2 + 50
 _FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION_EVENT)
 _ROTATE: Final = int(EventType.ROTATE_EVENT)
 _TABLE_MAP: Final = int(EventType.TABLE_MAP_EVENT)
+_START_V3: Final = int(EventType.START_EVENT_V3)
+_OWN_HEADER_SIZE = (_FORMAT_DESCRIPTION, _START_V3)
+_BEGINS_FILE = (_FORMAT_DESCRIPTION, _ROTATE, _START_V3)
+_TYPE_OFFSET = 4
 _NO_FORMAT_NEEDED = frozenset(
     (
         EventType.START_EVENT_V3,
@@ -67,7 +72,7 @@ class BinlogDecoder:
         self,
         options: DecodeOptions | None = None,
         file: str = "",
-        format: BinlogFormat | None = None,  # noqa: A002 - contract name
+        format: BinlogFormat | None = None,
     ) -> None:
         self._options = DecodeOptions() if options is None else options
         self._file = file
@@ -106,10 +111,10 @@ class BinlogDecoder:
             TruncatedEventError: fewer bytes than a header has.
         """
         size = self._format.header_size
-        if size >= HEADER_SIZE:
-            if len(data) >= HEADER_SIZE:
-                return EventHeader(*_HEADER.unpack_from(data))
-            raise TruncatedEventError(f"{len(data)} bytes are no event header")
+        if len(data) > _TYPE_OFFSET and data[_TYPE_OFFSET] in _OWN_HEADER_SIZE:
+            size = _own_header_size(data)
+        if size == HEADER_SIZE and len(data) >= HEADER_SIZE:
+            return EventHeader(*_HEADER.unpack_from(data))
         try:
             return EventHeader.decode(ByteReader(data), size)
         except ShortBufferError as error:
@@ -124,8 +129,8 @@ class BinlogDecoder:
             file: name of the file from here on, if it changed.
 
         Raises:
-            BinlogDecodeError: the event cannot be decoded; says file, position and type. The decoder
-                stays usable for the next event.
+            BinlogDecodeError: the event cannot be decoded; says file, position and type. The
+                decoder stays usable for the next event.
         """
         if file is not None:
             self._file = file
@@ -135,11 +140,13 @@ class BinlogDecoder:
             type_code = header.type_code
             return self._decode(data, header, position)
         except BinlogDecodeError as error:
-            raise self._placed(error, position, type_code) from error.__cause__
+            self._place(error, position, type_code)
+            raise
         except ShortBufferError as error:
-            raise self._placed(TruncatedEventError(str(error)), position, type_code) from error
+            truncated = TruncatedEventError(str(error), offset=error.offset)
+            raise self._place(truncated, position, type_code) from error
         except ValueError as error:
-            raise self._placed(BinlogDecodeError(str(error)), position, type_code) from error
+            raise self._place(BinlogDecodeError(str(error)), position, type_code) from error
 
     def _decode(self, data: bytes, header: EventHeader, position: int) -> BinlogEvent:
         type_code = header.type_code
@@ -156,9 +163,16 @@ class BinlogDecoder:
                 f"({self._options.max_event_size})"
             )
         header_size = self._format.header_size
-        if type_code == _FORMAT_DESCRIPTION:
-            header_size = HEADER_SIZE
+        if type_code in _OWN_HEADER_SIZE:
+            header_size = _own_header_size(data)
+        is_format_description = type_code == _FORMAT_DESCRIPTION
+        verify = self._options.verify_checksum
+        if is_format_description:
             has_checksum = has_checksum_fields(data[HEADER_SIZE + 2 : _VERSION_END])
+            # As upstream: its checksum counts only if the file's events have one, too.
+            verify = verify and data[-_CHECKSUM_SIZE - 1] != ChecksumAlgorithm.OFF
+        elif type_code == _START_V3:
+            has_checksum = False
         elif not self._has_format and type_code not in _NO_FORMAT_NEEDED:
             raise BinlogFormatError("no FORMAT_DESCRIPTION event came before this event")
         else:
@@ -172,8 +186,8 @@ class BinlogDecoder:
             if end < header_size:
                 raise TruncatedEventError(f"event of {size} bytes has no room for its checksum")
             checksum = int.from_bytes(data[end:], "little")
-            if self._options.verify_checksum:
-                computed = event_checksum(memoryview(data)[:end], type_code == _FORMAT_DESCRIPTION)
+            if verify:
+                computed = event_checksum(memoryview(data)[:end], is_format_description)
                 if computed != checksum:
                     raise ChecksumMismatchError(
                         f"CRC-32 is {checksum:08x}, that of the bytes is {computed:08x}"
@@ -186,7 +200,7 @@ class BinlogDecoder:
         )
         if type_code == _TABLE_MAP:
             self._remember_table_map(body)
-        elif type_code in (_FORMAT_DESCRIPTION, _ROTATE):
+        elif type_code in _BEGINS_FILE:
             self._begin_file(body)
         return BinlogEvent(header, body, self._file, position, checksum)
 
@@ -203,7 +217,7 @@ class BinlogDecoder:
     def _begin_file(self, body: EventBody) -> None:
         """Table ids hold within a file; a format description brings the layout."""
         self._table_maps.clear()
-        if isinstance(body, FormatDescriptionEvent):
+        if isinstance(body, (FormatDescriptionEvent, StartEventV3)):
             self._format = body.format
             self._has_format = True
             self._contexts.clear()
@@ -214,13 +228,20 @@ class BinlogDecoder:
                 del self._table_maps[next(iter(self._table_maps))]
             self._table_maps[body.table_id] = body
 
-    def _placed(
+    def _place(
         self, error: BinlogDecodeError, position: int, type_code: int | None
     ) -> BinlogDecodeError:
         name = None if type_code is None else event_type_name(type_code)
         return error.at(
             file=self._file or None, position=position, event_type=type_code, event_name=name
         )
+
+
+def _own_header_size(data: bytes) -> int:
+    """Header size of an event that does not depend on the format before it."""
+    if data[_TYPE_OFFSET] == _START_V3:
+        return start_format(int.from_bytes(data[9:13], "little")).header_size
+    return HEADER_SIZE
 
 
 def _ends_in_checksum(data: bytes) -> bool:

@@ -34,7 +34,7 @@ def event_checksum(data: bytes | memoryview, is_format_description: bool = False
     return crc32(data)
 
 
-def encode_event(event: BinlogEvent, format: BinlogFormat) -> bytes:  # noqa: A002 - contract name
+def encode_event(event: BinlogEvent, format: BinlogFormat) -> bytes:
     """The bytes of a whole event.
 
     Args:
@@ -51,7 +51,7 @@ def encode_event(event: BinlogEvent, format: BinlogFormat) -> bytes:  # noqa: A0
         header_size = HEADER_SIZE
         checksum_size = _CHECKSUM_SIZE if has_checksum_fields(body.server_version) else 0
     header = event.header
-    data = body.encode(EventContext(format, header.type_code, header.flags))
+    data: bytes = body.encode(EventContext(format, header.type_code, header.flags))
     size = header_size + len(data) + checksum_size
     if size != header.event_size:
         header = replace(header, event_size=size)

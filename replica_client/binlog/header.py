@@ -29,7 +29,8 @@ class EventHeader:
         13      4     next_position  low 32 bits of the end's position in the file; may be 0
         17      2     flags          :class:`~replica_client.constants.event_types.EventFlag`
 
-    Binlog v1 stops after ``event_size``; ``next_position`` and ``flags`` are 0 then.
+    Binlog v1 stops after ``event_size``; ``next_position`` and ``flags`` are 0 then. What exceeds
+    19 bytes, in forks whose format description says so, is ``extra``.
 
     Spec: MySQL ``Log_event_header`` (binlog_event.h); MariaDB KB "2-Binlog Event Header".
     """
@@ -40,6 +41,7 @@ class EventHeader:
     event_size: int
     next_position: int
     flags: int
+    extra: bytes = b""
 
     @property
     def event_type(self) -> EventType | int:
@@ -61,7 +63,7 @@ class EventHeader:
 
     @classmethod
     def decode(cls, reader: ByteReader, header_size: int = HEADER_SIZE) -> EventHeader:
-        """Read a header of ``header_size`` bytes; what exceeds 19 is skipped.
+        """Read a header of ``header_size`` bytes; what exceeds 19 is kept.
 
         Raises:
             ShortBufferError: fewer bytes are left.
@@ -71,14 +73,15 @@ class EventHeader:
         if header_size < HEADER_SIZE:
             return cls(timestamp, type_code, server_id, event_size, 0, 0)
         next_position, flags = reader.uint(4), reader.uint(2)
-        reader.skip(header_size - HEADER_SIZE)
-        return cls(timestamp, type_code, server_id, event_size, next_position, flags)
+        extra = reader.take(header_size - HEADER_SIZE)
+        return cls(timestamp, type_code, server_id, event_size, next_position, flags, extra)
 
     def encode(self, header_size: int = HEADER_SIZE) -> bytes:
-        """The header's bytes: 13 or 19 of them."""
+        """The header's bytes, ``header_size`` of them; ``extra`` is cut or padded with zeros."""
         out = ByteWriter().uint(self.timestamp, 4).uint(self.type_code, 1)
         out.uint(self.server_id, 4).uint(self.event_size, 4)
         if header_size >= HEADER_SIZE:
             out.uint(self.next_position, 4).uint(self.flags, 2)
-            out.raw(bytes(header_size - HEADER_SIZE))
+            extra_size = header_size - HEADER_SIZE
+            out.raw(self.extra[:extra_size].ljust(extra_size, b"\0"))
         return out.done()

@@ -14,6 +14,7 @@ from replica_client.binlog.events.query import QueryEvent
 from replica_client.binlog.events.rotate import RotateEvent
 from replica_client.binlog.events.rows import RowsEvent
 from replica_client.binlog.events.rows_query import RowsQueryEvent
+from replica_client.binlog.events.start_v3 import StartEventV3
 from replica_client.binlog.events.stop import StopEvent
 from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.binlog.events.unknown import UnknownEvent
@@ -21,6 +22,7 @@ from replica_client.binlog.events.xid import XidEvent
 from replica_client.constants.event_types import EventType
 
 EVENT_CLASSES: Final[Mapping[int, type[EventBody]]] = {
+    EventType.START_EVENT_V3: StartEventV3,
     EventType.QUERY_EVENT: QueryEvent,
     EventType.STOP_EVENT: StopEvent,
     EventType.ROTATE_EVENT: RotateEvent,
@@ -62,6 +64,7 @@ __all__ = [
     "RotateEvent",
     "RowsEvent",
     "RowsQueryEvent",
+    "StartEventV3",
     "StopEvent",
     "TableMapEvent",
     "UnknownEvent",

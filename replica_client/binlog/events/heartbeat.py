@@ -10,33 +10,45 @@ from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 from replica_client.errors import BinlogDecodeError
 
+_POSITION_SIZE = 8
+
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatEvent:
     """Sent on an idle stream, never in a file; ``next_position`` of its header is the source's.
 
-    Bytes::
+    Bytes (little-endian)::
 
-        offset  size  field
-        0       rest  log_file  the file that the source is reading; no NUL
+        size  field
+        8     position  only from MariaDB, beyond 4 GiB; the header's next_position is 0 then
+        rest  log_file  the file that the source is reading; no NUL
 
-    MariaDB 11.4 and later may append an 8-byte position behind a NUL-free name when the header's
-    32 bits do not hold it; the position is not told apart from the name here (``log_file`` keeps
-    all bytes).
+    A position is told from a name by a NUL within the first eight bytes: no file has one in its
+    name, and every position below 2**56 has one.
 
-    Spec: MySQL ``Heartbeat_event`` (control_events.h).
+    Spec: MySQL ``Heartbeat_event`` (control_events.h); MariaDB ``Heartbeat_log_event``
+    (log_event.h).
     """
 
     log_file: str
+    position: int | None = None
 
     @classmethod
     def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
         """Decode the body."""
-        return cls(body.rest().decode("utf-8", "surrogateescape"))
+        data = body.rest()
+        position: int | None = None
+        if len(data) >= _POSITION_SIZE and 0 in data[:_POSITION_SIZE]:
+            position = int.from_bytes(data[:_POSITION_SIZE], "little")
+            data = data[_POSITION_SIZE:]
+        return cls(data.decode("utf-8", "surrogateescape"), position)
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
         """The body's bytes."""
-        return self.log_file.encode("utf-8", "surrogateescape")
+        out = ByteWriter()
+        if self.position is not None:
+            out.uint(self.position, _POSITION_SIZE)
+        return out.raw(self.log_file.encode("utf-8", "surrogateescape")).done()
 
 
 _END, _LOG_FILE, _LOG_POSITION = 0, 1, 2

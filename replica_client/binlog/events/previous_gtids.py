@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
 from replica_client.codec.reader import ByteReader
-
-if TYPE_CHECKING:
-    from replica_client.gtid import GtidSet
+from replica_client.errors import BinlogDecodeError, GtidFormatError
+from replica_client.gtid import GtidSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +28,18 @@ class PreviousGtidsEvent:
 
     data: bytes
     extra_post_header: bytes = b""
+
+    @property
+    def gtid_set(self) -> GtidSet:
+        """The set, parsed anew at each access.
+
+        Raises:
+            BinlogDecodeError: ``data`` is not a GTID set.
+        """
+        try:
+            return GtidSet.decode(self.data)
+        except GtidFormatError as error:
+            raise BinlogDecodeError(str(error)) from error
 
     @classmethod
     def decode(cls, body: ByteReader, ctx: EventContext) -> Self:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from struct import Struct
-from typing import Self
+from typing import Literal, Self
 
 from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
 from replica_client.binlog.events.query_status import QueryStatus, parse_query_status
-from replica_client.codec.charsets import decode_text
+from replica_client.codec.charsets import (
+    UndecodableTextError,
+    UnknownCollationError,
+    decode_text,
+)
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 from replica_client.errors import BinlogDecodeError
@@ -56,15 +60,20 @@ class QueryEvent:
         """The status variables, parsed."""
         return parse_query_status(self.status_vars)
 
-    def query_text(self, errors: str = "strict") -> str:
+    def query_text(self, errors: Literal["strict", "replace"] = "strict") -> str:
         """The statement as text, by the client character set in the status variables.
 
+        A statement without that variable (server-made ones, and all before 5.0) is read as UTF-8.
+
         Raises:
-            ColumnDecodeError: bytes that are not text of it (``errors="strict"``).
-            BinlogDecodeError: the status variables are cut.
+            BinlogDecodeError: the bytes are not text of that character set (``errors="strict"``),
+                it is not known, or the status variables are cut.
         """
         client = self.status.character_set_client
-        return decode_text(self.query, _UTF8MB4 if client is None else client, errors)
+        try:
+            return decode_text(self.query, _UTF8MB4 if client is None else client, errors)
+        except (UndecodableTextError, UnknownCollationError) as error:
+            raise BinlogDecodeError(f"query text: {error}") from error
 
     @classmethod
     def decode(cls, body: ByteReader, ctx: EventContext) -> Self:

@@ -23,7 +23,7 @@ class RotateEvent:
     Bytes (little-endian)::
 
         offset  size  field
-        0       8     next_position      where to go on in the next file; absent in binlog v1 (4 then)
+        0       8     next_position      in the next file; absent in binlog v1 (4 then)
         8       p-8   extra_post_header  p = post-header length of the type; empty if p = 8
         p       rest  next_file          base name; bytes that are not UTF-8 are surrogate escapes
 

@@ -8,6 +8,7 @@ from typing import Final, Literal, Self
 
 from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
 from replica_client.binlog.events.rows_extra import RowsExtra, parse_rows_extra
+from replica_client.codec.compression import deflate_record, inflate_record
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 from replica_client.constants.event_types import EventType
@@ -57,6 +58,7 @@ _PRE_GA = frozenset(
         EventType.PRE_GA_DELETE_ROWS_EVENT,
     )
 )
+_FIRST_COMPRESSED = int(EventType.WRITE_ROWS_COMPRESSED_EVENT_V1)
 _EXTRA_LENGTH_SIZE = 2
 _HEAD_6 = Struct("<IHH")
 
@@ -123,17 +125,19 @@ class RowsEvent:
         b     columns_after       update from v1 on: columns in the after images
         rest  rows                row images; an update has before and after in turns
 
-    MariaDB's compressed types have ``rows`` compressed (:attr:`compressed`): ``rows`` is then what
-    the event holds, still compressed.
+    MariaDB's compressed types hold a compressed record instead of ``rows``; ``rows`` is always the
+    plain images, and ``compressed_rows`` the record.
 
     Attributes:
         kind: ``"insert"``, ``"update"`` or ``"delete"``, by the type code.
         type_code: the type that it was decoded from.
         columns_before: for an insert, the only bitmap.
+        compressed_rows: the record as it came, written again by :meth:`encode`; None otherwise.
 
     Raises:
         ShortBufferError: the body is shorter (the decoder makes it ``TruncatedEventError``).
-        BinlogDecodeError: the extra info does not add up.
+        BinlogDecodeError: the extra info does not add up, or the compressed record is broken.
+        LimitExceededError: the record decompresses to more than ``max_uncompressed_size``.
 
     Spec: MySQL ``Rows_event`` (rows_event.h); MariaDB ``Rows_log_event`` (log_event.h);
     pre-GA: ``Old_rows_log_event`` (log_event_old.h).
@@ -149,6 +153,7 @@ class RowsEvent:
     columns_after: bytes | None
     rows: bytes
     extra_post_header: bytes = b""
+    compressed_rows: bytes | None = None
 
     @property
     def ends_statement(self) -> bool:
@@ -157,8 +162,8 @@ class RowsEvent:
 
     @property
     def compressed(self) -> bool:
-        """``rows`` is compressed (MariaDB ``log_bin_compress``)."""
-        return self.type_code >= EventType.WRITE_ROWS_COMPRESSED_EVENT_V1
+        """The event holds the rows compressed (MariaDB ``log_bin_compress``)."""
+        return self.type_code >= _FIRST_COMPRESSED
 
     @property
     def version(self) -> int:
@@ -176,22 +181,34 @@ class RowsEvent:
     def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
         """Decode post-header and body; row images are not looked at."""
         head = RowsHead.decode(body, ctx)
+        type_code = ctx.type_code
+        rows = body.rest()
+        compressed_rows: bytes | None = None
+        if type_code >= _FIRST_COMPRESSED:
+            compressed_rows = rows
+            rows = inflate_record(compressed_rows, ctx.options.max_uncompressed_size)
         return cls(
-            _KINDS[ctx.type_code],
-            ctx.type_code,
+            _KINDS[type_code],
+            type_code,
             head.table_id,
             head.flags,
             head.extra_info,
             head.column_count,
             head.columns_before,
             head.columns_after,
-            body.rest(),
+            rows,
             head.extra_post_header,
+            compressed_rows,
         )
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
         """The body's bytes."""
-        return encode_rows_head(self, ctx.format.post_header_size(self.type_code, 8)) + self.rows
+        head = encode_rows_head(self, ctx.format.post_header_size(self.type_code, 8))
+        if not self.compressed:
+            return head + self.rows
+        if self.compressed_rows is None:
+            return head + deflate_record(self.rows)
+        return head + self.compressed_rows
 
 
 def encode_rows_head(event: RowsEvent, post_header_size: int) -> bytes:

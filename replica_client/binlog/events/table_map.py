@@ -37,10 +37,7 @@ _METADATA_SIZES: Final = {
     _T.MYSQL_TYPE_STRING: 2,
     _T.MYSQL_TYPE_GEOMETRY: 1,
 }
-_SIZES = bytes(
-    _METADATA_SIZES.get(ColumnType(code), 0) if code in iter(ColumnType) else 0
-    for code in range(256)
-)
+_SIZES: Final = bytes({int(t): n for t, n in _METADATA_SIZES.items()}.get(c, 0) for c in range(256))
 _ARRAY_VARCHAR_SIZE = 3
 
 

@@ -41,7 +41,7 @@ CHARACTER_TYPES: Final = frozenset(
         _T.MYSQL_TYPE_VARCHAR_COMPRESSED,
     )
 )
-"""Columns that are counted in DEFAULT_CHARSET and COLUMN_CHARSET (STRING only if not ENUM or SET)."""
+"""Columns counted in DEFAULT_CHARSET and COLUMN_CHARSET (STRING only if not ENUM or SET)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class TableMetadata:
     Bytes: fields, each ``type`` (1 byte), ``length`` (length-encoded), value::
 
         type  field                         value
-        1     signedness                    bit per numeric column, first is the top bit; 1: unsigned
+        1     signedness                    bit per numeric column, top bit first; 1: unsigned
         2     default_charset               collation id, then (index, collation id) pairs
         3     column_charset                collation id per character column
         4     column_names                  string per column
@@ -73,7 +73,7 @@ class TableMetadata:
         9     primary_key                   (column index, prefix length in characters; 0: whole)
         10    enum_and_set_default_charset  as 2, for ENUM and SET columns
         11    enum_and_set_column_charset   as 3, for ENUM and SET columns
-        12    visibility                    bit per column, first is the top bit; 1: visible
+        12    visibility                    bit per column, top bit first; 1: visible
         13    vector_dimensions             number per VECTOR column
 
     Numbers and string lengths are length-encoded.

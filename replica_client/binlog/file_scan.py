@@ -1,0 +1,156 @@
+"""Where the events of a file are, by their headers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from struct import Struct
+from typing import Final
+
+from replica_client.binlog.header import HEADER_SIZE, HEADER_SIZE_V1, EventHeader
+from replica_client.codec.reader import ByteReader
+from replica_client.constants.event_types import EventType, event_type_name
+from replica_client.errors import BinlogFormatError, TruncatedEventError
+
+MAGIC: Final = b"\xfebin"
+"""The first bytes of a binlog and of a relay log."""
+
+ENCRYPTED_MAGIC: Final = b"\xfdbin"
+"""The first bytes of a file that MySQL 8 encrypted."""
+
+MAGIC_SIZE: Final = len(MAGIC)
+
+_HEADER = Struct("<IBIIIH")
+_TYPE_AND_SIZE = Struct("<4xB4xI")
+_START_V3_SIZE_V1 = HEADER_SIZE_V1 + 56
+
+
+class FileKind(Enum):
+    """What the first four bytes of a file say."""
+
+    PLAIN = MAGIC
+    ENCRYPTED = ENCRYPTED_MAGIC
+
+
+def file_kind(data: bytes | memoryview) -> FileKind:
+    """Tell what kind of binlog begins with ``data``.
+
+    Raises:
+        TruncatedEventError: fewer than four bytes.
+        BinlogFormatError: not a binlog.
+    """
+    magic = bytes(data[:MAGIC_SIZE])
+    if len(magic) < MAGIC_SIZE:
+        raise TruncatedEventError(f"a file of {len(magic)} bytes is no binlog", position=0)
+    try:
+        return FileKind(magic)
+    except ValueError:
+        raise BinlogFormatError(
+            f"not a binlog: the file begins with {magic.hex(' ')}, not {MAGIC.hex(' ')}", position=0
+        ) from None
+
+
+class HeaderScan:
+    """Iterates over (position, header) of the events in a buffer.
+
+    Positions are 64-bit: each event begins where the one before ended by its size. The headers'
+    own ``next_position`` is not looked at, as it wraps past 4 GiB and may be 0.
+
+    An event that the buffer holds only in part ends the iteration: a file that is being written
+    ends so. :attr:`end` is then that event's position, and :attr:`missing` says how many bytes it
+    still needs; a file that nobody writes is truncated.
+
+    Args:
+        data: part of a file; nothing of it is copied.
+        start: offset in ``data`` of the first event (4 skips the magic).
+        base: position in the file of ``data[0]``.
+        header_size: bytes of the events' common headers, when ``data`` does not begin with the
+            event that tells it.
+    """
+
+    __slots__ = ("_base", "_data", "_header_size", "end", "missing", "tail_size")
+
+    def __init__(
+        self,
+        data: bytes | memoryview,
+        start: int = MAGIC_SIZE,
+        base: int = 0,
+        header_size: int = HEADER_SIZE,
+    ) -> None:
+        self._data = data
+        self._base = base
+        self._header_size = header_size
+        self.end = base + start
+        self.tail_size = max(0, len(data) - start)
+        self.missing = 0
+
+    @property
+    def truncated(self) -> bool:
+        """The buffer ends inside an event; known when the iteration is over."""
+        return self.missing > 0
+
+    def __iter__(self) -> Iterator[tuple[int, EventHeader]]:
+        """The events, from :attr:`end` on.
+
+        Raises:
+            BinlogFormatError: an event's size is smaller than its header.
+        """
+        data = self._data
+        size = len(data)
+        while (at := self.end - self._base) < size:
+            self.tail_size = size - at
+            header_size = self._header_size
+            if self.tail_size < HEADER_SIZE_V1:
+                self.missing = header_size - self.tail_size
+                return
+            type_code, event_size = _TYPE_AND_SIZE.unpack_from(data, at)
+            if type_code == EventType.START_EVENT_V3:
+                header_size = HEADER_SIZE_V1 if event_size <= _START_V3_SIZE_V1 else HEADER_SIZE
+                self._header_size = header_size
+            elif type_code == EventType.FORMAT_DESCRIPTION_EVENT:
+                header_size = HEADER_SIZE
+            if event_size < header_size:
+                raise BinlogFormatError(
+                    f"event size {event_size} is smaller than a header of {header_size} bytes",
+                    position=self.end,
+                    event_type=type_code,
+                    event_name=event_type_name(type_code),
+                )
+            if event_size > self.tail_size:
+                self.missing = event_size - self.tail_size
+                return
+            if header_size == HEADER_SIZE:
+                header = EventHeader(*_HEADER.unpack_from(data, at))
+            else:
+                header = EventHeader.decode(
+                    ByteReader(bytes(data[at : at + header_size])), header_size
+                )
+            position = self.end
+            self.end = position + event_size
+            self.tail_size -= event_size
+            if type_code == EventType.FORMAT_DESCRIPTION_EVENT:
+                self._header_size = _announced_header_size(data, at, event_size)
+            yield position, header
+
+    def raise_if_truncated(self) -> None:
+        """For a file that nobody writes any more.
+
+        Raises:
+            TruncatedEventError: the buffer ended inside an event.
+        """
+        if self.missing:
+            raise TruncatedEventError(
+                f"the file ends inside an event: {self.tail_size} bytes of it are there, "
+                f"{self.missing} are missing",
+                position=self.end,
+            )
+
+
+_HEADER_SIZE_OFFSET = HEADER_SIZE + 2 + 50 + 4
+
+
+def _announced_header_size(data: bytes | memoryview, at: int, event_size: int) -> int:
+    """The header size that a format description announces, 19 if it is too short to say."""
+    if event_size <= _HEADER_SIZE_OFFSET:
+        return HEADER_SIZE
+    return max(HEADER_SIZE, int(data[at + _HEADER_SIZE_OFFSET]))
