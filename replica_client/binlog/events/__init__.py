@@ -6,18 +6,40 @@ from collections.abc import Mapping
 from typing import Final
 
 from replica_client.binlog.event import EventBody
+from replica_client.binlog.events.annotate_rows import AnnotateRowsEvent
+from replica_client.binlog.events.append_block import AppendBlockEvent, BeginLoadQueryEvent
+from replica_client.binlog.events.binlog_checkpoint import BinlogCheckpointEvent
+from replica_client.binlog.events.exec_load import DeleteFileEvent, ExecLoadEvent
+from replica_client.binlog.events.execute_load_query import ExecuteLoadQueryEvent
 from replica_client.binlog.events.format_description import FormatDescriptionEvent
 from replica_client.binlog.events.gtid import GtidEvent
+from replica_client.binlog.events.gtid_tagged import GtidTaggedEvent
 from replica_client.binlog.events.heartbeat import HeartbeatEvent, HeartbeatV2Event
+from replica_client.binlog.events.ignorable import IgnorableEvent
+from replica_client.binlog.events.incident import IncidentEvent
+from replica_client.binlog.events.intvar import IntvarEvent
+from replica_client.binlog.events.load import CreateFileEvent, LoadEvent
+from replica_client.binlog.events.mariadb_gtid import MariadbGtidEvent
+from replica_client.binlog.events.mariadb_gtid_list import MariadbGtidListEvent
+from replica_client.binlog.events.partial_update_rows import PartialUpdateRowsEvent
 from replica_client.binlog.events.previous_gtids import PreviousGtidsEvent
 from replica_client.binlog.events.query import QueryEvent
+from replica_client.binlog.events.query_compressed import QueryCompressedEvent
+from replica_client.binlog.events.rand import RandEvent
 from replica_client.binlog.events.rotate import RotateEvent
 from replica_client.binlog.events.rows import RowsEvent
 from replica_client.binlog.events.rows_query import RowsQueryEvent
+from replica_client.binlog.events.slave import SlaveEvent
+from replica_client.binlog.events.start_encryption import StartEncryptionEvent
 from replica_client.binlog.events.start_v3 import StartEventV3
 from replica_client.binlog.events.stop import StopEvent
 from replica_client.binlog.events.table_map import TableMapEvent
+from replica_client.binlog.events.transaction_context import TransactionContextEvent
+from replica_client.binlog.events.transaction_payload import TransactionPayloadEvent
 from replica_client.binlog.events.unknown import UnknownEvent
+from replica_client.binlog.events.user_var import UserVarEvent
+from replica_client.binlog.events.view_change import ViewChangeEvent
+from replica_client.binlog.events.xa_prepare import XaPrepareEvent
 from replica_client.binlog.events.xid import XidEvent
 from replica_client.constants.event_types import EventType
 
@@ -26,8 +48,20 @@ EVENT_CLASSES: Final[Mapping[int, type[EventBody]]] = {
     EventType.QUERY_EVENT: QueryEvent,
     EventType.STOP_EVENT: StopEvent,
     EventType.ROTATE_EVENT: RotateEvent,
+    EventType.INTVAR_EVENT: IntvarEvent,
+    EventType.LOAD_EVENT: LoadEvent,
+    EventType.SLAVE_EVENT: SlaveEvent,
+    EventType.CREATE_FILE_EVENT: CreateFileEvent,
+    EventType.APPEND_BLOCK_EVENT: AppendBlockEvent,
+    EventType.EXEC_LOAD_EVENT: ExecLoadEvent,
+    EventType.DELETE_FILE_EVENT: DeleteFileEvent,
+    EventType.NEW_LOAD_EVENT: LoadEvent,
+    EventType.RAND_EVENT: RandEvent,
+    EventType.USER_VAR_EVENT: UserVarEvent,
     EventType.FORMAT_DESCRIPTION_EVENT: FormatDescriptionEvent,
     EventType.XID_EVENT: XidEvent,
+    EventType.BEGIN_LOAD_QUERY_EVENT: BeginLoadQueryEvent,
+    EventType.EXECUTE_LOAD_QUERY_EVENT: ExecuteLoadQueryEvent,
     EventType.TABLE_MAP_EVENT: TableMapEvent,
     EventType.PRE_GA_WRITE_ROWS_EVENT: RowsEvent,
     EventType.PRE_GA_UPDATE_ROWS_EVENT: RowsEvent,
@@ -35,7 +69,9 @@ EVENT_CLASSES: Final[Mapping[int, type[EventBody]]] = {
     EventType.WRITE_ROWS_EVENT_V1: RowsEvent,
     EventType.UPDATE_ROWS_EVENT_V1: RowsEvent,
     EventType.DELETE_ROWS_EVENT_V1: RowsEvent,
+    EventType.INCIDENT_EVENT: IncidentEvent,
     EventType.HEARTBEAT_LOG_EVENT: HeartbeatEvent,
+    EventType.IGNORABLE_LOG_EVENT: IgnorableEvent,
     EventType.ROWS_QUERY_LOG_EVENT: RowsQueryEvent,
     EventType.WRITE_ROWS_EVENT: RowsEvent,
     EventType.UPDATE_ROWS_EVENT: RowsEvent,
@@ -43,7 +79,19 @@ EVENT_CLASSES: Final[Mapping[int, type[EventBody]]] = {
     EventType.GTID_LOG_EVENT: GtidEvent,
     EventType.ANONYMOUS_GTID_LOG_EVENT: GtidEvent,
     EventType.PREVIOUS_GTIDS_LOG_EVENT: PreviousGtidsEvent,
+    EventType.TRANSACTION_CONTEXT_EVENT: TransactionContextEvent,
+    EventType.VIEW_CHANGE_EVENT: ViewChangeEvent,
+    EventType.XA_PREPARE_LOG_EVENT: XaPrepareEvent,
+    EventType.PARTIAL_UPDATE_ROWS_EVENT: PartialUpdateRowsEvent,
+    EventType.TRANSACTION_PAYLOAD_EVENT: TransactionPayloadEvent,
     EventType.HEARTBEAT_LOG_EVENT_V2: HeartbeatV2Event,
+    EventType.GTID_TAGGED_LOG_EVENT: GtidTaggedEvent,
+    EventType.ANNOTATE_ROWS_EVENT: AnnotateRowsEvent,
+    EventType.BINLOG_CHECKPOINT_EVENT: BinlogCheckpointEvent,
+    EventType.GTID_EVENT: MariadbGtidEvent,
+    EventType.GTID_LIST_EVENT: MariadbGtidListEvent,
+    EventType.START_ENCRYPTION_EVENT: StartEncryptionEvent,
+    EventType.QUERY_COMPRESSED_EVENT: QueryCompressedEvent,
     EventType.WRITE_ROWS_COMPRESSED_EVENT_V1: RowsEvent,
     EventType.UPDATE_ROWS_COMPRESSED_EVENT_V1: RowsEvent,
     EventType.DELETE_ROWS_COMPRESSED_EVENT_V1: RowsEvent,
@@ -55,18 +103,43 @@ EVENT_CLASSES: Final[Mapping[int, type[EventBody]]] = {
 
 __all__ = [
     "EVENT_CLASSES",
+    "AnnotateRowsEvent",
+    "AppendBlockEvent",
+    "BeginLoadQueryEvent",
+    "BinlogCheckpointEvent",
+    "CreateFileEvent",
+    "DeleteFileEvent",
+    "ExecLoadEvent",
+    "ExecuteLoadQueryEvent",
     "FormatDescriptionEvent",
     "GtidEvent",
+    "GtidTaggedEvent",
     "HeartbeatEvent",
     "HeartbeatV2Event",
+    "IgnorableEvent",
+    "IncidentEvent",
+    "IntvarEvent",
+    "LoadEvent",
+    "MariadbGtidEvent",
+    "MariadbGtidListEvent",
+    "PartialUpdateRowsEvent",
     "PreviousGtidsEvent",
+    "QueryCompressedEvent",
     "QueryEvent",
+    "RandEvent",
     "RotateEvent",
     "RowsEvent",
     "RowsQueryEvent",
+    "SlaveEvent",
+    "StartEncryptionEvent",
     "StartEventV3",
     "StopEvent",
     "TableMapEvent",
+    "TransactionContextEvent",
+    "TransactionPayloadEvent",
     "UnknownEvent",
+    "UserVarEvent",
+    "ViewChangeEvent",
+    "XaPrepareEvent",
     "XidEvent",
 ]

@@ -1,0 +1,55 @@
+"""EXEC_LOAD and DELETE_FILE: what becomes of a file that LOAD DATA sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
+from replica_client.codec.reader import ByteReader
+from replica_client.codec.writer import ByteWriter
+
+_POST_HEADER_SIZE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ExecLoadEvent:
+    """The file ``file_id`` is complete: load it as CREATE_FILE said (3.23 to 4.1).
+
+    Bytes (little-endian)::
+
+        offset  size  field
+        0       4     file_id
+        4       p-4   extra_post_header  p = post-header length of the type; empty if p = 4
+        p       rest  extra              empty in known versions
+
+    Raises:
+        ShortBufferError: the body is shorter (the decoder makes it ``TruncatedEventError``).
+
+    Spec: MySQL ``Execute_load_event`` (load_data_events.h, up to 5.7).
+    """
+
+    file_id: int
+    extra_post_header: bytes = b""
+    extra: bytes = b""
+
+    @classmethod
+    def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
+        """Decode post-header and body."""
+        size = ctx.post_header_size(_POST_HEADER_SIZE)
+        file_id = body.uint(_POST_HEADER_SIZE)
+        extra_post_header = body.take(size - _POST_HEADER_SIZE, "post-header")
+        return cls(file_id, extra_post_header, body.rest())
+
+    def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
+        """The body's bytes."""
+        out = ByteWriter().uint(self.file_id, 4)
+        return out.raw(self.extra_post_header).raw(self.extra).done()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFileEvent(ExecLoadEvent):
+    """The LOAD DATA failed: forget the file ``file_id``; its bytes are those of EXEC_LOAD.
+
+    Spec: MySQL ``Delete_file_event`` (load_data_events.h).
+    """

@@ -1,0 +1,60 @@
+"""QUERY_COMPRESSED: MariaDB's statement whose text is compressed (``log_bin_compress``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
+from replica_client.binlog.events.query import QueryEvent
+from replica_client.codec.compression import deflate_record, inflate_record
+from replica_client.codec.reader import ByteReader
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCompressedEvent(QueryEvent):
+    """A statement; all is as in QUERY, but the text is compressed.
+
+    Bytes: as :class:`~replica_client.binlog.events.query.QueryEvent`, with ``compressed_query`` in
+    the place of ``query`` (see :func:`replica_client.codec.compression.inflate_record`).
+
+    Attributes:
+        query: decompressed.
+        compressed_query: as in the event; empty in one that is made anew.
+
+    Raises:
+        ShortBufferError: the body is shorter (the decoder makes it ``TruncatedEventError``).
+        BinlogDecodeError: broken compression.
+        LimitExceededError: the text is larger than the option max_uncompressed_size.
+
+    Spec: MariaDB ``Query_compressed_log_event`` (log_event.h, log_event.cc).
+    """
+
+    compressed_query: bytes = b""
+
+    @classmethod
+    def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
+        """Decode post-header and body, and decompress the text."""
+        plain = QueryEvent.decode(body, ctx)
+        return cls(
+            plain.thread_id,
+            plain.exec_time,
+            plain.error_code,
+            plain.status_vars,
+            plain.schema,
+            inflate_record(plain.query, ctx.options.max_uncompressed_size),
+            plain.extra_post_header,
+            plain.query,
+        )
+
+    def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
+        """The body's bytes."""
+        return QueryEvent(
+            self.thread_id,
+            self.exec_time,
+            self.error_code,
+            self.status_vars,
+            self.schema,
+            self.compressed_query or deflate_record(self.query),
+            self.extra_post_header,
+        ).encode(ctx)

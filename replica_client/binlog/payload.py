@@ -1,0 +1,109 @@
+"""The events inside a TRANSACTION_PAYLOAD event, decompressed piece by piece."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from replica_client.binlog.events.transaction_payload import (
+    PayloadCompression,
+    TransactionPayloadEvent,
+)
+from replica_client.binlog.header import HEADER_SIZE
+from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.compression import BoundedReader, zstd_compress, zstd_reader
+from replica_client.constants.event_types import EventType, event_type_name
+from replica_client.errors import (
+    BinlogDecodeError,
+    EncodeError,
+    LimitExceededError,
+    TruncatedEventError,
+    UnsupportedEventError,
+)
+
+_TYPE_OFFSET = 4
+_SIZE_OFFSET = 9
+_NOT_INSIDE: Final = frozenset(
+    (
+        EventType.START_EVENT_V3,
+        EventType.ROTATE_EVENT,
+        EventType.FORMAT_DESCRIPTION_EVENT,
+        EventType.TRANSACTION_PAYLOAD_EVENT,
+        EventType.START_ENCRYPTION_EVENT,
+    )
+)
+
+
+def open_payload(event: TransactionPayloadEvent, limit: int) -> BoundedReader:
+    """A stream over the payload's bytes, decompressed as they are read.
+
+    Args:
+        event: the event that holds the payload.
+        limit: bytes that the stream may give.
+
+    Raises:
+        UnsupportedEventError: a compression that is not known.
+        ConfigError: the package that decompresses it is not installed.
+    """
+    if event.compression_type == PayloadCompression.NONE:
+        return BoundedReader(io.BytesIO(event.payload), limit)
+    if event.compression_type == PayloadCompression.ZSTD:
+        return zstd_reader(event.payload, limit)
+    raise UnsupportedEventError(f"payload compression {event.compression_type} is not known")
+
+
+def split_payload(event: TransactionPayloadEvent, options: DecodeOptions) -> Iterator[bytes]:
+    """The bytes of each event inside, in order; memory holds one of them at a time.
+
+    Raises:
+        BinlogDecodeError: broken compression, sizes that do not add up, or an event that cannot be
+            inside another.
+        LimitExceededError: more than the option max_uncompressed_size, or an event of more than
+            max_event_size.
+    """
+    stream = open_payload(event, options.max_uncompressed_size)
+    announced = event.uncompressed_size
+    while head := stream.read(HEADER_SIZE):
+        at = stream.offset - len(head)
+        if len(head) < HEADER_SIZE:
+            raise TruncatedEventError(f"payload ends inside a header, {at} bytes from its begin")
+        size = int.from_bytes(head[_SIZE_OFFSET : _SIZE_OFFSET + 4], "little")
+        if size < HEADER_SIZE:
+            raise BinlogDecodeError(f"event {at} bytes inside the payload has a size of {size}")
+        if size > options.max_event_size:
+            raise LimitExceededError(
+                f"event of {size} bytes is larger than max_event_size ({options.max_event_size})"
+            )
+        if announced is not None and at + size > announced:
+            raise TruncatedEventError(
+                f"event of {size} bytes, {at} bytes inside a payload of {announced}"
+            )
+        if head[_TYPE_OFFSET] in _NOT_INSIDE:
+            raise BinlogDecodeError(
+                f"{event_type_name(head[_TYPE_OFFSET])} cannot be inside a payload"
+            )
+        rest = stream.read(size - HEADER_SIZE)
+        if len(rest) < size - HEADER_SIZE:
+            raise TruncatedEventError(f"payload ends inside an event of {size} bytes")
+        yield head + rest
+    if announced is not None and stream.offset != announced:
+        raise BinlogDecodeError(
+            f"payload gives {stream.offset} bytes, {announced} bytes were announced"
+        )
+
+
+def make_payload(
+    events: Iterable[bytes], compression: PayloadCompression = PayloadCompression.ZSTD
+) -> TransactionPayloadEvent:
+    """Put events (without checksums) into a payload.
+
+    Raises:
+        EncodeError: an event is smaller than a header.
+    """
+    parts = list(events)
+    if any(len(part) < HEADER_SIZE for part in parts):
+        raise EncodeError(f"an event has at least {HEADER_SIZE} bytes")
+    plain = b"".join(parts)
+    payload = plain if compression == PayloadCompression.NONE else zstd_compress(plain)
+    return TransactionPayloadEvent.of(payload, compression, len(plain))
