@@ -1,0 +1,392 @@
+"""A connection to a source: SQL first, then a dump."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from pymysql.err import Error as DriverError
+
+from replica_client.constants.error_codes import ErrorCode
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.errors import (
+    AccessDeniedError,
+    BinlogDisabledError,
+    BinlogPurgedError,
+    ConfigError,
+    ConnectError,
+    ConnectionLostError,
+    MalformedPacketError,
+    ReplicaClientError,
+    TransportTimeoutError,
+    UnexpectedPacketError,
+)
+from replica_client.gtid import GtidSet
+from replica_client.transport import statements
+from replica_client.transport.dump import DEFAULT_QUEUE_SIZE, DumpProtocol, DumpStream
+from replica_client.transport.login import LoginConnection
+from replica_client.transport.options import ConnectOptions
+from replica_client.transport.request import DumpRequest
+from replica_client.transport.server_info import BinlogStatus, ServerInfo, parse_version
+from replica_client.wire.commands import ComRegisterSlave
+from replica_client.wire.dump_session import DumpSession
+from replica_client.wire.framing import encode_packets
+
+DEFAULT_HEARTBEAT_PERIOD = 10.0
+HEARTBEATS_PER_DEADLINE = 3
+DEFAULT_NET_WRITE_TIMEOUT = 3600
+
+
+class SourceConnection:
+    """A logged-in session on a source.
+
+    Made by :meth:`open`; an asynchronous context manager. :meth:`start_dump` uses the connection
+    up: afterwards it answers no more SQL.
+
+    Attributes:
+        options: what it was opened with.
+        server: what the source is.
+    """
+
+    def __init__(self, options: ConnectOptions, connection: LoginConnection) -> None:
+        self.options = options
+        self.server = ServerInfo(ServerFlavor.MYSQL, (0, 0, 0), "")
+        self._connection: LoginConnection | None = connection
+
+    @classmethod
+    async def open(cls, options: ConnectOptions) -> Self:
+        """Connect, log in, and ask what the server is.
+
+        Raises:
+            ConnectError: no connection, or the login cannot be made.
+            TransportTimeoutError: it took longer than ``connect_timeout``.
+            TlsError: TLS could not be negotiated.
+            AccessDeniedError: wrong user or password.
+            ServerError: the server refused for another reason.
+            ProtocolError: it does not speak the protocol, or wants what we refuse.
+        """
+        key = _read_key(options.server_public_key)
+        connection = LoginConnection(options, key)
+        self = cls(options, connection)
+        try:
+            async with asyncio.timeout(options.connect_timeout):
+                with _translated(f"login at {options.address}", options):
+                    await connection.open()
+                self.server = await self._identify(connection)
+        except TimeoutError:
+            connection.close()
+            raise TransportTimeoutError(
+                f"no login at {options.address} within {options.connect_timeout:g} s "
+                "(option connect_timeout)"
+            ) from None
+        except BaseException:
+            connection.close()
+            raise
+        return self
+
+    async def _identify(self, connection: LoginConnection) -> ServerInfo:
+        [(text, comment, server_id)] = await self.query(
+            "SELECT @@version, @@version_comment, @@server_id"
+        )
+        flavor = ServerFlavor.of_version(f"{text} {comment} {connection.server_version}")
+        info = ServerInfo(
+            flavor,
+            parse_version(str(text)),
+            str(text),
+            _integer(server_id),
+            connection_id=connection.server_thread_id[0],
+            tls=connection.tls_version,
+            auth_plugin=connection.auth_plugin,
+        )
+        if not statements.has_server_uuid(info):
+            return info
+        rows = await self.query("SELECT @@server_uuid")
+        return ServerInfo(
+            info.flavor,
+            info.version,
+            info.version_text,
+            info.server_id,
+            str(rows[0][0]) if rows else "",
+            info.connection_id,
+            info.tls,
+            info.auth_plugin,
+        )
+
+    async def query(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows; ``%s`` in it stands for the arguments.
+
+        Raises:
+            ServerError: the server refused the statement.
+            TransportError: the connection failed, or ``read_timeout`` passed.
+            ProtocolError: the answer is not one.
+        """
+        connection = self._live()
+        try:
+            async with asyncio.timeout(self.options.read_timeout):
+                with _translated(
+                    f"{sql.split(maxsplit=1)[0]} at {self.options.address}", self.options
+                ):
+                    cursor = await connection.cursor()
+                    await cursor.execute(sql, tuple(args) or None)
+                    rows = [tuple(row) for row in (cursor._rows or ())]
+                    await cursor.close()
+                    return rows
+        except TimeoutError:
+            connection.close()
+            raise TransportTimeoutError(
+                f"no answer from {self.options.address} within {self.options.read_timeout:g} s "
+                "(option read_timeout)"
+            ) from None
+
+    async def binlog_status(self) -> BinlogStatus:
+        """Where the source's binlog ends.
+
+        Raises:
+            BinlogDisabledError: it writes none.
+            AccessDeniedError: REPLICATION CLIENT (MariaDB: BINLOG MONITOR) is missing.
+        """
+        rows = await self.query(statements.binlog_status(self.server))
+        if not rows:
+            raise _binlog_disabled()
+        file, position = str(rows[0][0]), _integer(rows[0][1])
+        if self.server.is_mariadb:
+            executed = await self._mariadb_gtid_at(file, position)
+        else:
+            executed = str(rows[0][4] or "").replace("\n", "") if len(rows[0]) > 4 else ""
+        return BinlogStatus(file, position, executed)
+
+    async def binary_logs(self) -> list[tuple[str, int]]:
+        """Names and sizes of the source's binlog files, oldest first.
+
+        Raises:
+            BinlogDisabledError: it writes none.
+            AccessDeniedError: REPLICATION CLIENT (MariaDB: BINLOG MONITOR) is missing.
+        """
+        rows = await self.query("SHOW BINARY LOGS")
+        return [(str(row[0]), _integer(row[1])) for row in rows]
+
+    async def gtid_purged(self) -> str:
+        """GTIDs whose transactions are no longer in the source's files, as text.
+
+        MySQL's ``gtid_purged``; on MariaDB the GTID position at the start of the oldest file. Empty
+        where there are no GTIDs.
+        """
+        if statements.has_server_uuid(self.server):
+            rows = await self.query("SELECT @@global.gtid_purged")
+            return str(rows[0][0] or "").replace("\n", "") if rows else ""
+        if self.server.is_mariadb:
+            files = await self.binary_logs()
+            return await self._mariadb_gtid_at(files[0][0], 4) if files else ""
+        return ""
+
+    async def _mariadb_gtid_at(self, file: str, position: int) -> str:
+        rows = await self.query("SELECT BINLOG_GTID_POS(%s, %s)", (file, position))
+        return str(rows[0][0] or "") if rows else ""
+
+    async def start_dump(
+        self,
+        request: DumpRequest,
+        *,
+        server_id: int,
+        replica_uuid: str,
+        heartbeat_period: float = DEFAULT_HEARTBEAT_PERIOD,
+        read_timeout: float | None = None,
+        semi_sync: bool = False,
+        net_write_timeout: int = DEFAULT_NET_WRITE_TIMEOUT,
+        report_host: str = "",
+        queue_size: int = DEFAULT_QUEUE_SIZE,
+    ) -> DumpStream:
+        """Register as a replica and start a dump; the connection is used up.
+
+        Args:
+            request: where it starts.
+            server_id: ours, unique among the source's replicas.
+            replica_uuid: ours; the source ends an older dump with the same one.
+            heartbeat_period: seconds without an event after which the source sends a heartbeat.
+            read_timeout: seconds without a byte after which the connection counts as dead; None:
+                three heartbeats.
+            semi_sync: ask for semi-synchronous replication.
+            net_write_timeout: seconds that the source waits while we do not read.
+            report_host: how ``SHOW REPLICAS`` names us.
+            queue_size: bytes of events that may wait for the consumer.
+
+        Raises:
+            ServerError: a statement or the registration was refused.
+            BinlogPurgedError: the source lacks transactions that we lack too; ``missing`` names them.
+            ConfigError: the request does not fit the source, or it has no semi-synchronous source.
+            EncodeError: the position is beyond what the protocol can ask for.
+        """
+        if heartbeat_period <= 0:
+            raise ConfigError("heartbeat_period must be greater than 0 seconds")
+        server = self.server
+        request.check(server)
+        command = request.command(server, server_id)
+        await self._refuse_purged(request)
+        if semi_sync:
+            await self._require_semi_sync()
+        settings = statements.SessionSettings(
+            heartbeat_period_ns=int(heartbeat_period * 1_000_000_000),
+            replica_uuid=replica_uuid,
+            net_write_timeout=net_write_timeout,
+            semi_sync=semi_sync,
+            slave_connect_state=request.slave_connect_state,
+        )
+        for sql in statements.session_setup(server, settings):
+            await self.query(sql)
+        connection = self._live()
+        try:
+            async with asyncio.timeout(self.options.read_timeout):
+                with _translated(f"registration at {self.options.address}", self.options):
+                    await connection.command(ComRegisterSlave(server_id, report_host).encode())
+        except TimeoutError:
+            connection.close()
+            raise TransportTimeoutError(
+                f"no answer to COM_REGISTER_SLAVE from {self.options.address} within "
+                f"{self.options.read_timeout:g} s (option read_timeout)"
+            ) from None
+        session = DumpSession(max_packet_size=self.options.max_packet_size, semi_sync=semi_sync)
+        protocol = DumpProtocol(
+            session,
+            address=self.options.address,
+            non_block=request.non_block,
+            read_timeout=read_timeout or HEARTBEATS_PER_DEADLINE * heartbeat_period,
+            queue_size=queue_size,
+        )
+        writer, rest = connection.take_over(protocol)
+        self._connection = None
+        protocol.start(writer, encode_packets(command), rest)
+        return DumpStream(protocol, session, server)
+
+    async def _refuse_purged(self, request: DumpRequest) -> None:
+        """Name the missing intervals before the source refuses with less to say."""
+        if not isinstance(request.gtid_set, GtidSet):
+            return
+        purged = await self.gtid_purged()
+        missing = GtidSet.parse(purged) - request.gtid_set
+        if missing:
+            raise BinlogPurgedError(
+                ErrorCode.ER_MASTER_FATAL_ERROR_READING_BINLOG,
+                "HY000",
+                f"the source has purged the transactions {missing} that we do not have",
+                "take a new snapshot, or follow another source that still has them",
+                missing=str(missing),
+            )
+
+    async def _require_semi_sync(self) -> None:
+        for name in statements.semi_sync_variables(self.server):
+            rows = await self.query("SHOW GLOBAL VARIABLES LIKE %s", (name,))
+            if rows and str(rows[0][1]).upper() in ("ON", "1"):
+                return
+        raise ConfigError(
+            f"semi_sync is asked for, but {self.options.address} is no semi-synchronous source: switch "
+            f"on {' or '.join(statements.semi_sync_variables(self.server))} there"
+        )
+
+    async def close(self) -> None:
+        """End the session; safe to call more than once."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        writer = connection._writer
+        try:
+            async with asyncio.timeout(1.0):
+                await connection.ensure_closed()
+                if writer is not None:
+                    await writer.wait_closed()
+        except (OSError, TimeoutError, DriverError):
+            connection.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    def _live(self) -> LoginConnection:
+        if self._connection is None or self._connection.closed:
+            raise ConnectionLostError(f"the connection to {self.options.address} is closed")
+        return self._connection
+
+
+def _integer(value: object) -> int:
+    try:
+        return int(str(value))
+    except ValueError:
+        raise MalformedPacketError(
+            f"the server answered {value!r:.40} where a number belongs"
+        ) from None
+
+
+def _binlog_disabled() -> BinlogDisabledError:
+    return BinlogDisabledError(
+        ErrorCode.ER_NO_BINARY_LOGGING,
+        "HY000",
+        "the source writes no binlog",
+        "start it with --log-bin",
+    )
+
+
+def _read_key(path: str | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"server_public_key {path}: {error.strerror}") from None
+
+
+@contextmanager
+def _translated(what: str, options: ConnectOptions) -> Iterator[None]:
+    """Driver and operating system errors as ours, in one line that says what, where and why."""
+    try:
+        yield
+    except AccessDeniedError as error:
+        hint = error.hint
+        raise AccessDeniedError(
+            error.errno, error.sqlstate, error.message, f"{hint} (user {options.user!r}, {what})"
+        ) from None
+    except (ReplicaClientError, TimeoutError):
+        raise
+    except DriverError as error:
+        cause = error.__cause__
+        if isinstance(cause, TimeoutError):
+            raise TimeoutError from None
+        if isinstance(cause, OSError):
+            raise ConnectError(_unreachable(cause, options)) from None
+        code, text = _driver_text(error)
+        raise ConnectionLostError(f"{what}: {text} ({code})") from None
+    except ssl.SSLError as error:
+        raise ConnectionLostError(f"{what}: TLS failed ({error.reason})") from None
+    except OSError as error:
+        raise ConnectionLostError(f"{what}: {error.strerror or error}") from None
+    except RuntimeError as error:
+        if "local_infile" in str(error):
+            raise UnexpectedPacketError(
+                f"{what}: the server asked for a local file (LOAD DATA LOCAL); refused"
+            ) from None
+        raise
+    except (AssertionError, IndexError, KeyError, TypeError, ValueError, OverflowError) as error:
+        # What PyMySQL's packet reader raises for packets that make no sense.
+        raise MalformedPacketError(
+            f"{what}: the server's answer cannot be read ({type(error).__name__})"
+        ) from None
+
+
+def _driver_text(error: DriverError) -> tuple[str, str]:
+    arguments = error.args
+    if len(arguments) > 1:
+        return str(arguments[0]), str(arguments[1])
+    return "driver", str(arguments[0]) if arguments else type(error).__name__
+
+
+def _unreachable(cause: OSError, options: ConnectOptions) -> str:
+    reason = cause.strerror or str(cause)
+    if options.unix_socket:
+        return (
+            f"no connection to the Unix socket {options.unix_socket}: {reason}; is the server up?"
+        )
+    return f"no connection to {options.address}: {reason}; is the server up, and are host and port right?"

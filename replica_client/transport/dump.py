@@ -1,0 +1,290 @@
+"""The dump loop: one reused buffer, one call of the framer per buffer, a queue bounded in bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from replica_client.errors import (
+    ConnectionLostError,
+    ReplicaClientError,
+    TransportTimeoutError,
+    UnexpectedPacketError,
+)
+from replica_client.wire.dump_session import DumpSession
+
+if TYPE_CHECKING:
+    from replica_client.transport.server_info import ServerInfo
+
+BUFFER_SIZE = 256 * 1024
+DEFAULT_QUEUE_SIZE = 16 << 20
+
+
+@dataclass(slots=True)
+class DumpStatistics:
+    """Counters of one dump.
+
+    Attributes:
+        bytes_received: from the connection.
+        events_received: complete events.
+        last_received: loop time of the last byte.
+        seconds_paused: how long the consumer made the source wait.
+    """
+
+    bytes_received: int = 0
+    events_received: int = 0
+    last_received: float = 0.0
+    seconds_paused: float = 0.0
+
+
+class DumpProtocol(asyncio.BufferedProtocol):
+    """Receives a dump; :class:`DumpStream` is what its users see.
+
+    Args:
+        session: cuts the bytes into events.
+        address: the source, for messages.
+        non_block: the source ends the stream at the end of its last file.
+        read_timeout: seconds without a byte after which the connection counts as dead.
+        queue_size: bytes of events that may wait for the consumer.
+    """
+
+    def __init__(
+        self,
+        session: DumpSession,
+        *,
+        address: str,
+        non_block: bool,
+        read_timeout: float,
+        queue_size: int = DEFAULT_QUEUE_SIZE,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._session = session
+        self._address = address
+        self._non_block = non_block
+        self._read_timeout = read_timeout
+        self._queue_size = queue_size
+        self._buffer = bytearray(BUFFER_SIZE)
+        self._view = memoryview(self._buffer)
+        self._writer: asyncio.StreamWriter | None = None
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._events: list[bytes] = []
+        self._queued = 0
+        self._paused_since: float | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._closed: asyncio.Future[None] = self._loop.create_future()
+        self._error: ReplicaClientError | None = None
+        self._ended = False
+        self.statistics = DumpStatistics(last_received=self._loop.time())
+
+    # What asyncio calls.
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """The one buffer."""
+        return self._view
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes came: cut them."""
+        statistics = self.statistics
+        statistics.bytes_received += nbytes
+        statistics.last_received = self._loop.time()
+        if self._ended:
+            return
+        session = self._session
+        events = session.receive_data(self._view, nbytes)
+        if events:
+            statistics.events_received += len(events)
+            self._events += events
+            self._queued += sum(map(len, events))
+            if self._queued >= self._queue_size and self._paused_since is None:
+                self._pause()
+        if session.ended:
+            self._session_ended()
+        elif events:
+            self._wake()
+
+    def eof_received(self) -> bool:
+        """The source closed its side; the transport closes ours."""
+        self._session.receive_eof()
+        self._finish(self._lost(None))
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone."""
+        self._session.receive_eof()
+        self._finish(self._lost(exc))
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+    # What DumpStream calls.
+
+    def start(self, writer: asyncio.StreamWriter, command: bytes, rest: bytes) -> None:
+        """Send the command and receive from a transport that is handed over paused, after ``rest``."""
+        transport = writer.transport
+        assert isinstance(transport, asyncio.Transport)
+        self._writer = writer  # it would close the transport if it went
+        self._transport = transport
+        transport.write(command)
+        for offset in range(0, len(rest), BUFFER_SIZE):
+            piece = rest[offset : offset + BUFFER_SIZE]
+            self._buffer[: len(piece)] = piece
+            self.buffer_updated(len(piece))
+        self.statistics.last_received = self._loop.time()
+        if self._paused_since is None:
+            transport.resume_reading()
+        self._timer = self._loop.call_later(self._read_timeout, self._check_deadline)
+
+    async def read(self) -> list[bytes]:
+        """All events that wait; waits for one when there is none; empty at the end."""
+        while not self._events:
+            if self._ended:
+                if self._error is not None:
+                    raise self._error
+                return []
+            if self._waiter is not None:
+                raise RuntimeError("another task already reads this dump")
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        events, self._events = self._events, []
+        self._queued = 0
+        self._resume()
+        return events
+
+    def write(self, data: bytes) -> None:
+        """Send something to the source."""
+        if self._transport is not None and not self._ended:
+            self._transport.write(data)
+
+    async def close(self) -> None:
+        """End the connection; safe to call at any time, more than once."""
+        self._finish(ConnectionLostError(f"the dump from {self._address} was closed by us"))
+        if self._transport is not None:
+            await asyncio.shield(self._closed)
+
+    # Inside.
+
+    def _pause(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+        self._paused_since = self._loop.time()
+
+    def _resume(self) -> None:
+        if self._paused_since is None:
+            return
+        now = self._loop.time()
+        self.statistics.seconds_paused += now - self._paused_since
+        self.statistics.last_received = now
+        self._paused_since = None
+        if self._transport is not None and not self._ended:
+            self._transport.resume_reading()
+
+    def _check_deadline(self) -> None:
+        self._timer = None
+        if self._ended:
+            return
+        now = self._loop.time()
+        since = now if self._paused_since is not None else self.statistics.last_received
+        left = since + self._read_timeout - now
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._check_deadline)
+            return
+        self._finish(
+            TransportTimeoutError(
+                f"no byte came from {self._address} for {self._read_timeout:g} s, although it sends "
+                "heartbeats: the connection is dead (options heartbeat_period and read_timeout)"
+            )
+        )
+
+    def _lost(self, exc: Exception | None) -> ReplicaClientError:
+        if self._session.error is not None:
+            detail = f" ({self._session.error})"
+        else:
+            detail = f" ({exc})" if exc is not None else ""
+        return ConnectionLostError(f"{self._address} closed the connection{detail}")
+
+    def _session_ended(self) -> None:
+        error = self._session.error
+        if error is None and not self._non_block:
+            error = ConnectionLostError(f"{self._address} ended the stream (EOF packet)")
+        self._finish(error)
+
+    def _finish(self, error: ReplicaClientError | None) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        self._error = error
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._transport is not None:
+            # Nothing more is to be sent, and a dead peer would never read it.
+            self._transport.abort()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class DumpStream:
+    """A running dump: whole events as they came, in order.
+
+    An asynchronous context manager; leaving it ends the connection. One task at a time may read.
+
+    Attributes:
+        server: the source.
+        statistics: counters, e.g. for health checks.
+    """
+
+    def __init__(self, protocol: DumpProtocol, session: DumpSession, server: ServerInfo) -> None:
+        self._protocol = protocol
+        self._session = session
+        self.server = server
+
+    @property
+    def statistics(self) -> DumpStatistics:
+        """Counters of this dump."""
+        return self._protocol.statistics
+
+    @property
+    def semi_sync_active(self) -> bool:
+        """Whether the source waits for acknowledgements."""
+        return self._session.semi_sync_active
+
+    async def read(self) -> list[bytes]:
+        """The next events, each from common header to checksum.
+
+        Returns:
+            All that wait (at least one); an empty list once a dump that does not block reached the end.
+
+        Raises:
+            ServerError: the source refused or ended the dump.
+            ProtocolError: it sent what the protocol forbids.
+            ConnectionLostError: the connection ended.
+            TransportTimeoutError: nothing came within the read deadline.
+        """
+        return await self._protocol.read()
+
+    async def acknowledge_semi_sync(self, file: str, position: int) -> None:
+        """Tell the source that everything up to there is durably stored.
+
+        Raises:
+            UnexpectedPacketError: the dump is not semi-synchronous.
+        """
+        if not self.semi_sync_active:
+            raise UnexpectedPacketError("this dump is not semi-synchronous: nothing to acknowledge")
+        self._protocol.write(self._session.semi_sync_ack(file, position))
+
+    async def close(self) -> None:
+        """End the dump; safe to call more than once."""
+        await self._protocol.close()
+
+    async def __aenter__(self) -> DumpStream:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()

@@ -1,0 +1,214 @@
+"""aiomysql's connection with our own connection phase: the only file that touches its private names.
+
+aiomysql connects, sends statements and reads result sets. What it lacks or does unsafely is
+replaced here: it would send a clear-text password to any server that asks, trusts any RSA key, has no
+client_ed25519, encodes passwords as latin1, closes and reopens the socket for TLS, and reads packets
+of any size.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from dataclasses import replace
+from typing import Any
+
+import aiomysql.connection
+from pymysql.charset import charset_by_id
+from pymysql.connections import MysqlPacket
+
+from replica_client.constants.capabilities import Capability
+from replica_client.errors import (
+    ConnectionLostError,
+    PacketSequenceError,
+    PacketTooLargeError,
+    TlsError,
+    UnexpectedPacketError,
+)
+from replica_client.transport.options import ConnectOptions, TlsMode
+from replica_client.transport.tls import client_context, tls_failure
+from replica_client.wire.auth.plugin import Credentials
+from replica_client.wire.framing import MAX_PIECE_SIZE
+from replica_client.wire.handshake import HandshakeV10
+from replica_client.wire.login import LoginSession
+from replica_client.wire.packets import ERR_HEADER
+from replica_client.wire.server_errors import server_error_of
+
+
+class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
+    """An aiomysql connection that logs in with :class:`~replica_client.wire.login.LoginSession`.
+
+    Args:
+        options: where and as whom.
+        server_public_key: contents of the file that the options name, or None.
+    """
+
+    def __init__(self, options: ConnectOptions, server_public_key: bytes | None = None) -> None:
+        super().__init__(
+            host=options.host,
+            port=options.port,
+            user=options.user,
+            unix_socket=options.unix_socket,
+            charset="utf8mb4",
+            autocommit=None,
+            local_infile=False,
+            connect_timeout=options.connect_timeout,
+        )
+        self._options = options
+        self._public_key = server_public_key
+        self._greeting: HandshakeV10 | None = None
+        self.tls_version = ""
+        self.auth_plugin = ""
+
+    async def open(self) -> None:
+        """Connect and log in."""
+        await self._connect()
+
+    async def _get_server_information(self) -> None:
+        payload = await self.read_payload()
+        if payload[:1] == bytes([ERR_HEADER]):
+            raise server_error_of(payload)
+        greeting = HandshakeV10.decode(payload)
+        self._greeting = greeting
+        self.protocol_version = payload[0]
+        self.server_version = greeting.server_version
+        self.server_thread_id = (greeting.connection_id,)
+        self.salt = greeting.scramble
+        self.server_capabilities = int(greeting.capabilities)
+        self.server_language = greeting.character_set
+        try:
+            self.server_charset = charset_by_id(greeting.character_set).name
+        except KeyError:
+            self.server_charset = None
+        self.server_status = greeting.status
+
+    async def _request_authentication(self) -> None:
+        greeting = self._greeting
+        if greeting is None:
+            raise UnexpectedPacketError("no greeting came")
+        options = self._options
+        credentials = Credentials(
+            options.password.encode(),
+            secure=bool(options.unix_socket),
+            allow_public_key_retrieval=options.allow_public_key_retrieval,
+            server_public_key=self._public_key,
+        )
+        session = LoginSession(
+            greeting,
+            options.user,
+            credentials,
+            database=options.database,
+            attributes={
+                "_client_name": "replica_client",
+                "program_name": options.program_name,
+            },
+        )
+        context = None if options.unix_socket else client_context(options.tls)
+        if context is not None:
+            if greeting.capabilities & Capability.CLIENT_SSL:
+                self.write_packet(session.ssl_request())
+                await self._start_tls(context)
+                session.secured(replace(credentials, secure=True))
+            elif options.tls.mode is not TlsMode.PREFERRED or options.tls.ca is not None:
+                raise TlsError("the server offers no TLS; use tls=disabled if that is acceptable")
+        self.write_packet(session.response())
+        while session.ok is None:
+            answer = session.receive(await self.read_payload())
+            if answer is not None:
+                self.write_packet(answer)
+        self.client_flag = int(session.capabilities)
+        self.server_status = session.ok.status
+        self.auth_plugin = session.plugin_name
+        self._auth_plugin_used = session.plugin_name
+
+    async def _start_tls(self, context: ssl.SSLContext) -> None:
+        if self._reader._buffer:
+            raise UnexpectedPacketError(
+                "the server sent data before TLS began; somebody may listen"
+            )
+        try:
+            await self._writer.start_tls(context, server_hostname=self._options.host)
+        except (OSError, EOFError) as error:  # ssl.SSLError is an OSError
+            raise TlsError(tls_failure(error, self._options.tls)) from None
+        secure = self._writer.transport
+        self._reader._transport = secure  # Python 3.11 leaves the old one there
+        self._secure = True
+        tls = secure.get_extra_info("ssl_object")
+        self.tls_version = tls.version() or "" if tls is not None else ""
+
+    async def read_payload(self) -> bytes:
+        """The next payload, joined from its pieces.
+
+        Raises:
+            ConnectionLostError: the connection ended.
+            ProtocolError: sequence number or size are wrong.
+        """
+        out = b""
+        while True:
+            try:
+                header = await self._reader.readexactly(4)
+                size = int.from_bytes(header[:3], "little")
+                limit = self._options.max_packet_size
+                if len(out) + size > limit:
+                    raise PacketTooLargeError(
+                        f"a packet of at least {len(out) + size} bytes is larger than "
+                        f"max_packet_size ({limit}); raise that option if it is legitimate"
+                    )
+                piece = await self._reader.readexactly(size)
+            except asyncio.CancelledError:
+                self._close_on_cancel()
+                raise
+            except (asyncio.IncompleteReadError, OSError) as error:
+                self.close()
+                raise ConnectionLostError("the server closed the connection") from error
+            if header[3] != self._next_seq_id and not (
+                header[3] == 0 and piece[:1] == bytes([ERR_HEADER])
+            ):
+                self.close()
+                raise PacketSequenceError(
+                    f"packet has sequence number {header[3]}, expected {self._next_seq_id}"
+                )
+            self._next_seq_id = (header[3] + 1) & 0xFF
+            out += piece
+            if size < MAX_PIECE_SIZE:
+                return out
+
+    async def _read_packet(self, packet_type: type[MysqlPacket] = MysqlPacket) -> MysqlPacket:
+        payload = await self.read_payload()
+        if payload[:1] == bytes([ERR_HEADER]):
+            result, self._result = self._result, None
+            if result is not None:
+                result.unbuffered_active = False
+            raise server_error_of(payload)
+        return packet_type(payload, self._encoding)
+
+    async def command(self, payload: bytes) -> None:
+        """Send a command whose answer is a single OK."""
+        self._ensure_alive()
+        self._next_seq_id = 0
+        self.write_packet(payload)
+        await self._read_ok_packet()
+
+    def take_over(self, protocol: asyncio.BaseProtocol) -> tuple[asyncio.StreamWriter, bytes]:
+        """Hand the connection's transport to another protocol.
+
+        Returns:
+            The writer, whose transport is paused, and the bytes that were already read. Whoever takes
+            it must keep the writer: it closes the transport when it goes. This object is closed then.
+        """
+        writer: asyncio.StreamWriter = self._writer
+        reader = self._reader
+        transport: Any = writer.transport
+        transport.pause_reading()
+        rest = bytes(reader._buffer)
+        reader._buffer.clear()
+        transport.set_protocol(protocol)
+        self._writer = None
+        self._reader = None
+        self._close_reason = "The connection is used by a dump"
+        return writer, rest
+
+    @property
+    def open_socket(self) -> Any:
+        """The socket, for what asyncio does not offer; None when closed."""
+        return None if self._writer is None else self._writer.get_extra_info("socket")

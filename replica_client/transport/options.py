@@ -1,0 +1,115 @@
+"""How to connect: one frozen object per source."""
+
+from __future__ import annotations
+
+import getpass
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from replica_client.errors import ConfigError
+
+DEFAULT_PORT = 3306
+MIB = 1 << 20
+
+
+class TlsMode(StrEnum):
+    """How much TLS is asked for; the names are MySQL's."""
+
+    DISABLED = "disabled"
+    PREFERRED = "preferred"
+    REQUIRED = "required"
+    VERIFY_CA = "verify-ca"
+    VERIFY_IDENTITY = "verify-identity"
+
+
+@dataclass(frozen=True, slots=True)
+class TlsOptions:
+    """TLS of a connection.
+
+    Attributes:
+        mode: ``disabled``; ``preferred``: TLS when the server has it; ``required``: TLS or failure;
+            ``verify-ca``: also the certificate's chain; ``verify-identity``: also its host name. When a
+            CA is given, ``preferred`` and ``required`` check the chain too.
+        ca: file of CA certificates (PEM); None: the system's, where a mode verifies.
+        cert: file of our own certificate (PEM), for accounts that require one.
+        key: file of its private key (PEM); None: it is in ``cert``.
+        key_password: of the private key.
+    """
+
+    mode: TlsMode = TlsMode.PREFERRED
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+
+    @property
+    def verifies_chain(self) -> bool:
+        """Whether the server's certificate is checked against a CA."""
+        return self.mode in (TlsMode.VERIFY_CA, TlsMode.VERIFY_IDENTITY) or (
+            self.ca is not None and self.mode is not TlsMode.DISABLED
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectOptions:
+    """Where a source is and how to log in.
+
+    Attributes:
+        host: name or address (IPv6 without brackets).
+        port: TCP port.
+        user: account name; empty: the operating system's user.
+        password: never shown by ``repr``, logs or errors.
+        database: default database, or empty.
+        unix_socket: path of a Unix socket to use instead of TCP, or None.
+        tls: see :class:`TlsOptions`; a Unix socket has none.
+        connect_timeout: seconds until the login must be done.
+        read_timeout: seconds until the answer to a statement must be there.
+        max_packet_size: bytes that one packet (one event) may have.
+        allow_public_key_retrieval: without TLS, trust the RSA key that the server sends for
+            caching_sha2_password and sha256_password.
+        server_public_key: file of the server's RSA key (PEM), or None.
+        compression: ``""`` none, ``zlib`` or ``zstd``: the protocol's own compression.
+        program_name: what the server's connection attributes show.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    user: str = ""
+    password: str = field(default="", repr=False)
+    database: str = ""
+    unix_socket: str | None = None
+    tls: TlsOptions = field(default_factory=TlsOptions)
+    connect_timeout: float = 10.0
+    read_timeout: float = 60.0
+    max_packet_size: int = 1024 * MIB
+    allow_public_key_retrieval: bool = False
+    server_public_key: str | None = None
+    compression: str = ""
+    program_name: str = "replica_client"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.port < 65536:
+            raise ConfigError(f"port {self.port} is not between 1 and 65535")
+        if self.connect_timeout <= 0 or self.read_timeout <= 0:
+            raise ConfigError("connect_timeout and read_timeout must be greater than 0 seconds")
+        if self.max_packet_size < MIB:
+            raise ConfigError("max_packet_size must be at least 1 MiB")
+        if self.compression not in ("", "zlib", "zstd"):
+            raise ConfigError(f"compression is {self.compression!r}: give zlib, zstd or nothing")
+        if not self.user:
+            object.__setattr__(self, "user", _system_user())
+
+    @property
+    def address(self) -> str:
+        """Where it is, for messages: ``host:port``, ``[::1]:port`` or the socket's path."""
+        if self.unix_socket:
+            return self.unix_socket
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def _system_user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        raise ConfigError("no user is given, and the operating system has no name for us") from None

@@ -1,0 +1,77 @@
+"""What to ask a source for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from replica_client.constants.commands import DumpFlag
+from replica_client.errors import ConfigError
+from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.transport.server_info import ServerInfo
+from replica_client.wire.commands import MAX_POSITION, ComBinlogDump, ComBinlogDumpGtid
+
+
+@dataclass(frozen=True, slots=True)
+class DumpRequest:
+    """Where a dump starts and how it behaves.
+
+    Attributes:
+        file: binlog file; empty with a GTID set, or for the first file that the source has.
+        position: offset of an event's first byte in it.
+        gtid_set: what we have already; None: start by file and position.
+        non_block: end at the end of the last file instead of waiting.
+        annotate_rows: MariaDB: send ANNOTATE_ROWS events (the statements' texts).
+    """
+
+    file: str = ""
+    position: int = 4
+    gtid_set: GtidSet | MariadbGtidSet | None = None
+    non_block: bool = False
+    annotate_rows: bool = True
+
+    def __post_init__(self) -> None:
+        if self.position < 4:
+            raise ConfigError(f"position {self.position}: the first event of a file is at 4")
+
+    def check(self, server: ServerInfo) -> None:
+        """Refuse what this server's flavor cannot do.
+
+        Raises:
+            ConfigError: a GTID set of the other flavor.
+        """
+        wanted = MariadbGtidSet if server.is_mariadb else GtidSet
+        if self.gtid_set is not None and not isinstance(self.gtid_set, wanted):
+            raise ConfigError(
+                f"the source is {server.flavor} {server.version_text}, but the start is a GTID "
+                f"position of the other flavor: {self.gtid_set}"
+            )
+
+    @property
+    def slave_connect_state(self) -> str | None:
+        """MariaDB's start position text; None when not by GTID."""
+        if isinstance(self.gtid_set, MariadbGtidSet):
+            return self.gtid_set.slave_connect_state()
+        return None
+
+    def command(self, server: ServerInfo, server_id: int) -> bytes:
+        """The dump command's payload.
+
+        A file position beyond 4 GiB is asked for with COM_BINLOG_DUMP_GTID and an empty set, which
+        MySQL answers when GTIDs are on.
+
+        Raises:
+            EncodeError: the protocol cannot ask for this position.
+        """
+        flags = DumpFlag.BINLOG_DUMP_NON_BLOCK if self.non_block else DumpFlag(0)
+        if isinstance(self.gtid_set, GtidSet):
+            flags |= DumpFlag.BINLOG_THROUGH_GTID
+            return ComBinlogDumpGtid(self.gtid_set.encode(), server_id, flags=flags).encode()
+        if self.annotate_rows and server.is_mariadb:
+            flags |= DumpFlag.BINLOG_SEND_ANNOTATE_ROWS_EVENT
+        if self.gtid_set is not None:
+            return ComBinlogDump("", 4, server_id, flags).encode()
+        if self.position > MAX_POSITION and not server.is_mariadb:
+            return ComBinlogDumpGtid(
+                GtidSet().encode(), server_id, self.file, self.position, flags
+            ).encode()
+        return ComBinlogDump(self.file, self.position, server_id, flags).encode()

@@ -1,0 +1,69 @@
+"""What a server is, as far as a replica needs to know."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from replica_client.constants.flavor import ServerFlavor
+
+_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+
+
+def parse_version(text: str) -> tuple[int, int, int]:
+    """``10.11.6-MariaDB-log`` gives (10, 11, 6); (0, 0, 0) when no version is in the text.
+
+    MariaDB puts ``5.5.5-`` before its version in the greeting, for very old replicas.
+    """
+    lowered = text.lower()
+    if "mariadb" in lowered and text.startswith("5.5.5-"):
+        text = text.removeprefix("5.5.5-")
+    match = _VERSION.match(text)
+    if match is None:
+        return (0, 0, 0)
+    return (int(match[1]), int(match[2]), int(match[3] or 0))
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """A server after login.
+
+    Attributes:
+        flavor: MySQL or MariaDB.
+        version: e.g. (9, 7, 4).
+        version_text: as the server writes it.
+        server_id: its ``server_id``.
+        server_uuid: its ``server_uuid``; empty on MariaDB and before MySQL 5.6.
+        connection_id: our session's id there.
+        tls: TLS version in use, e.g. ``TLSv1.3``; empty without TLS.
+        auth_plugin: plugin that we logged in with.
+    """
+
+    flavor: ServerFlavor
+    version: tuple[int, int, int]
+    version_text: str
+    server_id: int = 0
+    server_uuid: str = ""
+    connection_id: int = 0
+    tls: str = ""
+    auth_plugin: str = ""
+
+    @property
+    def is_mariadb(self) -> bool:
+        """Whether it is MariaDB."""
+        return self.flavor is ServerFlavor.MARIADB
+
+
+@dataclass(frozen=True, slots=True)
+class BinlogStatus:
+    """Where a server's binlog ends.
+
+    Attributes:
+        file: current file.
+        position: its size so far.
+        executed_gtid_set: MySQL's executed set, MariaDB's GTID position there; empty without GTIDs.
+    """
+
+    file: str
+    position: int
+    executed_gtid_set: str

@@ -1,0 +1,56 @@
+"""TLS contexts by mode."""
+
+from __future__ import annotations
+
+import ssl
+
+from replica_client.errors import ConfigError
+from replica_client.transport.options import TlsMode, TlsOptions
+
+
+def client_context(options: TlsOptions) -> ssl.SSLContext | None:
+    """The context for a connection; None when TLS is disabled.
+
+    Raises:
+        ConfigError: a certificate or key file cannot be used; the message names it.
+    """
+    if options.mode is TlsMode.DISABLED:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = options.mode is TlsMode.VERIFY_IDENTITY
+    context.verify_mode = ssl.CERT_REQUIRED if options.verifies_chain else ssl.CERT_NONE
+    if not options.verifies_chain:
+        # Encryption without authentication anyway: take what old servers can do.
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if options.ca is not None:
+        try:
+            context.load_verify_locations(cafile=options.ca)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(f"tls_ca {options.ca}: {_reason(error)}") from None
+    elif options.verifies_chain:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    if options.cert is not None:
+        try:
+            context.load_cert_chain(
+                options.cert, options.key, password=lambda: options.key_password or ""
+            )
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(f"tls_cert {options.cert}: {_reason(error)}") from None
+    return context
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or getattr(error, "reason", "") or "not a PEM file"
+
+
+def tls_failure(error: BaseException, options: TlsOptions) -> str:
+    """One line that says why TLS failed and what to do."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        detail = error.verify_message
+        if "mismatch" in detail.lower() or "not valid for" in detail.lower():
+            return f"the server's certificate is for another name ({detail}); use tls=verify-ca to skip it"
+        return f"the server's certificate was refused ({detail}); give its CA with tls_ca"
+    if isinstance(error, ssl.SSLError):
+        reason = (error.reason or "handshake failed").replace("_", " ").lower()
+        return f"TLS handshake failed ({reason})"
+    return f"TLS handshake failed ({type(error).__name__})"

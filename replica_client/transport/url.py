@@ -1,0 +1,123 @@
+"""``mysql://user:password@host:port/database?option=value`` to :class:`ConnectOptions`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from replica_client.errors import ConfigError
+from replica_client.transport.options import DEFAULT_PORT, ConnectOptions, TlsMode, TlsOptions
+
+SCHEMES = ("mysql", "mariadb")
+
+_ALIASES = {
+    "ssl_mode": "tls",
+    "tls_mode": "tls",
+    "ssl_ca": "tls_ca",
+    "ssl_cert": "tls_cert",
+    "ssl_key": "tls_key",
+    "unix_socket": "socket",
+}
+_UNDERSCORED_MODES = {"verify_ca": "verify-ca", "verify_identity": "verify-identity"}
+_MODES_OF_WORDS = {"true": "required", "false": "disabled"}
+
+
+def _tls_mode(text: str) -> TlsMode:
+    lowered = text.lower()
+    lowered = _MODES_OF_WORDS.get(lowered, _UNDERSCORED_MODES.get(lowered, lowered))
+    return TlsMode(lowered)
+
+
+def _truth(text: str) -> bool:
+    known = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+    return known[text.lower()]
+
+
+def _password(text: str) -> str:
+    return text
+
+
+# Option in a URL -> (field, how to read it, what it wants). Fields that begin with "tls." are TlsOptions'.
+_OPTIONS: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
+    "tls": ("tls.mode", _tls_mode, " | ".join(TlsMode)),
+    "tls_ca": ("tls.ca", str, "a file"),
+    "tls_cert": ("tls.cert", str, "a file"),
+    "tls_key": ("tls.key", str, "a file"),
+    "socket": ("unix_socket", str, "a path"),
+    "password": ("password", _password, "text"),
+    "connect_timeout": ("connect_timeout", float, "seconds"),
+    "read_timeout": ("read_timeout", float, "seconds"),
+    "max_packet_size": ("max_packet_size", int, "bytes"),
+    "allow_public_key_retrieval": ("allow_public_key_retrieval", _truth, "true | false"),
+    "server_public_key": ("server_public_key", str, "a file"),
+    "compression": ("compression", str.lower, "zlib | zstd"),
+    "program_name": ("program_name", str, "text"),
+}
+
+
+def is_source_url(text: str) -> bool:
+    """Whether a text is meant as the URL of a source (and not as a path)."""
+    return text.partition("://")[0].lower() in SCHEMES and "://" in text
+
+
+def parse_url(url: str) -> ConnectOptions:
+    """Read a source's URL; parts are percent-decoded.
+
+    Options: ``tls`` (disabled, preferred, required, verify-ca, verify-identity), ``tls_ca``, ``tls_cert``,
+    ``tls_key``, ``socket``, ``password``, ``connect_timeout``, ``read_timeout``, ``max_packet_size``,
+    ``allow_public_key_retrieval``, ``server_public_key``, ``compression``, ``program_name``. MySQL's
+    names (``ssl-mode``, ``ssl-ca`` …) and hyphens for underscores are understood.
+
+    Raises:
+        ConfigError: it is not such a URL; the message says which part, and shows no secret.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+        host = parts.hostname
+    except ValueError:
+        # urllib's own text may hold a piece of the password.
+        raise ConfigError(
+            "the URL's host or port cannot be read: write mysql://user:password@host:port/ and "
+            "percent-encode special characters in user and password (@ is %40, / is %2F, # is %23)"
+        ) from None
+    if parts.scheme.lower() not in SCHEMES:
+        raise ConfigError("a source's URL begins with mysql:// or mariadb://")
+    if parts.fragment or ("#" in url and not parts.fragment):
+        raise ConfigError("a source's URL has no '#' part: write %23 for a # in a password")
+    database = unquote(parts.path.removeprefix("/"))
+    if "/" in parts.path.removeprefix("/"):
+        raise ConfigError("a source's URL has one path part at most, the default database")
+    fields: dict[str, Any] = {}
+    tls: dict[str, Any] = {}
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        _take_option(name, value, fields, tls)
+    if parts.password is not None:
+        fields["password"] = unquote(parts.password)
+    return ConnectOptions(
+        host=unquote(host) if host else "127.0.0.1",
+        port=DEFAULT_PORT if port is None else port,
+        user=unquote(parts.username or ""),
+        database=database,
+        tls=TlsOptions(**tls),
+        **fields,
+    )
+
+
+def _take_option(name: str, value: str, fields: dict[str, Any], tls: dict[str, Any]) -> None:
+    key = name.lower().replace("-", "_")
+    key = _ALIASES.get(key, key)
+    if key not in _OPTIONS:
+        raise ConfigError(
+            f"option {name!r} in the URL is not known; known are {', '.join(sorted(_OPTIONS))}"
+        )
+    target, read, wanted = _OPTIONS[key]
+    try:
+        parsed = read(value)
+    except (ValueError, KeyError):
+        raise ConfigError(f"option {name} in the URL wants {wanted}") from None
+    if target.startswith("tls."):
+        tls[target.removeprefix("tls.")] = parsed
+    else:
+        fields[target] = parsed

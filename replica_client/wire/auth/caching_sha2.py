@@ -1,0 +1,71 @@
+"""caching_sha2_password: SHA-256 challenge and response, the clear password when the cache is cold."""
+
+from __future__ import annotations
+
+import hashlib
+
+from replica_client.errors import UnexpectedPacketError
+from replica_client.wire.auth.plugin import Credentials, no_more
+from replica_client.wire.auth.rsa import encrypt_password
+
+REQUEST_PUBLIC_KEY = b"\x02"
+FAST_AUTH_SUCCEEDED = b"\x03"
+FULL_AUTH_NEEDED = b"\x04"
+
+
+def scramble_sha2(password: bytes, scramble: bytes) -> bytes:
+    """SHA256(password) XOR SHA256(SHA256(SHA256(password)) + scramble); nothing for no password."""
+    if not password:
+        return b""
+    stage1 = hashlib.sha256(password).digest()
+    stage2 = hashlib.sha256(hashlib.sha256(stage1).digest() + scramble[:20]).digest()
+    return bytes(a ^ b for a, b in zip(stage1, stage2, strict=True))
+
+
+def verify_sha2(response: bytes, scramble: bytes, password: bytes) -> bool:
+    """The server's side of the fast path: whether a response proves the password."""
+    return response == scramble_sha2(password, scramble)
+
+
+class CachingSha2Client:
+    """Client side.
+
+    The server answers the first response with 3 (cached: done) or 4 (send the password itself):
+    inside TLS or a Unix socket in clear text, otherwise under the server's RSA key, which is known or,
+    when that is allowed, asked for.
+    """
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self._scramble = b""
+        self._key_asked = False
+
+    def begin(self, scramble: bytes) -> bytes:
+        """The 32-byte response; one NUL for no password is not sent, as servers want nothing."""
+        self._scramble = scramble[:20]
+        return scramble_sha2(self._credentials.password, scramble)
+
+    def more(self, data: bytes) -> bytes | None:
+        """The next step of the conversation."""
+        credentials = self._credentials
+        if self._key_asked:
+            self._key_asked = False
+            return encrypt_password(credentials.password, self._scramble, data)
+        if data == FAST_AUTH_SUCCEEDED:
+            return None
+        if data != FULL_AUTH_NEEDED:
+            raise no_more("caching_sha2_password")
+        if credentials.secure:
+            return credentials.password + b"\0"
+        if credentials.server_public_key is not None:
+            return encrypt_password(
+                credentials.password, self._scramble, credentials.server_public_key
+            )
+        if not credentials.allow_public_key_retrieval:
+            raise UnexpectedPacketError(
+                "caching_sha2_password: the server has not cached this account and wants the "
+                "password itself, which is refused without TLS: use tls=required, or give "
+                "server_public_key, or set allow_public_key_retrieval=true"
+            )
+        self._key_asked = True
+        return REQUEST_PUBLIC_KEY

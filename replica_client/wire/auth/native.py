@@ -1,0 +1,43 @@
+"""mysql_native_password: SHA-1 challenge and response."""
+
+from __future__ import annotations
+
+import hashlib
+
+from replica_client.wire.auth.plugin import Credentials, no_more
+
+
+def _sha1(data: bytes) -> bytes:
+    return hashlib.sha1(data, usedforsecurity=False).digest()
+
+
+def _xor(left: bytes, right: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(left, right, strict=True))
+
+
+def scramble_native(password: bytes, scramble: bytes) -> bytes:
+    """SHA1(password) XOR SHA1(scramble + SHA1(SHA1(password))); nothing for no password."""
+    if not password:
+        return b""
+    stage1 = _sha1(password)
+    return _xor(stage1, _sha1(scramble[:20] + _sha1(stage1)))
+
+
+def verify_native(response: bytes, scramble: bytes, password: bytes) -> bool:
+    """The server's side: whether a response proves the password."""
+    return response == scramble_native(password, scramble)
+
+
+class NativePasswordClient:
+    """Client side."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+
+    def begin(self, scramble: bytes) -> bytes:
+        """The 20-byte response."""
+        return scramble_native(self._credentials.password, scramble)
+
+    def more(self, data: bytes) -> bytes | None:
+        """This plugin has no second step."""
+        raise no_more("mysql_native_password")

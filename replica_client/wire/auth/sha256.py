@@ -1,0 +1,45 @@
+"""sha256_password: the clear password inside TLS, otherwise under the server's RSA key."""
+
+from __future__ import annotations
+
+from replica_client.errors import UnexpectedPacketError
+from replica_client.wire.auth.plugin import Credentials, no_more
+from replica_client.wire.auth.rsa import encrypt_password
+
+REQUEST_PUBLIC_KEY = b"\x01"
+
+
+class Sha256Client:
+    """Client side."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self._scramble = b""
+        self._key_asked = False
+
+    def begin(self, scramble: bytes) -> bytes:
+        """The password, or the request for the key."""
+        credentials = self._credentials
+        self._scramble = scramble[:20]
+        if not credentials.password:
+            return b"\0"
+        if credentials.secure:
+            return credentials.password + b"\0"
+        if credentials.server_public_key is not None:
+            return encrypt_password(
+                credentials.password, self._scramble, credentials.server_public_key
+            )
+        if not credentials.allow_public_key_retrieval:
+            raise UnexpectedPacketError(
+                "sha256_password wants the password itself, which is refused without TLS: use "
+                "tls=required, or give server_public_key, or set allow_public_key_retrieval=true"
+            )
+        self._key_asked = True
+        return REQUEST_PUBLIC_KEY
+
+    def more(self, data: bytes) -> bytes | None:
+        """The password under the key that just arrived."""
+        if not self._key_asked:
+            raise no_more("sha256_password")
+        self._key_asked = False
+        return encrypt_password(self._credentials.password, self._scramble, data)

@@ -1,0 +1,106 @@
+"""The conversation after a dump command: bytes in, events out."""
+
+from __future__ import annotations
+
+from replica_client.errors import (
+    MalformedPacketError,
+    ProtocolError,
+    ReplicaClientError,
+    UnexpectedPacketError,
+)
+from replica_client.wire.commands import SemiSyncAck
+from replica_client.wire.framing import DEFAULT_MAX_PACKET_SIZE, PacketFramer, encode_packets
+from replica_client.wire.packets import EOF_HEADER, ERR_HEADER, EofPacket
+from replica_client.wire.server_errors import server_error_of
+
+
+class DumpSession:
+    """Receives the answer to COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID.
+
+    :meth:`receive_data` takes bytes, split anywhere, and gives complete events (common header to
+    checksum). Once the stream has ended, :attr:`ended` is true; :attr:`error` then says why, or is
+    None after an EOF packet (a dump that does not block reached the end of the last file).
+
+    Args:
+        max_packet_size: bytes that one event may have.
+        semi_sync: semi-synchronous replication was asked for.
+
+    Attributes:
+        ended: no more events will come.
+        error: the ``ServerError`` or ``ProtocolError`` that ended the stream, or None.
+    """
+
+    __slots__ = ("_framer", "ended", "error")
+
+    def __init__(
+        self, *, max_packet_size: int = DEFAULT_MAX_PACKET_SIZE, semi_sync: bool = False
+    ) -> None:
+        self._framer = PacketFramer(max_packet_size, sequence=1, events=True, semi_sync=semi_sync)
+        self.ended = False
+        self.error: ReplicaClientError | None = None
+
+    @property
+    def mid_packet(self) -> bool:
+        """Whether the bytes so far end inside a packet."""
+        return self._framer.mid_packet
+
+    @property
+    def semi_sync_active(self) -> bool:
+        """Whether the source sends the semi-synchronous header."""
+        return self._framer.semi_sync
+
+    @property
+    def acknowledgements_wanted(self) -> int:
+        """How many events received so far asked for an acknowledgement."""
+        count: int = self._framer.ack_wanted
+        return count
+
+    def receive_data(self, buffer: bytes | bytearray | memoryview, size: int = -1) -> list[bytes]:
+        """Take ``size`` bytes (all when negative) of the stream.
+
+        Returns:
+            The events that became complete, in order. Those before a fault are delivered, and the
+            fault is in :attr:`error`.
+        """
+        if self.ended:
+            return []
+        try:
+            events = self._framer.feed(buffer, size)
+        except ProtocolError as error:
+            self._end(error)
+            return []
+        if self._framer.fault is not None:
+            self._end(self._framer.fault)
+        elif self._framer.last is not None:
+            self._finish(self._framer.last)
+        return events
+
+    def _finish(self, payload: bytes) -> None:
+        try:
+            if payload[0] == ERR_HEADER:
+                self._end(server_error_of(payload))
+            elif payload[0] == EOF_HEADER:
+                EofPacket.decode(payload)
+                self._end(None)
+            else:
+                raise UnexpectedPacketError(
+                    f"packet starting with 0x{payload[0]:02x} in an event stream"
+                )
+        except ProtocolError as error:
+            self._end(error)
+
+    def _end(self, error: ReplicaClientError | None) -> None:
+        self.ended = True
+        self.error = error
+
+    def receive_eof(self) -> None:
+        """The peer closed the connection.
+
+        A connection that ends inside a packet is a ``MalformedPacketError`` in :attr:`error`.
+        """
+        if not self.ended and self._framer.mid_packet:
+            self._end(MalformedPacketError("the connection ended inside a packet"))
+
+    def semi_sync_ack(self, file: str, position: int) -> bytes:
+        """The bytes that tell the source that everything up to there is stored."""
+        return encode_packets(SemiSyncAck(file, position).encode())
