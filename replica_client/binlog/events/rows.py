@@ -8,7 +8,6 @@ from typing import Final, Literal, Self
 
 from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
 from replica_client.binlog.events.rows_extra import RowsExtra, parse_rows_extra
-from replica_client.codec.compression import deflate_record, inflate_record
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 from replica_client.constants.event_types import EventType
@@ -125,19 +124,18 @@ class RowsEvent:
         b     columns_after       update from v1 on: columns in the after images
         rest  rows                row images; an update has before and after in turns
 
-    MariaDB's compressed types hold a compressed record instead of ``rows``; ``rows`` is always the
-    plain images, and ``compressed_rows`` the record.
+    In MariaDB's compressed types (:attr:`compressed`) ``rows`` is a compressed record, kept as it
+    came, so that tables nobody asked for cost no decompression;
+    :func:`replica_client.binlog.events.compressed_rows.row_images` gives the images of either.
 
     Attributes:
         kind: ``"insert"``, ``"update"`` or ``"delete"``, by the type code.
         type_code: the type that it was decoded from.
         columns_before: for an insert, the only bitmap.
-        compressed_rows: the record as it came, written again by :meth:`encode`; None otherwise.
 
     Raises:
         ShortBufferError: the body is shorter (the decoder makes it ``TruncatedEventError``).
-        BinlogDecodeError: the extra info does not add up, or the compressed record is broken.
-        LimitExceededError: the record decompresses to more than ``max_uncompressed_size``.
+        BinlogDecodeError: the extra info does not add up.
 
     Spec: MySQL ``Rows_event`` (rows_event.h); MariaDB ``Rows_log_event`` (log_event.h);
     pre-GA: ``Old_rows_log_event`` (log_event_old.h).
@@ -153,7 +151,6 @@ class RowsEvent:
     columns_after: bytes | None
     rows: bytes
     extra_post_header: bytes = b""
-    compressed_rows: bytes | None = None
 
     @property
     def ends_statement(self) -> bool:
@@ -162,7 +159,7 @@ class RowsEvent:
 
     @property
     def compressed(self) -> bool:
-        """The event holds the rows compressed (MariaDB ``log_bin_compress``)."""
+        """``rows`` is a compressed record (MariaDB ``log_bin_compress``)."""
         return self.type_code >= _FIRST_COMPRESSED
 
     @property
@@ -182,11 +179,6 @@ class RowsEvent:
         """Decode post-header and body; row images are not looked at."""
         head = RowsHead.decode(body, ctx)
         type_code = ctx.type_code
-        rows = body.rest()
-        compressed_rows: bytes | None = None
-        if type_code >= _FIRST_COMPRESSED:
-            compressed_rows = rows
-            rows = inflate_record(compressed_rows, ctx.options.max_uncompressed_size)
         return cls(
             _KINDS[type_code],
             type_code,
@@ -196,19 +188,14 @@ class RowsEvent:
             head.column_count,
             head.columns_before,
             head.columns_after,
-            rows,
+            body.rest(),
             head.extra_post_header,
-            compressed_rows,
         )
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
         """The body's bytes."""
         head = encode_rows_head(self, ctx.format.post_header_size(self.type_code, 8))
-        if not self.compressed:
-            return head + self.rows
-        if self.compressed_rows is None:
-            return head + deflate_record(self.rows)
-        return head + self.compressed_rows
+        return head + self.rows
 
 
 def encode_rows_head(event: RowsEvent, post_header_size: int) -> bytes:
