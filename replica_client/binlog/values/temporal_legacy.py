@@ -49,7 +49,7 @@ HIRES_DATETIME_SIZES = (8, 6, 6, 7, 7, 7, 8)
 HIRES_TIMESTAMP_SIZES = (4, 5, 5, 6, 6, 7, 7)
 """Bytes of a MariaDB high-resolution TIMESTAMP by fraction digits."""
 
-_TIME_OFFSET_SECONDS = 839 * 3600
+_TIME_OFFSET_SECONDS = cython.declare(cython.ulonglong, 839 * 3600)
 
 
 @cython.cfunc

@@ -41,8 +41,9 @@ else:
         new_timestamp,
     )
 
-_TIME2_ZERO = 1 << 23
-_DATETIME2_ZERO = 1 << 39
+# The sign bits; offset binary: what is below is negative.
+_TIME2_ZERO = cython.declare(cython.ulonglong, 1 << 23)
+_DATETIME2_ZERO = cython.declare(cython.ulonglong, 1 << 39)
 
 
 @cython.cfunc
@@ -80,7 +81,7 @@ def date_of(packed: cython.uint) -> object:
 def time2_of(raw: cython.ulonglong, fraction_digits: cython.int) -> object:
     """The `Time` of ``3 + fraction_size`` big-endian bytes."""
     shift: cython.int = 8 * ((fraction_digits + 1) >> 1)
-    zero: cython.ulonglong = cython.cast(cython.ulonglong, _TIME2_ZERO) << shift
+    zero: cython.ulonglong = _TIME2_ZERO << shift
     negative: cython.bint = raw < zero
     magnitude: cython.ulonglong = zero - raw if negative else raw - zero
     mask: cython.ulonglong = (cython.cast(cython.ulonglong, 1) << shift) - 1

@@ -1,0 +1,178 @@
+"""DECIMAL as MySQL 5.0 and later write it, and the text form of older tables.
+
+A DECIMAL(p, s) has its p - s digits before the point and its s digits after it in groups of nine,
+counted from the point. A whole group is a 4-byte big-endian number; the odd digits at either end
+take 1, 1, 2, 2, 3, 3, 4, 4 bytes for 1 to 8 digits. A negative number has all bits inverted; then
+the top bit of the first byte is flipped, so that byte strings sort as the numbers do.
+
+Spec: MySQL ``decimal2bin`` (decimal.cc).
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+
+import cython
+
+from replica_client.errors import EncodeError
+
+_GROUP_DIGITS = 9
+_GROUP_SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+MAX_PRECISION = 65
+MAX_SCALE = 30
+
+
+def decimal_size(precision: int, scale: int) -> int:
+    """Bytes of a DECIMAL(precision, scale).
+
+    Raises:
+        ValueError: no such DECIMAL exists.
+    """
+    if not (0 < precision <= MAX_PRECISION and 0 <= scale <= min(precision, MAX_SCALE)):
+        raise ValueError(f"DECIMAL({precision},{scale}) does not exist")
+    whole_groups, whole_odd = divmod(precision - scale, _GROUP_DIGITS)
+    groups, odd = divmod(scale, _GROUP_DIGITS)
+    return 4 * (whole_groups + groups) + _GROUP_SIZES[whole_odd] + _GROUP_SIZES[odd]
+
+
+@cython.cfunc
+@cython.inline
+def _group_size(digits: cython.int) -> cython.int:
+    return (digits + 1) >> 1 if digits < 9 else 4
+
+
+@cython.cfunc
+@cython.inline
+def _group(
+    data: cython.p_const_uchar, offset: cython.Py_ssize_t, size: cython.int, mask: cython.uint
+) -> cython.uint:
+    value: cython.uint = 0
+    i: cython.Py_ssize_t
+    for i in range(offset, offset + size):
+        value = value << 8 | (data[i] ^ mask)
+    return value
+
+
+@cython.cfunc
+@cython.boundscheck(False)
+@cython.cdivision(True)
+def decimal_at(
+    data: cython.p_const_uchar,
+    offset: cython.Py_ssize_t,
+    precision: cython.int,
+    scale: cython.int,
+) -> object:
+    """The number at ``offset``; the caller has checked that ``decimal_size`` bytes are there."""
+    negative: cython.bint = data[offset] < 0x80
+    mask: cython.uint = 0xFF if negative else 0
+    # Its top bit is flipped; the bits of a group never reach it.
+    first: cython.uint = 0x80
+    digits: cython.int = (precision - scale) % 9
+    whole_left: cython.int = precision - scale
+    fraction_left: cython.int = scale
+    if not digits:
+        digits = 9 if whole_left else (9 if scale > 9 else scale)
+    small: cython.ulonglong = 0
+    large: object = 0
+    is_large: cython.bint = precision > 18
+    size: cython.int
+    value: cython.uint
+    unit: cython.uint
+    i: cython.int
+    while whole_left or fraction_left:
+        size = _group_size(digits)
+        value = _group(data, offset, size, mask)
+        if first:
+            value ^= first << (8 * (size - 1))
+            first = 0
+        offset += size
+        unit = 1
+        for i in range(digits):
+            unit *= 10
+        if value >= unit:
+            raise ValueError(f"DECIMAL({precision},{scale}) has a group beyond {digits} digits")
+        if is_large:
+            large = large * unit + value
+        else:
+            small = small * unit + value
+        if whole_left:
+            whole_left -= digits
+        else:
+            fraction_left -= digits
+        digits = 9
+        if not whole_left and fraction_left < 9:
+            digits = fraction_left
+    if is_large:
+        return Decimal(f"-{large}E-{scale}" if negative else f"{large}E-{scale}")
+    return Decimal(f"-{small}E-{scale}" if negative else f"{small}E-{scale}")
+
+
+def decode_decimal(data: bytes, precision: int, scale: int) -> Decimal:
+    """A DECIMAL(precision, scale), exact, with ``scale`` digits after the point.
+
+    Raises:
+        ValueError: the bytes are not such a number.
+    """
+    size = decimal_size(precision, scale)
+    if len(data) != size:
+        raise ValueError(f"{len(data)} bytes, DECIMAL({precision},{scale}) has {size}")
+    value: Decimal = decimal_at(data, 0, precision, scale)
+    return value
+
+
+def encode_decimal(value: Decimal, precision: int, scale: int) -> bytes:
+    """The bytes of a DECIMAL(precision, scale).
+
+    Raises:
+        EncodeError: the value does not fit exactly.
+    """
+    decimal_size(precision, scale)
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        raise EncodeError(f"DECIMAL cannot hold {value}")
+    text = "".join(map(str, digits))
+    if exponent + scale >= 0:
+        text += "0" * (exponent + scale)
+    elif text[exponent + scale :].strip("0"):
+        raise EncodeError(f"a value has more than {scale} digits after the point")
+    else:
+        text = text[: exponent + scale]
+    text = text.lstrip("0").rjust(precision, "0")
+    if len(text) > precision:
+        raise EncodeError(f"a value does not fit into DECIMAL({precision},{scale})")
+    whole, fraction = text[: precision - scale], text[precision - scale :]
+    odd = len(whole) % _GROUP_DIGITS
+    groups = [whole[:odd]] if odd else []
+    groups += [whole[i : i + 9] for i in range(odd, len(whole), 9)]
+    groups += [fraction[i : i + 9] for i in range(0, len(fraction), 9)]
+    out = bytearray()
+    for group in groups:
+        out += int(group).to_bytes(_GROUP_SIZES[len(group)], "big")
+    if sign:
+        out = bytearray(byte ^ 0xFF for byte in out)
+    out[0] ^= 0x80
+    return bytes(out)
+
+
+def decode_old_decimal(data: bytes) -> Decimal:
+    """A DECIMAL of a table made before MySQL 5.0: its text, padded with spaces or zeros.
+
+    Raises:
+        ValueError: the text is not a number.
+    """
+    try:
+        return Decimal(data.decode("ascii").strip(" \0"))
+    except (UnicodeDecodeError, InvalidOperation):
+        raise ValueError("an old DECIMAL is not the text of a number") from None
+
+
+def encode_old_decimal(value: Decimal, size: int) -> bytes:
+    """The text of an old DECIMAL, right-aligned in ``size`` bytes.
+
+    Raises:
+        EncodeError: the text is longer.
+    """
+    text = f"{value:f}".encode("ascii")
+    if len(text) > size:
+        raise EncodeError(f"a value does not fit into {size} characters")
+    return text.rjust(size)

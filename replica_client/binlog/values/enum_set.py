@@ -1,0 +1,194 @@
+"""ENUM and SET: the stored number together with its labels.
+
+ENUM is a 1-based index of 1 or 2 bytes, little-endian; 0 is the empty string that the server stores
+for an invalid value. SET is a bitmap of 1, 2, 3, 4 or 8 bytes, little-endian; bit 0 is the first
+label. Which labels there are is not in the row: see :class:`~replica_client.schema.shape.ColumnShape`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Self
+
+from replica_client.errors import EncodeError
+
+
+class EnumValue(str):
+    """An ENUM value: a string, its label; without known labels, the index as text.
+
+    Equality with a string compares the label, so an unresolved value equals no string; with an
+    integer it compares the index.
+
+    Attributes:
+        index: 1-based index of the label; 0 for the empty string of an invalid value.
+        label: the label; None when the table's labels are not known.
+    """
+
+    __slots__ = ("index", "label")
+
+    index: int
+    label: str | None
+
+    def __new__(cls, index: int, label: str | None = None) -> Self:
+        """Make a value; the label of index 0 is always the empty string."""
+        if index == 0:
+            label = ""
+        value = super().__new__(cls, index if label is None else label)
+        object.__setattr__(value, "index", index)
+        object.__setattr__(value, "label", label)
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"EnumValue.{name} cannot be changed")
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, EnumValue):
+            return self.index == other.index and self.label == other.label
+        if isinstance(other, str):
+            return self.label is not None and str.__eq__(self, other)
+        if isinstance(other, int):
+            return self.index == other
+        return NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
+
+    def __hash__(self) -> int:
+        return str.__hash__(self)
+
+    def __int__(self) -> int:
+        return self.index
+
+    def __repr__(self) -> str:
+        return f"EnumValue({self.index}, {self.label!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return EnumValue, (self.index, self.label)
+
+
+class SetValue:
+    """A SET value: some of the column's labels, in the order of the definition.
+
+    ``str()`` is MySQL's own text, labels joined with commas (the number when they are not known).
+    It equals such a string, another value with the same bits and labels, a Python set of labels, and
+    the integer of its bits.
+
+    Attributes:
+        bits: the stored bitmap; bit 0 is the first label.
+        labels: the labels that are set; None when the table's labels are not known.
+    """
+
+    __slots__ = ("bits", "labels")
+
+    bits: int
+    labels: tuple[str, ...] | None
+
+    def __init__(self, bits: int, labels: Iterable[str] | None = None) -> None:
+        known = () if bits == 0 else labels
+        object.__setattr__(self, "bits", bits)
+        object.__setattr__(self, "labels", None if known is None else tuple(known))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"SetValue.{name} cannot be changed")
+
+    def __contains__(self, label: object) -> bool:
+        return self.labels is not None and label in self.labels
+
+    def __iter__(self) -> Iterator[str]:
+        if self.labels is None:
+            raise ValueError("the labels of this SET column are not known")
+        return iter(self.labels)
+
+    def __len__(self) -> int:
+        return self.bits.bit_count()
+
+    def __str__(self) -> str:
+        return str(self.bits) if self.labels is None else ",".join(self.labels)
+
+    def __repr__(self) -> str:
+        return f"SetValue({self.bits}, {self.labels!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, SetValue):
+            return self.bits == other.bits and self.labels == other.labels
+        if isinstance(other, str):
+            return self.labels is not None and str(self) == other
+        if isinstance(other, set | frozenset):
+            return self.labels is not None and frozenset(self.labels) == other
+        if isinstance(other, int):
+            return self.bits == other
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __int__(self) -> int:
+        return self.bits
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SetValue, (self.bits, self.labels)
+
+
+def enum_values(labels: Sequence[str]) -> tuple[EnumValue, ...]:
+    """All values of an ENUM column, by index: made once per table."""
+    named = (EnumValue(index, label) for index, label in enumerate(labels, 1))
+    return (EnumValue(0, ""), *named)
+
+
+def enum_value(index: int, values: Sequence[EnumValue] | None) -> EnumValue:
+    """The value of an index, given :func:`enum_values` or None when labels are not known.
+
+    Raises:
+        ValueError: the index is beyond the labels.
+    """
+    if values is None:
+        return EnumValue(index)
+    if not 0 <= index < len(values):
+        raise ValueError(f"ENUM index {index}, but there are {len(values) - 1} labels")
+    return values[index]
+
+
+def set_value(bits: int, labels: Sequence[str] | None) -> SetValue:
+    """The value of a bitmap, given the column's labels or None when they are not known.
+
+    Raises:
+        ValueError: a bit beyond the labels is set.
+    """
+    if labels is None:
+        return SetValue(bits)
+    if bits >> len(labels):
+        raise ValueError(f"SET has bits 0x{bits:x}, but there are {len(labels)} labels")
+    return SetValue(bits, (label for at, label in enumerate(labels) if bits >> at & 1))
+
+
+def decode_enum(data: bytes, labels: Sequence[str] | None = None) -> EnumValue:
+    """An ENUM of 1 or 2 bytes."""
+    if len(data) not in (1, 2):
+        raise ValueError(f"ENUM has 1 or 2 bytes, not {len(data)}")
+    values = None if labels is None else enum_values(labels)
+    return enum_value(int.from_bytes(data, "little"), values)
+
+
+def decode_set(data: bytes, labels: Sequence[str] | None = None) -> SetValue:
+    """A SET of 1 to 8 bytes."""
+    if not 1 <= len(data) <= 8:
+        raise ValueError(f"SET has 1 to 8 bytes, not {len(data)}")
+    return set_value(int.from_bytes(data, "little"), labels)
+
+
+def encode_enum(value: EnumValue, size: int) -> bytes:
+    """The bytes of an ENUM of ``size`` bytes."""
+    return _bytes(value.index, size, "ENUM")
+
+
+def encode_set(value: SetValue, size: int) -> bytes:
+    """The bytes of a SET of ``size`` bytes."""
+    return _bytes(value.bits, size, "SET")
+
+
+def _bytes(number: int, size: int, what: str) -> bytes:
+    try:
+        return number.to_bytes(size, "little")
+    except OverflowError as error:
+        raise EncodeError(f"{what} of {size} bytes cannot hold {number}") from error

@@ -1,0 +1,98 @@
+"""CHAR, VARCHAR, TEXT and their binary kin.
+
+=====================  ======================================================================
+CHAR(n), BINARY(n)     length (1 byte, 2 if the column can have more than 255 bytes), bytes
+                       without trailing spaces (BINARY: without trailing zero bytes)
+VARCHAR, VARBINARY     length (1 or 2 bytes, likewise), bytes
+TEXT, BLOB             length (1 to 4 bytes), bytes
+=====================  ======================================================================
+
+``SELECT`` shows CHAR without trailing spaces and BINARY with all its zero bytes; so do we. Bytes of
+the ``binary`` character set stay bytes; so do those whose character set is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from replica_client.codec.charsets import charset_of, decode_text, encode_text, text_decoder
+from replica_client.errors import EncodeError
+
+BINARY_COLLATION = 63
+"""Collation id of bytes that are no text."""
+
+TextPolicy = Literal["strict", "replace", "bytes"]
+TextFunction = Callable[[bytes], str | bytes]
+
+
+def is_utf8(collation_id: int) -> bool:
+    """Whether text of this collation is UTF-8 (utf8mb3, utf8mb4)."""
+    return charset_of(collation_id).name.startswith("utf8")
+
+
+def text_function(collation_id: int | None, policy: TextPolicy = "strict") -> TextFunction | None:
+    """The function that turns a column's bytes into text; None where bytes stay bytes.
+
+    Args:
+        collation_id: the column's collation; None when it is not known.
+        policy: ``strict`` raises UnicodeDecodeError for what is not text, ``replace`` puts U+FFFD,
+            ``bytes`` gives such a value as bytes.
+
+    Raises:
+        UnknownCollationError: no MySQL or MariaDB has such a collation.
+    """
+    if collation_id is None or collation_id == BINARY_COLLATION:
+        return None
+    if policy != "bytes":
+        return text_decoder(collation_id, policy)
+    decode = text_decoder(collation_id, "strict")
+
+    def text_or_bytes(data: bytes) -> str | bytes:
+        try:
+            return decode(data)
+        except UnicodeDecodeError:
+            return data
+
+    return text_or_bytes
+
+
+def decode_char(
+    data: bytes, collation_id: int | None, policy: TextPolicy = "strict"
+) -> str | bytes:
+    """A CHAR's text without trailing spaces."""
+    if collation_id is None:
+        return data
+    text = decode_text(data, collation_id, policy)
+    return text.rstrip(" ") if isinstance(text, str) else text
+
+
+def decode_binary(data: bytes, length: int) -> bytes:
+    """A BINARY(length) with the zero bytes that its row image leaves out.
+
+    Raises:
+        ValueError: it is longer than the column.
+    """
+    if len(data) > length:
+        raise ValueError(f"{len(data)} bytes in BINARY({length})")
+    return data.ljust(length, b"\0")
+
+
+def encode_binary(value: bytes) -> bytes:
+    """The bytes of a BINARY as a row image has them, without their length."""
+    return value.rstrip(b"\0")
+
+
+def encode_string(value: str | bytes, length_size: int, collation_id: int | None = None) -> bytes:
+    """A string as a row image has it: its length, then its bytes.
+
+    Raises:
+        EncodeError: it is too long, or not in the character set.
+    """
+    if isinstance(value, str):
+        if collation_id is None:
+            raise EncodeError("text needs a collation to be written")
+        value = encode_text(value, collation_id)
+    if len(value) >> (8 * length_size):
+        raise EncodeError(f"{len(value)} bytes need more than {length_size} length bytes")
+    return len(value).to_bytes(length_size, "little") + value
