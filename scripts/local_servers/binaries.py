@@ -55,10 +55,13 @@ def tool_path(recipe: Recipe, tool: str) -> str:
 
 
 def version_text(recipe: Recipe) -> str:
-    """What the server's program says about its version, e.g. `9.7.4-2 for Linux on x86_64`."""
+    """What the server's program says its version is, e.g. `9.7.4-2`."""
     said = run(
         [*program_command(recipe, recipe.server), "--no-defaults", "--version"],
         doing=f"asking {recipe.name} for its version",
         timeout=60,
     )
-    return said.strip().partition("Ver ")[2] or said.strip()
+    _, found, version = said.partition("Ver ")
+    if not found:
+        raise ServersError(f"{recipe.name} does not say its version but {said.strip()[:80]!r}")
+    return version.split()[0]

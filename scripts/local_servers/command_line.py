@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 from local_servers import docker_daemon, images, instances, roots
 from local_servers.binaries import program_command, tool_path
@@ -142,10 +143,16 @@ def _recipes(names: Iterable[str]) -> list[Recipe]:
 def _prepare(names: list[str], *, rebuild: bool) -> None:
     if not names:
         install_programs(docker_daemon.PROGRAMS, doing="preparing Docker")
-    for recipe in _recipes(names):
+
+    def prepare(recipe: Recipe) -> str:
         began = time.monotonic()
         version = roots.prepare(recipe, rebuild=rebuild)
-        print(f"{recipe.name:14} ready in {time.monotonic() - began:5.1f} s  {version}", flush=True)
+        return f"{recipe.name:14} ready in {time.monotonic() - began:5.1f} s  {version}"
+
+    # Two at a time: one downloads while the other unpacks.
+    with ThreadPoolExecutor(max_workers=2) as workers:
+        for line in workers.map(prepare, _recipes(names)):
+            print(line, flush=True)
 
 
 def _instance(identity: str) -> Instance:

@@ -8,6 +8,11 @@ from pathlib import Path
 from local_servers.faults import ServersError
 
 
+def search_path() -> str:
+    """Where programs are looked for: also where a user's PATH may leave out root's programs."""
+    return f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
+
+
 def run(
     command: Sequence[str | Path],
     *,
@@ -27,7 +32,7 @@ def run(
             capture_output=True,
             timeout=timeout,
             cwd=cwd,
-            env={**os.environ, **(env or {})},
+            env={**os.environ, "PATH": search_path(), **(env or {})},
             check=False,
         )
     except FileNotFoundError:

@@ -1,28 +1,34 @@
 """Debian as a source of servers: the machine's own mirror, apt-get, debootstrap."""
 
 import os
+import shlex
 import shutil
+import sys
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from local_servers.commands import run
+from local_servers.commands import run, search_path
 from local_servers.faults import ServersError
 
 INSTALL_TIMEOUT = 900.0
 DEBOOTSTRAP_TIMEOUT = 1200.0
 
+_INSTALLING = threading.Lock()
+
 
 def need_root(doing: str) -> None:
     """Refuses what only root can do, with the command that does it."""
     if os.geteuid() != 0:
+        again = shlex.join(sys.argv[1:] or ["prepare"])
         raise ServersError(
-            f'{doing} needs root; run: sudo -E env HOME="$HOME" scripts/servers prepare'
+            f'{doing} needs root; run: sudo -E env HOME="$HOME" scripts/servers {again}'
         )
 
 
 def install(packages: Iterable[str], *, doing: str) -> None:
     """Installs Debian packages, reading the package lists anew when they are missing or old."""
-    names = list(packages)
+    names = sorted(set(packages))
     if not names:
         return
     wanted = " ".join(names)
@@ -43,11 +49,12 @@ def install(packages: Iterable[str], *, doing: str) -> None:
 
 def install_programs(programs: dict[str, str], *, doing: str) -> None:
     """Installs the packages of those programs that are not on the machine (program: package)."""
-    path = f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
-    missing = [
-        package for program, package in programs.items() if not shutil.which(program, path=path)
-    ]
-    install(missing, doing=doing)
+    path = search_path()
+    with _INSTALLING:
+        missing = [
+            package for program, package in programs.items() if not shutil.which(program, path=path)
+        ]
+        install(missing, doing=doing)
 
 
 def mirror() -> str | None:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from local_servers import layout
-from local_servers.commands import run
+from local_servers.commands import run, search_path
 from local_servers.debian import install_programs, need_root
 from local_servers.faults import ServersError
 from local_servers.processes import is_alive, started_at, terminate
@@ -60,7 +60,7 @@ def start() -> str:
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env={**os.environ, "PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"},
+            env={**os.environ, "PATH": search_path()},
         )
     start_mark = started_at(process.pid) or ""
     layout.write_json(_state_file(), {"pid": process.pid, "start": start_mark})

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from local_servers import docker_daemon, layout
 from local_servers.commands import run
+from local_servers.debian import need_root
 from local_servers.faults import ServersError
 from local_servers.recipes import Recipe
 from local_servers.roots import manifest_path, need_root_of, say
@@ -35,9 +36,9 @@ def build(recipe: Recipe) -> str:
     fingerprint = _fingerprint(recipe)
     if _label(recipe.image) == fingerprint:
         return "is current"
+    need_root(f"building the image {recipe.image}")
     say(f"{recipe.name}: building the image {recipe.image}")
     changes = [*_changes(recipe), f"LABEL {LABEL}={fingerprint}"]
-    # Only root can read all of a root's files.
     pack = ["tar", "--create", "--one-file-system", "--numeric-owner"]
     pack += [f"--exclude={pattern}" for pattern in _LEFT_OUT]
     pack += ["-C", str(layout.root_dir(recipe.name)), "."]

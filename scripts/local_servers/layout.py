@@ -35,6 +35,20 @@ def instances_dir() -> Path:
     return cache_dir() / "instances"
 
 
+def give_to_caller(name: str) -> None:
+    """Lets the user who called through sudo start what root prepared in that user's cache.
+
+    The root itself stays root's: nobody needs to write there.
+    """
+    user, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
+    if os.geteuid() != 0 or user is None or group is None:
+        return
+    home = server_dir(name)
+    for path in (cache_dir().parent, cache_dir(), home, *home.glob("*.json"), home / "lock"):
+        if path.exists():
+            os.chown(path, int(user), int(group))
+
+
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Holds an exclusive lock, so that two runs do not build the same thing at the same time."""

@@ -71,14 +71,15 @@ def prepare(recipe: Recipe, *, rebuild: bool = False) -> str:
     with layout.locked(layout.server_dir(recipe.name) / "lock"):
         reason = "a rebuild was asked for" if rebuild else staleness(recipe, thorough=True)
         if reason is not None:
+            debian.need_root(f"preparing {recipe.name} ({reason})")
             say(f"{recipe.name}: building its root ({reason})")
             _build(recipe)
+            layout.give_to_caller(recipe.name)
         return version_text(recipe)
 
 
 def _build(recipe: Recipe) -> None:
     home = layout.server_dir(recipe.name)
-    debian.need_root(f"preparing {recipe.name}")
     for left_over in home.glob("building-*"):
         shutil.rmtree(left_over)
     building = home / f"building-{os.getpid()}"
