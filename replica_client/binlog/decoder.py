@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
@@ -15,8 +16,10 @@ from replica_client.binlog.events.format_description import (
 )
 from replica_client.binlog.events.start_v3 import StartEventV3, start_format
 from replica_client.binlog.events.table_map import TableMapEvent
+from replica_client.binlog.events.transaction_payload import TransactionPayloadEvent
 from replica_client.binlog.header import HEADER_SIZE, EventHeader
 from replica_client.binlog.options import DecodeOptions
+from replica_client.binlog.payload import split_payload
 from replica_client.codec.reader import ByteReader
 from replica_client.constants.event_types import ChecksumAlgorithm, EventType, event_type_name
 from replica_client.errors import (
@@ -138,7 +141,7 @@ class BinlogDecoder:
         try:
             header = self.peek_header(data)
             type_code = header.type_code
-            return self._decode(data, header, position)
+            return self._decode(data, header, position, self._file)
         except BinlogDecodeError as error:
             self._place(error, position, type_code)
             raise
@@ -148,7 +151,43 @@ class BinlogDecoder:
         except ValueError as error:
             raise self._place(BinlogDecodeError(str(error)), position, type_code) from error
 
-    def _decode(self, data: bytes, header: EventHeader, position: int) -> BinlogEvent:
+    def inner_events(self, event: BinlogEvent) -> Iterator[BinlogEvent]:
+        """The events inside a TRANSACTION_PAYLOAD event, decompressed as they are asked for.
+
+        They have the payload's file and position, their own ``inner_index``, and no checksum. Any
+        other event has none inside.
+
+        Raises:
+            BinlogDecodeError: as :meth:`decode`; also for broken compression.
+            LimitExceededError: more than ``max_uncompressed_size`` bytes.
+        """
+        if not isinstance(event.body, TransactionPayloadEvent):
+            return
+        type_code: int | None = event.header.type_code
+        try:
+            for index, data in enumerate(split_payload(event.body, self._options)):
+                header = self.peek_header(data)
+                type_code = header.type_code
+                yield self._decode(data, header, event.position, event.file, index)
+                type_code = event.header.type_code
+        except BinlogDecodeError as error:
+            self._place(error, event.position, type_code, event.file)
+            raise
+        except ShortBufferError as error:
+            truncated = TruncatedEventError(str(error), offset=error.offset)
+            raise self._place(truncated, event.position, type_code, event.file) from error
+        except ValueError as error:
+            failure = BinlogDecodeError(str(error))
+            raise self._place(failure, event.position, type_code, event.file) from error
+
+    def _decode(
+        self,
+        data: bytes,
+        header: EventHeader,
+        position: int,
+        file: str,
+        inner_index: int | None = None,
+    ) -> BinlogEvent:
         type_code = header.type_code
         size = len(data)
         if header.event_size != size:
@@ -171,7 +210,7 @@ class BinlogDecoder:
             has_checksum = has_checksum_fields(data[HEADER_SIZE + 2 : _VERSION_END])
             # As upstream: its checksum counts only if the file's events have one, too.
             verify = verify and data[-_CHECKSUM_SIZE - 1] != ChecksumAlgorithm.OFF
-        elif type_code == _START_V3:
+        elif type_code == _START_V3 or inner_index is not None:
             has_checksum = False
         elif not self._has_format and type_code not in _NO_FORMAT_NEEDED:
             raise BinlogFormatError("no FORMAT_DESCRIPTION event came before this event")
@@ -202,7 +241,7 @@ class BinlogDecoder:
             self._remember_table_map(body)
         elif type_code in _BEGINS_FILE:
             self._begin_file(body)
-        return BinlogEvent(header, body, self._file, position, checksum)
+        return BinlogEvent(header, body, file, position, checksum, inner_index)
 
     def _context(self, type_code: int, flags: int) -> EventContext:
         key = type_code << 16 | flags
@@ -229,11 +268,18 @@ class BinlogDecoder:
             self._table_maps[body.table_id] = body
 
     def _place(
-        self, error: BinlogDecodeError, position: int, type_code: int | None
+        self,
+        error: BinlogDecodeError,
+        position: int,
+        type_code: int | None,
+        file: str | None = None,
     ) -> BinlogDecodeError:
         name = None if type_code is None else event_type_name(type_code)
         return error.at(
-            file=self._file or None, position=position, event_type=type_code, event_name=name
+            file=file or self._file or None,
+            position=position,
+            event_type=type_code,
+            event_name=name,
         )
 
 

@@ -12,7 +12,7 @@ from replica_client.binlog.events.format_description import (
 )
 from replica_client.binlog.header import HEADER_SIZE
 from replica_client.codec.crc import crc32
-from replica_client.constants.event_types import EventFlag
+from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag
 
 _CHECKSUM_SIZE = 4
 _FLAGS_OFFSET = 17
@@ -58,4 +58,8 @@ def encode_event(event: BinlogEvent, format: BinlogFormat) -> bytes:
     whole = header.encode(header_size) + data
     if not checksum_size:
         return whole
-    return whole + event_checksum(whole, is_format_description).to_bytes(_CHECKSUM_SIZE, "little")
+    checksum = event_checksum(whole, is_format_description)
+    if is_format_description and body.checksum_algorithm == ChecksumAlgorithm.OFF:
+        # Nobody checks this one; what a file has there is kept.
+        checksum = checksum if event.checksum is None else event.checksum
+    return whole + checksum.to_bytes(_CHECKSUM_SIZE, "little")
