@@ -42,6 +42,9 @@ def start() -> str:
     version = reachable()
     if version is not None:
         return f"a Docker daemon is running: {version}"
+    elsewhere = os.environ.get("DOCKER_HOST")
+    if elsewhere:
+        raise ServersError(f"no Docker daemon answers at DOCKER_HOST={elsewhere}; start it there")
     doing = "starting a Docker daemon"
     need_root(doing)
     needed = {program: PROGRAMS[program] for program in ("dockerd", "docker", "iptables")}
@@ -63,7 +66,6 @@ def start() -> str:
             env={**os.environ, "PATH": search_path()},
         )
     start_mark = started_at(process.pid) or ""
-    layout.write_json(_state_file(), {"pid": process.pid, "start": start_mark})
     deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline:
         if process.poll() is not None:
@@ -71,6 +73,7 @@ def start() -> str:
             raise ServersError(f"{doing}: dockerd ended with status {process.returncode}: {last}")
         version = reachable()
         if version is not None:
+            layout.write_json(_state_file(), {"pid": process.pid, "start": start_mark})
             return f"started a Docker daemon: {version}, log {log_path}"
         time.sleep(0.3)
     terminate(process.pid, start_mark, timeout=10)

@@ -1,5 +1,6 @@
 """Servers in containers, through testcontainers."""
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any, cast
 
 import pymysql
 
-from tests.servers.local import ServerUnavailableError, run_script
+from tests.servers.local import ServerUnavailableError, process_start, run_script
 from tests.servers.server import Address, Server
 
 OFFICIAL_IMAGES = {"mysql": "mysql:8.4", "mariadb": "mariadb:11.8"}
@@ -16,6 +17,7 @@ LOCAL_IMAGES = {
     "mariadb": ("mariadb-11.8", "replica-client-test/mariadb:11.8"),
 }
 ACCOUNTS = Path(__file__).parents[2] / "scripts" / "container-accounts.sql"
+OWNER_LABEL = "replica-client-test.owner"
 ROOT_PASSWORD = "root-secret"
 START_TIMEOUT = 180
 
@@ -33,9 +35,6 @@ class ContainerServer(Server):
         if image == "local":
             name, image = LOCAL_IMAGES[flavor]
             run_script("images", name)
-            # The image of testcontainers' own cleaner is one that would have to be pulled too.
-            os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
-        os.environ.setdefault("TESTCONTAINERS_HOST_OVERRIDE", "127.0.0.1")
         self._container = _start(flavor, image)
         try:
             address = Address(
@@ -92,12 +91,17 @@ class ContainerServer(Server):
 def _start(flavor: str, image: str) -> Any:
     try:
         import docker.errors  # type: ignore[import-untyped]
+        from testcontainers.core.config import testcontainers_config
         from testcontainers.core.container import DockerContainer
         from testcontainers.core.exceptions import ContainerStartException
     except ImportError as error:
         raise ServerUnavailableError(f"testcontainers is not installed: {error}") from None
+    # What a killed session left is removed here: testcontainers' own cleaner is an image to pull.
+    testcontainers_config.ryuk_disabled = True
     try:
         container = DockerContainer(image)
+        _remove_orphans(container.get_docker_client().client)
+        container.with_kwargs(labels={OWNER_LABEL: f"{os.getpid()} {process_start(os.getpid())}"})
         container.with_env("MYSQL_ROOT_PASSWORD", ROOT_PASSWORD)
         container.with_env("MARIADB_ROOT_PASSWORD", ROOT_PASSWORD)
         container.with_command(["--log-bin=binlog", "--server-id=1", *_OPTIONS[flavor]])
@@ -111,6 +115,16 @@ def _start(flavor: str, image: str) -> Any:
     except (docker.errors.DockerException, ContainerStartException) as error:
         text = str(error).splitlines()[0]
         raise ServerUnavailableError(f"Docker cannot start {image}: {text}") from None
+
+
+def _remove_orphans(client: Any) -> None:
+    import docker.errors
+
+    for container in client.containers.list(all=True, filters={"label": OWNER_LABEL}):
+        pid, _, start = container.labels[OWNER_LABEL].partition(" ")
+        if process_start(int(pid)) != start:
+            with contextlib.suppress(docker.errors.APIError):
+                container.remove(force=True, v=True)
 
 
 class ContainerServers:

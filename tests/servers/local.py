@@ -102,7 +102,7 @@ class LocalServer(Server):
         """Ends the process as a crash would (SIGKILL); `restart` brings it back."""
         self._signal(signal.SIGKILL)
         deadline = time.monotonic() + GONE_TIMEOUT
-        while _runs(self.pid):
+        while process_start(self.pid):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{self!r} is still there {GONE_TIMEOUT} s after SIGKILL")
             time.sleep(0.02)
@@ -123,7 +123,7 @@ class LocalServer(Server):
         run_script("stop", self._instance["id"], "--timeout", "30")
 
     def _signal(self, number: signal.Signals) -> None:
-        if _runs(self.pid):
+        if process_start(self.pid) == self._instance["pid_start"]:
             os.kill(self.pid, number)
 
 
@@ -131,12 +131,14 @@ def _given(options: Sequence[str]) -> list[str]:
     return [f"--option={option.removeprefix('--')}" for option in options]
 
 
-def _runs(pid: int) -> bool:
+def process_start(pid: int) -> str:
+    """When a living process began, in the kernel's ticks; empty when there is no such one."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] not in "ZX"
+        return ""
+    fields = stat.rpartition(")")[2].split()
+    return "" if fields[0] in "ZX" else fields[19]
 
 
 class LocalServers:
