@@ -78,7 +78,6 @@ def decimal_at(
     size: cython.int
     value: cython.uint
     unit: cython.uint
-    i: cython.int
     while whole_left or fraction_left:
         size = _group_size(digits)
         value = _group(data, offset, size, mask)
@@ -87,7 +86,7 @@ def decimal_at(
             first = 0
         offset += size
         unit = 1
-        for i in range(digits):
+        for _ in range(digits):
             unit *= 10
         if value >= unit:
             raise ValueError(f"DECIMAL({precision},{scale}) has a group beyond {digits} digits")

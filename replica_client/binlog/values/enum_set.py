@@ -2,7 +2,7 @@
 
 ENUM is a 1-based index of 1 or 2 bytes, little-endian; 0 is the empty string that the server stores
 for an invalid value. SET is a bitmap of 1, 2, 3, 4 or 8 bytes, little-endian; bit 0 is the first
-label. Which labels there are is not in the row: see :class:`~replica_client.schema.shape.ColumnShape`.
+label. Which labels there are is not in the row: :mod:`replica_client.schema.shape` tells.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class EnumValue(str):
 
     __slots__ = ("index", "label")
 
-    index: int
+    index: int  # type: ignore[assignment]  # str.index() gives way
     label: str | None
 
     def __new__(cls, index: int, label: str | None = None) -> Self:
@@ -71,8 +71,8 @@ class SetValue:
     """A SET value: some of the column's labels, in the order of the definition.
 
     ``str()`` is MySQL's own text, labels joined with commas (the number when they are not known).
-    It equals such a string, another value with the same bits and labels, a Python set of labels, and
-    the integer of its bits.
+    It equals such a string, another value with the same bits and labels, a Python set of labels,
+    and the integer of its bits.
 
     Attributes:
         bits: the stored bitmap; bit 0 is the first label.

@@ -84,8 +84,7 @@ def _shortest(single: cython.double) -> object:
         scaled: cython.double
         near: cython.double
         whole: cython.longlong
-        i: cython.int
-        for i in range(10):
+        for _ in range(10):
             scaled = magnitude * power
             whole = cython.cast(cython.longlong, scaled + 0.5)
             if whole - scaled == 0.5 and whole & 1:
@@ -96,6 +95,7 @@ def _shortest(single: cython.double) -> object:
             power *= 10.0
     if single - single != 0.0:
         return single
+    i: cython.int
     # Six digits are always kept, but by numbers that are too small for a full mantissa.
     for i in range(1 if magnitude < 1.2e-38 else 6, 9):
         near = float(f"{single:.{i}g}")
@@ -134,10 +134,9 @@ def decode_integer(data: bytes, unsigned: bool = False) -> int:
 
 
 def decode_float(data: bytes) -> float:
-    """A FLOAT: the shortest decimal number that reads back as the 4-byte float (5.61, not 5.6100001).
+    """A FLOAT: the shortest decimal number that reads back as the 4-byte float.
 
-    So its ``repr`` has the digits that were stored, and packing it as a 4-byte float again gives the
-    same bytes.
+    That is 5.61, not 5.610000133514404. Packed as a 4-byte float it gives the same bytes.
     """
     if len(data) != 4:
         raise ValueError(f"{len(data)} bytes, FLOAT has 4")

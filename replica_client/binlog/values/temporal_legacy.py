@@ -55,8 +55,7 @@ _TIME_OFFSET_SECONDS = cython.declare(cython.ulonglong, 839 * 3600)
 @cython.cfunc
 def _power(digits: cython.int) -> cython.ulonglong:
     power: cython.ulonglong = 1
-    i: cython.int
-    for i in range(digits):
+    for _ in range(digits):
         power *= 10
     return power
 

@@ -1,0 +1,146 @@
+"""What the optional metadata of a TABLE_MAP event says about each column.
+
+Most metadata fields have one entry per column of some kind, in column order. Which columns are of
+that kind is not said; it follows from the real types, and partly from the server: MySQL counts
+VECTOR among the columns with a character set, MariaDB counts GEOMETRY (seen on MySQL 9.7, MariaDB
+10.11 and 11.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from replica_client.binlog.events.table_metadata import (
+    CHARACTER_TYPES,
+    NUMERIC_TYPES,
+    DefaultCharset,
+    TableMetadata,
+)
+from replica_client.constants.column_types import ColumnType
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.errors import BinlogDecodeError
+
+_T = ColumnType
+_MYSQL_CHARACTER_TYPES = CHARACTER_TYPES | {_T.MYSQL_TYPE_VECTOR}
+_MARIADB_CHARACTER_TYPES = CHARACTER_TYPES | {_T.MYSQL_TYPE_GEOMETRY}
+_Entry = TypeVar("_Entry")
+_LABELLED = (_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET)
+
+
+@dataclass(slots=True)
+class ColumnFacts:
+    """The metadata of one column; None for what is not said."""
+
+    unsigned: bool | None = None
+    collation_id: int | None = None
+    name: bytes | None = None
+    labels: tuple[bytes, ...] | None = None
+    geometry_type: int | None = None
+    vector_dimension: int | None = None
+    primary_key_index: int | None = None
+    primary_key_prefix: int = 0
+    visible: bool = True
+
+
+def column_facts(
+    metadata: TableMetadata, types: Sequence[int], flavor: ServerFlavor | None = None
+) -> list[ColumnFacts]:
+    """The facts of every column.
+
+    Args:
+        metadata: of the table map.
+        types: real type codes, ENUM and SET told from STRING.
+        flavor: the server that wrote it; None finds out as far as the metadata tells.
+
+    Raises:
+        BinlogDecodeError: a field has another number of entries than there are columns for it.
+    """
+    facts = [ColumnFacts() for _ in types]
+    for at, unsigned in _entries(metadata.signedness, types, NUMERIC_TYPES, "signedness"):
+        facts[at].unsigned = unsigned
+    _collations(metadata, types, flavor, facts)
+    for code, field in (
+        (_T.MYSQL_TYPE_ENUM, metadata.enum_labels),
+        (_T.MYSQL_TYPE_SET, metadata.set_labels),
+    ):
+        for at, labels in _entries(field, types, (code,), "labels"):
+            facts[at].labels = labels
+    geometries = (_T.MYSQL_TYPE_GEOMETRY,)
+    for at, geometry in _entries(metadata.geometry_types, types, geometries, "geometry types"):
+        facts[at].geometry_type = geometry
+    vectors = (_T.MYSQL_TYPE_VECTOR,)
+    for at, size in _entries(metadata.vector_dimensions, types, vectors, "vector dimensions"):
+        facts[at].vector_dimension = size
+    if metadata.column_names is not None:
+        for fact, name in zip(facts, metadata.column_names, strict=True):
+            fact.name = name
+    if metadata.visibility is not None:
+        for fact, visible in zip(facts, metadata.visibility, strict=True):
+            fact.visible = visible
+    for index, (column, prefix) in enumerate(metadata.primary_key or ()):
+        facts[column].primary_key_index, facts[column].primary_key_prefix = index, prefix
+    return facts
+
+
+def _collations(
+    metadata: TableMetadata,
+    types: Sequence[int],
+    flavor: ServerFlavor | None,
+    facts: list[ColumnFacts],
+) -> None:
+    kinds = _character_types(metadata, types, flavor)
+    for default, listed, wanted in (
+        (metadata.default_charset, metadata.column_charset, kinds),
+        (
+            metadata.enum_and_set_default_charset,
+            metadata.enum_and_set_column_charset,
+            frozenset(_LABELLED),
+        ),
+    ):
+        if default is not None:
+            count = sum(code in wanted for code in types)
+            listed = _spread(default, count)
+        for at, collation in _entries(listed, types, wanted, "character sets"):
+            facts[at].collation_id = collation
+
+
+def _character_types(
+    metadata: TableMetadata, types: Sequence[int], flavor: ServerFlavor | None
+) -> frozenset[ColumnType]:
+    """The types that the character set fields count."""
+    if flavor is None and _T.MYSQL_TYPE_GEOMETRY in types:
+        flavor = ServerFlavor.MYSQL
+        mysql_count = sum(code in _MYSQL_CHARACTER_TYPES for code in types)
+        listed, default = metadata.column_charset, metadata.default_charset
+        if listed is not None and len(listed) != mysql_count:
+            flavor = ServerFlavor.MARIADB
+        elif default is not None and any(at >= mysql_count for at, _ in default.exceptions):
+            flavor = ServerFlavor.MARIADB
+    return _MARIADB_CHARACTER_TYPES if flavor == ServerFlavor.MARIADB else _MYSQL_CHARACTER_TYPES
+
+
+def _spread(charset: DefaultCharset, count: int) -> tuple[int, ...]:
+    collations = [charset.collation_id] * count
+    for at, collation in charset.exceptions:
+        if at >= count:
+            raise BinlogDecodeError(
+                f"table metadata names the character set of column {at} of {count} of its kind"
+            )
+        collations[at] = collation
+    return tuple(collations)
+
+
+def _entries(
+    field: Sequence[_Entry] | None, types: Sequence[int], kinds: Container[int], what: str
+) -> list[tuple[int, _Entry]]:
+    """Pairs of column index and entry."""
+    if field is None:
+        return []
+    columns = [at for at, code in enumerate(types) if code in kinds]
+    if len(columns) != len(field):
+        raise BinlogDecodeError(
+            f"table metadata has {len(field)} {what} for {len(columns)} columns of that kind"
+        )
+    return list(zip(columns, field, strict=True))

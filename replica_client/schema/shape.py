@@ -1,0 +1,239 @@
+"""The shape of a table: what its columns are, as far as a TABLE_MAP event tells.
+
+Always there: the types, their sizes, which columns can be NULL. ``binlog_row_metadata=MINIMAL``
+(the default of MySQL 8) adds signedness, character sets and geometry types; ``FULL`` adds names,
+labels, primary key and visibility. MySQL before 8.0.1 and MariaDB (default ``NO_LOG``) add nothing.
+What is not known is None, and :meth:`TableShape.resolved_with` fills it in from elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, Self
+
+from replica_client.binlog.events.table_map import TableMapEvent
+from replica_client.codec.charsets import UndecodableTextError, UnknownCollationError, decode_text
+from replica_client.constants.column_types import ColumnType
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.errors import BinlogDecodeError, ColumnDecodeError, SchemaMismatchError
+from replica_client.schema.column_type import FRACTION_TYPES, column_length, real_type
+from replica_client.schema.facts import ColumnFacts, column_facts
+
+LogicalType = Literal["uuid", "inet4", "inet6", "vector"]
+"""MariaDB types that a table map shows as plain binary strings."""
+
+_BINARY_COLLATION = 63
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnShape:
+    """A column.
+
+    Attributes:
+        name: the column's name; ``col_1``, ``col_2`` … by position while it is not known.
+        type_code: the real type: ENUM and SET have their own code, not STRING's.
+        metadata: the type's metadata as
+            :class:`~replica_client.binlog.events.table_map.TableMapEvent` gives it.
+        nullable: whether it can be NULL.
+        unsigned: whether a number is unsigned; None where that is not known (read as signed) or
+            makes no sense.
+        collation_id: of text, ENUM and SET; 63 is ``binary``: the values are bytes; None where it
+            is not known (values are bytes) or makes no sense.
+        labels: of ENUM and SET; None while they are not known.
+        geometry_type: 0 GEOMETRY, 1 POINT, 2 LINESTRING …; None where not known.
+        vector_dimension: dimensions of a MySQL VECTOR; None where not known.
+        primary_key_index: 0 for the first column of the primary key, 1 for the second …; None for
+            others.
+        primary_key_prefix: characters that a prefix key takes; 0 for the whole column.
+        visible: False for an invisible column.
+        length: bytes that a string or BLOB can have, digits of a DECIMAL, bits of a BIT, bytes of
+            an ENUM, SET or number.
+        scale: digits after the point of a DECIMAL.
+        fraction_digits: digits after the point of a TIME, DATETIME or TIMESTAMP.
+        resolved: whether ``name`` is the column's own.
+        logical_type: MariaDB's UUID, INET4, INET6 or VECTOR where the table's definition told so.
+    """
+
+    name: str
+    type_code: int
+    metadata: int = 0
+    nullable: bool = True
+    unsigned: bool | None = None
+    collation_id: int | None = None
+    labels: tuple[str, ...] | None = None
+    geometry_type: int | None = None
+    vector_dimension: int | None = None
+    primary_key_index: int | None = None
+    primary_key_prefix: int = 0
+    visible: bool = True
+    length: int = 0
+    scale: int = 0
+    fraction_digits: int = 0
+    resolved: bool = True
+    logical_type: LogicalType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition:
+    """What is known about a column from elsewhere (``information_schema``, DDL).
+
+    Attributes as in :class:`ColumnShape`; None for what is not known there either.
+    """
+
+    name: str
+    unsigned: bool | None = None
+    collation_id: int | None = None
+    labels: tuple[str, ...] | None = None
+    primary_key_index: int | None = None
+    visible: bool = True
+    fraction_digits: int | None = None
+    length: int | None = None
+    logical_type: LogicalType | None = None
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """The columns of a table, as a row image has them.
+
+    Attributes:
+        database: the table's database (schema).
+        table: the table's name.
+        columns: the columns, in order.
+    """
+
+    database: str
+    table: str
+    columns: tuple[ColumnShape, ...]
+
+    @cached_property
+    def column_names(self) -> tuple[str, ...]:
+        """The names, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def primary_key(self) -> tuple[int, ...]:
+        """Indexes of the primary key's columns, in the key's order; empty when not known."""
+        keyed = [
+            (column.primary_key_index, at)
+            for at, column in enumerate(self.columns)
+            if column.primary_key_index is not None
+        ]
+        return tuple(at for _, at in sorted(keyed))
+
+    @property
+    def names_resolved(self) -> bool:
+        """Whether all names are the columns' own."""
+        return all(column.resolved for column in self.columns)
+
+    @classmethod
+    def from_table_map(cls, event: TableMapEvent, flavor: ServerFlavor | None = None) -> Self:
+        """The shape that a table map tells.
+
+        Args:
+            event: the table map.
+            flavor: the server that wrote it (``BinlogFormat.flavor``). MySQL and MariaDB count
+                columns differently in tables with GEOMETRY columns; without it the difference is
+                found out where the metadata shows it.
+
+        Raises:
+            BinlogDecodeError: the optional metadata does not fit the columns.
+        """
+        types = [
+            real_type(code, metadata)
+            for code, metadata in zip(event.column_types, event.column_metadata, strict=True)
+        ]
+        facts = column_facts(event.metadata, types, flavor)
+        try:
+            columns = tuple(
+                _column(event, at, code, fact)
+                for at, (code, fact) in enumerate(zip(types, facts, strict=True))
+            )
+        except (UndecodableTextError, UnknownCollationError) as error:
+            raise ColumnDecodeError(f"{event.schema}.{event.table}: label: {error}") from error
+        names = {column.name for column in columns}
+        if len(names) != len(columns):
+            raise BinlogDecodeError(f"{event.schema}.{event.table}: a column name occurs twice")
+        return cls(event.schema, event.table, columns)
+
+    def resolved_with(self, definitions: Sequence[ColumnDefinition]) -> Self:
+        """The same table with what the binlog did not tell filled in.
+
+        What the binlog told stays: it is of the right moment.
+
+        Raises:
+            SchemaMismatchError: another number of columns, or other names.
+        """
+        if len(definitions) != len(self.columns):
+            raise SchemaMismatchError(
+                f"{self.database}.{self.table}: the binlog has {len(self.columns)} columns, "
+                f"the definition {len(definitions)}"
+            )
+        columns = []
+        for column, known in zip(self.columns, definitions, strict=True):
+            if column.resolved and column.name != known.name:
+                raise SchemaMismatchError(
+                    f"{self.database}.{self.table}: column {column.name} in the binlog is "
+                    f"{known.name} in the definition"
+                )
+            columns.append(_filled(column, known))
+        return replace(self, columns=tuple(columns))
+
+
+def _column(event: TableMapEvent, at: int, code: int, fact: ColumnFacts) -> ColumnShape:
+    metadata = event.column_metadata[at]
+    labels = None
+    if fact.labels is not None:
+        labels = tuple(_label(label, fact.collation_id) for label in fact.labels)
+    return ColumnShape(
+        name=f"col_{at + 1}" if fact.name is None else _name(event, fact.name),
+        type_code=code,
+        metadata=metadata,
+        nullable=event.is_nullable(at),
+        unsigned=fact.unsigned,
+        collation_id=fact.collation_id,
+        labels=labels,
+        geometry_type=fact.geometry_type,
+        vector_dimension=fact.vector_dimension,
+        primary_key_index=fact.primary_key_index,
+        primary_key_prefix=fact.primary_key_prefix,
+        visible=fact.visible,
+        length=column_length(code, metadata),
+        scale=metadata >> 8 if code == ColumnType.MYSQL_TYPE_NEWDECIMAL else 0,
+        fraction_digits=metadata if code in FRACTION_TYPES else 0,
+        resolved=fact.name is not None,
+    )
+
+
+def _name(event: TableMapEvent, name: bytes) -> str:
+    try:
+        return name.decode()
+    except UnicodeDecodeError as error:
+        raise BinlogDecodeError(
+            f"{event.schema}.{event.table}: the column name {name!r} is not UTF-8"
+        ) from error
+
+
+def _label(label: bytes, collation_id: int | None) -> str:
+    if collation_id is None or collation_id == _BINARY_COLLATION:
+        return label.decode("utf-8", "surrogateescape")
+    return decode_text(label, collation_id)
+
+
+def _filled(column: ColumnShape, known: ColumnDefinition) -> ColumnShape:
+    key = column.primary_key_index
+    digits, length = known.fraction_digits, known.length
+    return replace(
+        column,
+        name=known.name,
+        resolved=True,
+        unsigned=known.unsigned if column.unsigned is None else column.unsigned,
+        collation_id=known.collation_id if column.collation_id is None else column.collation_id,
+        labels=known.labels if column.labels is None else column.labels,
+        primary_key_index=known.primary_key_index if key is None else key,
+        visible=column.visible and known.visible,
+        fraction_digits=column.fraction_digits or digits or 0,
+        length=column.length or length or 0,
+        logical_type=known.logical_type or column.logical_type,
+    )
