@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from struct import Struct
 from typing import Final
 
 from replica_client.binlog.context import BinlogFormat, EventContext
 from replica_client.binlog.encoder import event_checksum
+from replica_client.binlog.encryption_mariadb import EventCipher
 from replica_client.binlog.event import BinlogEvent, EventBody
 from replica_client.binlog.events import EVENT_CLASSES, UnknownEvent
 from replica_client.binlog.events.format_description import (
     FormatDescriptionEvent,
     has_checksum_fields,
 )
+from replica_client.binlog.events.start_encryption import StartEncryptionEvent
 from replica_client.binlog.events.start_v3 import StartEventV3, start_format
 from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.binlog.events.transaction_payload import TransactionPayloadEvent
+from replica_client.binlog.file_scan import MAGIC_SIZE
 from replica_client.binlog.header import HEADER_SIZE, EventHeader
 from replica_client.binlog.options import DecodeOptions
 from replica_client.binlog.payload import split_payload
+from replica_client.binlog.permutations import current_type_code, is_permuted
 from replica_client.codec.reader import ByteReader
 from replica_client.constants.event_types import ChecksumAlgorithm, EventType, event_type_name
 from replica_client.errors import (
@@ -41,6 +46,7 @@ _FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION_EVENT)
 _ROTATE: Final = int(EventType.ROTATE_EVENT)
 _TABLE_MAP: Final = int(EventType.TABLE_MAP_EVENT)
 _START_V3: Final = int(EventType.START_EVENT_V3)
+_START_ENCRYPTION: Final = int(EventType.START_ENCRYPTION_EVENT)
 _OWN_HEADER_SIZE = (_FORMAT_DESCRIPTION, _START_V3)
 _BEGINS_FILE = (_FORMAT_DESCRIPTION, _ROTATE, _START_V3)
 _TYPE_OFFSET = 4
@@ -69,7 +75,16 @@ class BinlogDecoder:
             format description are taken then, and whether those end in a CRC-32 is found out.
     """
 
-    __slots__ = ("_contexts", "_file", "_format", "_has_format", "_options", "_table_maps")
+    __slots__ = (
+        "_cipher",
+        "_contexts",
+        "_file",
+        "_format",
+        "_has_format",
+        "_is_permuted",
+        "_options",
+        "_table_maps",
+    )
 
     def __init__(
         self,
@@ -83,6 +98,8 @@ class BinlogDecoder:
         self._has_format = format is not None
         self._contexts: dict[int, EventContext] = {}
         self._table_maps: dict[int, TableMapEvent] = {}
+        self._is_permuted = is_permuted(self._format.server_version)
+        self._cipher: EventCipher | None = None
 
     @property
     def format(self) -> BinlogFormat:
@@ -117,7 +134,8 @@ class BinlogDecoder:
         if len(data) > _TYPE_OFFSET and data[_TYPE_OFFSET] in _OWN_HEADER_SIZE:
             size = _own_header_size(data)
         if size == HEADER_SIZE and len(data) >= HEADER_SIZE:
-            return EventHeader(*_HEADER.unpack_from(data))
+            header = EventHeader(*_HEADER.unpack_from(data))
+            return self._renumbered(header) if self._is_permuted else header
         try:
             return EventHeader.decode(ByteReader(data), size)
         except ShortBufferError as error:
@@ -139,6 +157,8 @@ class BinlogDecoder:
             self._file = file
         type_code: int | None = None
         try:
+            if self._cipher is not None:
+                data = self.decrypted(data, position)
             header = self.peek_header(data)
             type_code = header.type_code
             return self._decode(data, header, position, self._file)
@@ -150,6 +170,21 @@ class BinlogDecoder:
             raise self._place(truncated, position, type_code) from error
         except ValueError as error:
             raise self._place(BinlogDecodeError(str(error)), position, type_code) from error
+
+    def decrypted(self, data: bytes, position: int) -> bytes:
+        """The event as it was before MariaDB encrypted it; ``data`` itself in a plain file.
+
+        :meth:`decode` does this by itself. Event sizes can be read without it, type codes cannot.
+
+        Raises:
+            EncryptedBinlogError: its key was not given in ``options.keys``, or does not fit.
+        """
+        if self._cipher is None:
+            return data
+        if position <= MAGIC_SIZE:
+            self._cipher = None
+            return data
+        return self._cipher.decrypt(data, position)
 
     def inner_events(self, event: BinlogEvent) -> Iterator[BinlogEvent]:
         """The events inside a TRANSACTION_PAYLOAD event, decompressed as they are asked for.
@@ -241,6 +276,8 @@ class BinlogDecoder:
             self._remember_table_map(body)
         elif type_code in _BEGINS_FILE:
             self._begin_file(body)
+        elif type_code == _START_ENCRYPTION:
+            self._begin_encryption(body, header)
         return BinlogEvent(header, body, file, position, checksum, inner_index)
 
     def _context(self, type_code: int, flags: int) -> EventContext:
@@ -259,7 +296,18 @@ class BinlogDecoder:
         if isinstance(body, (FormatDescriptionEvent, StartEventV3)):
             self._format = body.format
             self._has_format = True
+            self._is_permuted = is_permuted(self._format.server_version)
             self._contexts.clear()
+
+    def _begin_encryption(self, body: EventBody, header: EventHeader) -> None:
+        """Encryption begins, unless the event came in a stream, which is always in clear."""
+        if isinstance(body, StartEncryptionEvent) and header.next_position:
+            has_checksum = self._format.checksum_algorithm == ChecksumAlgorithm.CRC32
+            self._cipher = EventCipher(body, self._options.keys, has_checksum)
+
+    @staticmethod
+    def _renumbered(header: EventHeader) -> EventHeader:
+        return replace(header, type_code=current_type_code(header.type_code))
 
     def _remember_table_map(self, body: EventBody) -> None:
         if isinstance(body, TableMapEvent):

@@ -11,6 +11,7 @@ from replica_client.binlog.events.format_description import (
     has_checksum_fields,
 )
 from replica_client.binlog.header import HEADER_SIZE
+from replica_client.binlog.permutations import is_permuted, permuted_type_code
 from replica_client.codec.crc import crc32
 from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag
 
@@ -55,6 +56,8 @@ def encode_event(event: BinlogEvent, format: BinlogFormat) -> bytes:
     size = header_size + len(data) + checksum_size
     if size != header.event_size:
         header = replace(header, event_size=size)
+    if is_permuted(format.server_version):
+        header = replace(header, type_code=permuted_type_code(header.type_code))
     whole = header.encode(header_size) + data
     if not checksum_size:
         return whole

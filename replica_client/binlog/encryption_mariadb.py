@@ -19,8 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-
 from replica_client.binlog.events.start_encryption import StartEncryptionEvent
 from replica_client.binlog.header import HEADER_SIZE
 from replica_client.codec.crc import crc32
@@ -128,6 +126,8 @@ class EventCipher:
 
 
 def _cbc(key: bytes, iv: bytes, data: bytes, encrypt: bool) -> bytes:
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
     cipher = Cipher(algorithms.AES(key), modes.CBC(iv))
     engine = cipher.encryptor() if encrypt else cipher.decryptor()
     whole = len(data) - len(data) % _BLOCK_SIZE
@@ -139,4 +139,6 @@ def _cbc(key: bytes, iv: bytes, data: bytes, encrypt: bool) -> bytes:
 
 
 def _ctr(key: bytes, iv: bytes, data: bytes, encrypt: bool) -> bytes:
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
     return Cipher(algorithms.AES(key), modes.CTR(iv)).encryptor().update(data)

@@ -16,9 +16,9 @@ Header bytes::
     2     encrypted password  32 bytes: the file's password under that key (AES-256-CBC)
     3     iv                  16 bytes: of that CBC
 
-The file's key and the counter's begin come from the password by ``EVP_BytesToKey`` with SHA-512 and
-one round: the digest's first 32 bytes, and the next 8; the counter's low 8 bytes begin at 0 and count
-blocks of 16 bytes.
+The file's key and the counter's begin come from the password by ``EVP_BytesToKey`` with SHA-512
+and one round: the digest's first 32 bytes, and the next 8; the counter's low 8 bytes begin at 0 and
+count blocks of 16 bytes.
 
 Spec: MySQL ``Rpl_encryption_header`` (rpl_log_encryption.h), ``Aes_ctr_cipher`` (stream_cipher.cc).
 """

@@ -36,9 +36,9 @@ def permuted_type_code(code: int) -> int:
     return _INVERSE[code] if code < len(_INVERSE) else code
 
 
-def current_post_header_sizes(sizes: bytes) -> bytes:
-    """Post-header lengths of a permuted format description, in today's order of types."""
-    if len(sizes) < len(_PERMUTATION) - 1:
+def current_post_header_sizes(server_version: str, sizes: bytes) -> bytes:
+    """Post-header lengths that a format description has, in today's order of types."""
+    if len(sizes) < len(_PERMUTATION) - 1 or not is_permuted(server_version):
         return sizes
     known = bytes(sizes[_INVERSE[code] - 1] for code in range(1, len(_PERMUTATION)))
     return known + sizes[len(_PERMUTATION) - 1 :]

@@ -14,6 +14,7 @@ from replica_client.binlog.context import (
     EventContext,
 )
 from replica_client.binlog.header import HEADER_SIZE
+from replica_client.binlog.permutations import current_post_header_sizes
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 from replica_client.constants.event_types import ChecksumAlgorithm
@@ -94,7 +95,7 @@ class FormatDescriptionEvent:
             self.binlog_version,
             self.version,
             self.header_size,
-            self.post_header_sizes,
+            current_post_header_sizes(self.version, self.post_header_sizes),
             self.checksum_algorithm,
         )
 
