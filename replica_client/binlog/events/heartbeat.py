@@ -70,6 +70,7 @@ class HeartbeatV2Event:
         log_file: the file that the source is reading.
         position: where in it.
         unknown_fields: (type, value) of other fields, in order.
+        field_order: the types in the order in which they come; what is not in it is not there.
         has_end_mark: the type 0 was there.
 
     Raises:
@@ -82,6 +83,7 @@ class HeartbeatV2Event:
     log_file: str
     position: int
     unknown_fields: tuple[tuple[int, bytes], ...] = ()
+    field_order: tuple[int, ...] = (_LOG_FILE, _LOG_POSITION)
     has_end_mark: bool = True
     extra: bytes = b""
 
@@ -91,6 +93,7 @@ class HeartbeatV2Event:
         log_file: str | None = None
         position: int | None = None
         unknown: list[tuple[int, bytes]] = []
+        order: list[int] = []
         has_end_mark = False
         while body.remaining:
             code = body.lenenc()
@@ -98,6 +101,7 @@ class HeartbeatV2Event:
                 has_end_mark = True
                 break
             value = body.lenenc_bytes()
+            order.append(code)
             if code == _LOG_FILE and log_file is None:
                 log_file = value.decode("utf-8", "surrogateescape")
             elif code == _LOG_POSITION and position is None:
@@ -109,14 +113,25 @@ class HeartbeatV2Event:
                 raise BinlogDecodeError(f"heartbeat field {code} comes twice")
             else:
                 unknown.append((code, value))
-        return cls(log_file or "", position or 0, tuple(unknown), has_end_mark, body.rest())
+        return cls(
+            log_file or "",
+            position or 0,
+            tuple(unknown),
+            tuple(order),
+            has_end_mark,
+            body.rest(),
+        )
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes: file, position, other fields."""
-        out = ByteWriter().lenenc(_LOG_FILE)
-        out.lenenc_bytes(self.log_file.encode("utf-8", "surrogateescape"))
-        out.lenenc(_LOG_POSITION).lenenc_bytes(ByteWriter().lenenc(self.position).done())
-        for code, value in self.unknown_fields:
+        """The body's bytes."""
+        values = {
+            _LOG_FILE: self.log_file.encode("utf-8", "surrogateescape"),
+            _LOG_POSITION: ByteWriter().lenenc(self.position).done(),
+        }
+        unknown = iter(self.unknown_fields)
+        out = ByteWriter()
+        for code in self.field_order:
+            value = values[code] if code in values else next(unknown, (code, b""))[1]
             out.lenenc(code).lenenc_bytes(value)
         if self.has_end_mark:
             out.lenenc(_END)
