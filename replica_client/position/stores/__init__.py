@@ -1,0 +1,7 @@
+"""Where positions are kept between runs."""
+
+from replica_client.position.stores.base import Checkpoint, PositionStore
+from replica_client.position.stores.file import FilePositionStore
+from replica_client.position.stores.memory import MemoryPositionStore
+
+__all__ = ["Checkpoint", "FilePositionStore", "MemoryPositionStore", "PositionStore"]

@@ -1,0 +1,42 @@
+"""What every position store offers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from replica_client.position.position import Position
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What is saved at once: a position, and what must never be older or newer than it.
+
+    Attributes:
+        position: where to resume.
+        state: JSON values by name, such as the schema history; the store does not look into them.
+    """
+
+    position: Position
+    state: Mapping[str, object] = field(default_factory=dict)
+
+
+class PositionStore(Protocol):
+    """Keeps one checkpoint; a saved one replaces the one before, wholly or not at all.
+
+    All methods raise :class:`~replica_client.errors.PositionStoreError`, which says where and what
+    to do.
+    """
+
+    def load(self) -> Position | None:
+        """The saved position, None when there is none yet."""
+        ...
+
+    def load_checkpoint(self) -> Checkpoint | None:
+        """The saved position with its state, None when there is none yet."""
+        ...
+
+    def save(self, position: Position, state: Mapping[str, object] | None = None) -> None:
+        """Save a position and its state; when this returns, both survive a crash."""
+        ...

@@ -1,0 +1,168 @@
+"""A position in a file that is whole at any instant.
+
+The file holds one JSON object::
+
+    {"format": "replica-client-position", "version": 1,
+     "position": {…}, "text": "binlog.000024:1472", "state": {…}}
+
+``position`` is :meth:`Position.to_json`; ``text`` is there for people and not read. Saving writes a
+temporary file in the same directory, syncs it, renames it over the old one and syncs the directory:
+a crash, a kill or a full disk leaves the old position or the new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from replica_client.errors import PositionFormatError, PositionStoreError
+from replica_client.position.position import Position
+from replica_client.position.stores.base import Checkpoint
+
+_FORMAT: Final = "replica-client-position"
+_VERSION: Final = 1
+_SYNC_UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
+_REMEDIES = {
+    errno.ENOSPC: "the disk is full: free space, then start again",
+    errno.EDQUOT: "the disk quota is used up: free space, then start again",
+    errno.EFBIG: "the file size limit is reached: raise it, then start again",
+    errno.EACCES: "make it readable and its directory writable for this user",
+    errno.EPERM: "make it readable and its directory writable for this user",
+    errno.EROFS: "the file system is read-only: choose another path",
+    errno.ENOENT: "its directory does not exist: create it",
+    errno.ENOTDIR: "a part of its path is no directory: choose another path",
+    errno.EISDIR: "it is a directory: choose the path of a file",
+}
+
+
+class FilePositionStore:
+    """Keeps a checkpoint in one file, atomically.
+
+    One process at a time may use a file. A symbolic link is followed, so that the file that it
+    names is replaced.
+
+    Args:
+        path: the file; its directory must exist, it need not.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    def load(self) -> Position | None:
+        """The saved position, None when there is no file yet.
+
+        Raises:
+            PositionStoreError: the file cannot be read, or is no position file.
+        """
+        checkpoint = self.load_checkpoint()
+        return None if checkpoint is None else checkpoint.position
+
+    def load_checkpoint(self) -> Checkpoint | None:
+        """The saved position with its state, None when there is no file yet.
+
+        Raises:
+            PositionStoreError: the file cannot be read, or is no position file.
+        """
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._failed("read", error) from error
+        try:
+            return _decode(data)
+        except PositionFormatError as error:
+            raise PositionStoreError(
+                f"position file {self._path} is damaged: {error}; restore it from a copy, set the"
+                f" position anew, or delete the file to start without one"
+            ) from error
+
+    def save(self, position: Position, state: Mapping[str, object] | None = None) -> None:
+        """Save a position and its state; when this returns, both survive a crash.
+
+        Raises:
+            PositionStoreError: they could not be saved; the file is as it was.
+        """
+        data = _encode(position, state or {})
+        target = Path(os.path.realpath(self._path))
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            try:
+                _write(temporary, data)
+                os.replace(temporary, target)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    temporary.unlink()
+                raise
+            _sync_directory(target.parent)
+        except OSError as error:
+            raise self._failed("save", error) from error
+
+    def _failed(self, what: str, error: OSError) -> PositionStoreError:
+        reason = error.strerror or str(error)
+        remedy = _REMEDIES.get(error.errno or 0)
+        return PositionStoreError(
+            f"cannot {what} position file {self._path}: {reason}"
+            + (f"; {remedy}" if remedy else "")
+        )
+
+
+def _encode(position: Position, state: Mapping[str, object]) -> bytes:
+    document = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "position": position.to_json(),
+        "text": str(position) if len(str(position)) < 1000 else str(position)[:1000] + "…",
+        "state": dict(state),
+    }
+    return json.dumps(document, indent=1).encode("ascii") + b"\n"
+
+
+def _decode(data: bytes) -> Checkpoint:
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        what = "it is empty" if not data.strip() else f"it is not JSON ({error})"
+        raise PositionFormatError(what) from error
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise PositionFormatError("it is JSON, but no position file")
+    if document.get("version") != _VERSION:
+        raise PositionFormatError(
+            f"it has version {document.get('version')!r}, this release reads {_VERSION}"
+        )
+    state = document.get("state", {})
+    if not isinstance(state, dict):
+        raise PositionFormatError("its state is no object")
+    return Checkpoint(Position.from_json(document.get("position")), state)
+
+
+def _write(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _SYNC_UNSUPPORTED:
+            raise
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,402 @@
+"""Events in, safe resume points out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.header import EventHeader
+from replica_client.constants.event_types import EventFlag, EventType
+from replica_client.errors import BinlogDecodeError, GtidFormatError
+from replica_client.gtid import (
+    Gtid,
+    GtidSet,
+    GtidSetBuilder,
+    MariadbGtid,
+    MariadbGtidSet,
+)
+from replica_client.position.groups import Role, role_of
+from replica_client.position.position import Position
+
+FIRST_EVENT_OFFSET = 4
+"""Offset of a binlog file's first event, behind its magic number."""
+
+Outcome = Literal["commit", "rollback", "prepare", "abandoned"]
+
+_ARTIFICIAL = int(EventFlag.LOG_EVENT_ARTIFICIAL_F)
+_ROTATE = int(EventType.ROTATE_EVENT)
+_FORMAT_DESCRIPTION = int(EventType.FORMAT_DESCRIPTION_EVENT)
+_HEARTBEATS = (int(EventType.HEARTBEAT_LOG_EVENT), int(EventType.HEARTBEAT_LOG_EVENT_V2))
+_END_ROLES: dict[Role, Outcome] = {
+    Role.COMMIT: "commit",
+    Role.ROLLBACK: "rollback",
+    Role.PREPARE: "prepare",
+}
+_OFFSET_LIMIT = 1 << 62
+_Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionBoundary:
+    """The end of a transaction, or of a statement that needs none.
+
+    Attributes:
+        file: binlog file of its first event.
+        offset: offset of its first event (its GTID event where there is one).
+        end_file: file of its last event.
+        end_offset: offset behind its last event.
+        gtid: its GTID, None for an anonymous one.
+        outcome: ``commit``; ``rollback``: logged and rolled back on the source (its rows count for
+            non-transactional tables only); ``prepare``: XA PREPARE, an XA COMMIT or XA ROLLBACK
+            follows as a transaction of its own; ``abandoned``: the source never finished it (it
+            crashed while writing), and its GTID did not join the set.
+        event_count: its events, those inside a transaction payload too.
+    """
+
+    file: str
+    offset: int
+    end_file: str
+    end_offset: int
+    gtid: Gtid | MariadbGtid | None
+    outcome: Outcome
+    event_count: int
+
+
+class PositionTracker:
+    """Follows a stream or files of binlog events, and knows where to resume.
+
+    Feed every event, in order, after it was decoded; :attr:`position` is at any time a point from
+    which nothing that is not finished is lost: it lies behind the last transaction that ended, and
+    moves only there and between transactions. ``feed`` returns a :class:`TransactionBoundary` for
+    the event that ends a transaction; take :attr:`position` right then for the point behind it.
+
+    Rules:
+
+    * ``mode="stream"``: offsets are kept by adding sizes, in 64 bits. A header's ``next_position``
+      (32 bits, wraps, may be 0) only tells of a gap: events that the source did not send.
+      Artificial events take no room; an artificial ROTATE names the file that follows, a real one
+      closes the file; a FORMAT_DESCRIPTION that a source makes up for a start in the middle of a
+      file takes no room; a heartbeat moves the position over what the source passed.
+    * ``mode="file"``: every event is where ``event.file`` and ``event.position`` say, artificial
+      ones too (relay logs hold some), and a file's name is the one that it was opened by.
+    * A GTID joins the set when its transaction ends. The set is known from the start position, or
+      from the PREVIOUS_GTIDS or GTID_LIST event at the start of a file; until then it is None.
+    * The events inside a transaction payload are to be fed after it (their ``inner_index`` is
+      set): the commit among them ends the transaction. With ``payload_ends=True`` the payload
+      itself does, for those who do not open it.
+
+    Each call takes constant time whatever the size of the GTID set; the set itself is built when
+    :attr:`position` is read, and shares its intervals with the one before.
+
+    Args:
+        start: where the first event is, and what was done before; file ``""`` when the source will
+            tell. With indexes inside a transaction, :attr:`position` stays at it until that
+            transaction ends.
+        mode: a stream's events, or those of files.
+        payload_ends: see above.
+    """
+
+    __slots__ = (
+        "_begun",
+        "_builder",
+        "_candidate",
+        "_event_index",
+        "_file",
+        "_floor",
+        "_gtid",
+        "_has_gtid",
+        "_in_file",
+        "_known",
+        "_loads",
+        "_mariadb",
+        "_offset",
+        "_payload_ends",
+        "_payload_open",
+        "_position",
+        "_start",
+    )
+
+    def __init__(
+        self,
+        start: Position | None = None,
+        *,
+        mode: Literal["stream", "file"] = "stream",
+        payload_ends: bool = False,
+    ) -> None:
+        self._file = start.file if start else ""
+        self._offset = start.offset if start else 0
+        self._in_file = mode == "file"
+        self._payload_ends = payload_ends
+        self._builder: GtidSetBuilder | None = None
+        self._mariadb: MariadbGtidSet | None = None
+        self._candidate: GtidSet | MariadbGtidSet | None = None
+        self._floor: Position | None = start
+        self._position: Position | None = None
+        if start is not None and start.gtid_set is not None:
+            self._know(start.gtid_set)
+        # The open transaction.
+        self._start: _Place | None = None
+        self._begun = False
+        self._payload_open = False
+        self._has_gtid = False
+        self._gtid: Gtid | MariadbGtid | None = None
+        self._event_index = 0
+        self._loads: set[int] = set()
+
+    @property
+    def file(self) -> str:
+        """The file that the next event is in, ``""`` when not known yet."""
+        return self._file
+
+    @property
+    def offset(self) -> int:
+        """Offset of the next event."""
+        return self._offset
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction has begun and not ended."""
+        return self._start is not None
+
+    @property
+    def event_index(self) -> int:
+        """Index in its transaction of the event that was fed last."""
+        return self._event_index
+
+    @property
+    def gtid_set(self) -> GtidSet | MariadbGtidSet | None:
+        """The transactions that ended, None when not known."""
+        return self._builder.snapshot() if self._builder is not None else self._mariadb
+
+    @property
+    def position(self) -> Position:
+        """The safe resume point: behind the last transaction that ended."""
+        if self._position is None:
+            file, offset = self._start or (self._file, self._offset)
+            position = Position(file, offset, self.gtid_set)
+            floor = self._floor
+            if floor is not None and (not file or (floor.file and position < floor)):
+                position = floor
+            self._position = position
+        return self._position
+
+    def inside(self, row_index: int = 0) -> Position:
+        """The point inside the open transaction at a row of the event that was fed last.
+
+        Rows before ``row_index`` of that event, and all events before it, are done then.
+        """
+        if self._start is None:
+            return self.position
+        return Position(*self._start, self.gtid_set, self._event_index, row_index)
+
+    def locate(self, header: EventHeader) -> int:
+        """Offset of the event with this header, which is to be fed next: for its decoder.
+
+        A FORMAT_DESCRIPTION from the disk is the first event of its file.
+        """
+        if header.type_code == _FORMAT_DESCRIPTION and self._is_on_disk(header):
+            return FIRST_EVENT_OFFSET
+        return self._offset
+
+    def skip(self, event_count: int, size: int) -> None:
+        """Pass over events that are not decoded: table maps and rows in the midst of a transaction.
+
+        Args:
+            event_count: how many.
+            size: their bytes together; 0 for those inside a transaction payload.
+        """
+        self._offset += size
+        self._event_index += event_count
+
+    def feed(self, event: BinlogEvent) -> TransactionBoundary | None:
+        """Take one event; tells the transaction that ended with it, or that it shows abandoned."""
+        if event.inner_index is not None:
+            if self._payload_ends:
+                return None
+            return self._advance(event, role_of(event), self._start)
+        before = (event.file or self._file, event.position)
+        if self._in_file:
+            self._file, self._offset = before[0], event.end_position
+            return self._advance(event, role_of(event), before)
+        header = event.header
+        if header.type_code == _ROTATE:
+            self._rotate(event)
+            return None
+        if header.flags & _ARTIFICIAL:
+            return None
+        if header.type_code in _HEARTBEATS:
+            self._heartbeat(event)
+            return None
+        if header.type_code == _FORMAT_DESCRIPTION:
+            if not self._is_on_disk(header):
+                return None
+            self._offset = FIRST_EVENT_OFFSET
+        before = (self._file, self._offset)
+        self._move(header)
+        return self._advance(event, role_of(event), before)
+
+    def _is_on_disk(self, header: EventHeader) -> bool:
+        """Whether a FORMAT_DESCRIPTION is the file's own, and not made up for a later start."""
+        return not header.flags & _ARTIFICIAL and (
+            header.next_position != 0 or self._offset <= FIRST_EVENT_OFFSET
+        )
+
+    def _move(self, header: EventHeader) -> None:
+        end = self._offset + header.event_size
+        if header.next_position:
+            gap = (header.next_position - end) & 0xFFFFFFFF
+            if gap < 1 << 31:
+                end += gap
+        self._offset = end
+
+    def _rotate(self, event: BinlogEvent) -> None:
+        header, body = event.header, event.body
+        artificial = header.flags & _ARTIFICIAL or not header.timestamp
+        if body.next_position >= _OFFSET_LIMIT:
+            raise self._refuse(event, f"next position {body.next_position} is out of range")
+        if not artificial or body.next_file != self._file:
+            self._file, self._offset = body.next_file, body.next_position
+            self._changed()
+
+    def _heartbeat(self, event: BinlogEvent) -> None:
+        if self._start is not None:
+            return
+        body = event.body
+        if body.position is not None and body.position >= _OFFSET_LIMIT:
+            raise self._refuse(event, f"position {body.position} is out of range")
+        if body.log_file and body.log_file != self._file:
+            self._file, self._offset = body.log_file, FIRST_EVENT_OFFSET
+        if body.position is not None:
+            self._offset = max(self._offset, body.position)
+        elif event.header.next_position:
+            gap = (event.header.next_position - self._offset) & 0xFFFFFFFF
+            if gap < 1 << 31:
+                self._offset += gap
+        self._changed()
+
+    def _advance(
+        self, event: BinlogEvent, role: Role, before: _Place | None
+    ) -> TransactionBoundary | None:
+        if role is Role.PART and self._start is not None:
+            self._event_index += 1
+            return None
+        if role is Role.OUTSIDE:
+            return self._outside(event, before)
+        boundary: TransactionBoundary | None = None
+        if self._start is not None and self._is_new(role):
+            # The payload's own commit was not fed, or the source crashed while it wrote.
+            outcome: Outcome = "commit" if self._payload_open else "abandoned"
+            boundary = self._end(outcome, before)
+        if self._start is None:
+            self._start, self._event_index = before or (self._file, self._offset), 0
+            self._position = None
+        else:
+            self._event_index += 1
+        if role is Role.GTID or role is Role.GTID_BEGIN:
+            self._open_gtid(event, role)
+        elif role is Role.BEGIN:
+            self._begun = True
+        elif role is Role.LOAD_PART:
+            self._loads.add(event.body.file_id)
+        elif role is Role.LOAD_END:
+            self._loads.discard(event.body.file_id)
+            role = Role.STATEMENT
+        elif role is Role.PAYLOAD:
+            self._payload_open = True
+            if self._payload_ends:
+                return self._end("commit")
+        if role in _END_ROLES:
+            return self._end(_END_ROLES[role])
+        if role is Role.STATEMENT and not self._begun and not self._loads:
+            return self._end("commit")
+        return boundary
+
+    def _is_new(self, role: Role) -> bool:
+        if role is Role.GTID or role is Role.GTID_BEGIN:
+            return True
+        return role is Role.BEGIN and self._begun and not self._has_gtid
+
+    def _open_gtid(self, event: BinlogEvent, role: Role) -> None:
+        body = event.body
+        self._has_gtid = True
+        self._begun = role is Role.GTID_BEGIN
+        code = event.header.type_code
+        if code == EventType.GTID_EVENT:
+            self._gtid = MariadbGtid(body.domain_id, event.header.server_id, body.sequence)
+        elif code != EventType.ANONYMOUS_GTID_LOG_EVENT:
+            try:
+                self._gtid = Gtid(body.sid, body.gno, body.tag)
+            except GtidFormatError as error:
+                raise self._refuse(event, str(error)) from error
+
+    def _refuse(self, event: BinlogEvent, reason: str) -> BinlogDecodeError:
+        header = event.header
+        return BinlogDecodeError(
+            reason,
+            file=self._file or None,
+            position=event.position,
+            event_type=header.type_code,
+            event_name=header.type_name,
+        )
+
+    def _end(self, outcome: Outcome, end: _Place | None = None) -> TransactionBoundary | None:
+        start, end = self._start or (self._file, self._offset), end or (self._file, self._offset)
+        boundary = TransactionBoundary(*start, *end, self._gtid, outcome, self._event_index + 1)
+        if outcome != "abandoned":
+            self._floor = None
+            if self._gtid is not None:
+                self._join(self._gtid)
+        self._start = self._gtid = None
+        self._begun = self._payload_open = self._has_gtid = False
+        self._loads.clear()
+        self._position = None
+        return boundary
+
+    def _outside(self, event: BinlogEvent, before: _Place | None) -> TransactionBoundary | None:
+        code, body = event.header.type_code, event.body
+        boundary: TransactionBoundary | None = None
+        if code == _FORMAT_DESCRIPTION and body.create_timestamp and self._start is not None:
+            # The first file after a restart: what the source had not finished, it never will.
+            boundary = self._end("commit" if self._payload_open else "abandoned", before)
+        elif self._start is not None:
+            self._event_index += 1
+            return None
+        if self._builder is None and self._mariadb is None:
+            if code == EventType.PREVIOUS_GTIDS_LOG_EVENT:
+                self._offer(body.gtid_set)
+            elif code == EventType.GTID_LIST_EVENT:
+                self._offer(MariadbGtidSet(MariadbGtid(*gtid) for gtid in body.gtids))
+        self._changed()
+        return boundary
+
+    def _changed(self) -> None:
+        if self._start is None:
+            self._position = None
+
+    def _offer(self, gtid_set: GtidSet | MariadbGtidSet) -> None:
+        """An empty set counts only when a GTID follows: without GTIDs, files begin with one too."""
+        if gtid_set:
+            self._know(gtid_set)
+        else:
+            self._candidate = gtid_set
+
+    def _know(self, gtid_set: GtidSet | MariadbGtidSet) -> None:
+        if isinstance(gtid_set, GtidSet):
+            self._builder = GtidSetBuilder(gtid_set)
+        else:
+            self._mariadb = gtid_set
+
+    def _join(self, gtid: Gtid | MariadbGtid) -> None:
+        if self._candidate is not None and self._builder is None and self._mariadb is None:
+            self._know(self._candidate)
+        if isinstance(gtid, MariadbGtid):
+            if self._builder is not None and not self._builder.snapshot():
+                self._builder, self._mariadb = None, MariadbGtidSet()
+            if self._mariadb is not None:
+                self._mariadb = self._mariadb.add(gtid)
+        elif self._builder is not None:
+            self._builder.add(gtid)
+
+    def __repr__(self) -> str:
+        return f"<PositionTracker at {self._file}:{self._offset}, open {self._start} {self._gtid}>"
