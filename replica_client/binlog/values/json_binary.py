@@ -227,8 +227,7 @@ class _ValueReader(DocumentWalk):
         self.budget = left
         if keys is None:
             return items
-        names = [utf8(name, 0, len(name)) for name in self.names(keys, start, size, header)]
-        return dict(zip(names, items, strict=True))
+        return dict(zip(self.names(keys, start, size, header), items, strict=True))
 
 
 class _NodeReader(DocumentWalk):
@@ -258,4 +257,5 @@ class _NodeReader(DocumentWalk):
             items.append(item)
         if keys is None:
             return items
-        return dict(zip(self.names(keys, start, size, header), items, strict=True))
+        names = [name.encode() for name in self.names(keys, start, size, header)]
+        return dict(zip(names, items, strict=True))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 from replica_client.binlog.values.json_binary import JsonDocument, read_node
-from replica_client.binlog.values.json_encoder import JsonNode, key_order, serialize
+from replica_client.binlog.values.json_encoder import JsonNode, serialize
 from replica_client.binlog.values.json_path import JsonPathLeg, parse_path
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
-from replica_client.errors import ColumnDecodeError, ShortBufferError
+from replica_client.errors import ColumnDecodeError, EncodeError, ShortBufferError
 
 
 class JsonDiffOperation(IntEnum):
@@ -112,7 +113,10 @@ def apply_diffs(document: JsonDocument, diffs: Iterable[JsonDiff]) -> JsonDocume
             _insert(root, legs, node, diff)
         else:
             root = _replace(root, legs, node, diff)
-    return JsonDocument(serialize(root))
+    try:
+        return JsonDocument(serialize(root))
+    except EncodeError as error:
+        raise ColumnDecodeError(f"JSON diffs give a document that cannot be: {error}") from error
 
 
 def _misfit(diff: JsonDiff) -> ColumnDecodeError:
@@ -120,78 +124,84 @@ def _misfit(diff: JsonDiff) -> ColumnDecodeError:
     return ColumnDecodeError(f"JSON diff '{operation} {diff.path}' does not fit the document")
 
 
-def _index(leg: JsonPathLeg, count: int) -> int:
-    """Position of a cell in an array of ``count`` elements; below zero when before it."""
+def _cell(array: list[JsonNode], leg: JsonPathLeg, diff: JsonDiff) -> int:
+    """Index of an element that is there."""
+    if not isinstance(leg, str):
+        index = leg if leg >= 0 else len(array) + leg
+        if 0 <= index < len(array):
+            return index
+    raise _misfit(diff)
+
+
+def _member(node: dict[bytes, JsonNode], leg: JsonPathLeg, diff: JsonDiff) -> bytes:
+    """Key of a member that is there."""
     if isinstance(leg, str):
-        return -1
-    return leg if leg >= 0 else count + leg
+        key = leg.encode()
+        if key in node:
+            return key
+    raise _misfit(diff)
 
 
-def _same_place(node: JsonNode, leg: JsonPathLeg) -> bool:
-    """Whether the leg names the node itself: a value that is no array is its own only element."""
-    return not isinstance(node, list) and (leg == 0 or leg == -1)
+def _step(node: JsonNode, leg: JsonPathLeg, diff: JsonDiff) -> tuple[Any, JsonNode]:
+    """Key or index of the next place, and the node there; None when it is the node itself.
+
+    A value that is no array is its own only element: ``[0]`` and ``[last]`` name the value.
+    """
+    if isinstance(node, list):
+        index = _cell(node, leg, diff)
+        return index, node[index]
+    if leg in (0, -1):
+        return None, node
+    if not isinstance(node, dict):
+        raise _misfit(diff)
+    key = _member(node, leg, diff)
+    return key, node[key]
 
 
-def _seek(root: JsonNode, legs: tuple[JsonPathLeg, ...], diff: JsonDiff) -> JsonNode:
+def _seek(root: JsonNode, legs: Sequence[JsonPathLeg], diff: JsonDiff) -> JsonNode:
     node = root
     for leg in legs:
-        if isinstance(node, dict) and isinstance(leg, str):
-            key = leg.encode()
-            if key not in node:
-                raise _misfit(diff)
-            node = node[key]
-        elif isinstance(node, list):
-            at = _index(leg, len(node))
-            if not 0 <= at < len(node):
-                raise _misfit(diff)
-            node = node[at]
-        elif not _same_place(node, leg):
-            raise _misfit(diff)
+        _, node = _step(node, leg, diff)
     return node
 
 
 def _replace(
-    root: JsonNode, legs: tuple[JsonPathLeg, ...], new: JsonNode, diff: JsonDiff
+    root: JsonNode, legs: Sequence[JsonPathLeg], new: JsonNode, diff: JsonDiff
 ) -> JsonNode:
     """Put ``new`` at the path; the new root."""
-    _seek(root, legs, diff)
-    while legs:
-        parent = _seek(root, legs[:-1], diff)
-        leg = legs[-1]
-        if isinstance(parent, dict) and isinstance(leg, str):
-            parent[leg.encode()] = new
-            return root
-        if isinstance(parent, list):
-            parent[_index(leg, len(parent))] = new
-            return root
-        legs = legs[:-1]
-    return new
+    holder: Any = None
+    slot: Any = None
+    node = root
+    for leg in legs:
+        parent = node
+        place, node = _step(parent, leg, diff)
+        if place is not None:
+            holder, slot = parent, place
+    if holder is None:
+        return new
+    holder[slot] = new
+    return root
 
 
-def _insert(root: JsonNode, legs: tuple[JsonPathLeg, ...], new: JsonNode, diff: JsonDiff) -> None:
+def _insert(root: JsonNode, legs: Sequence[JsonPathLeg], new: JsonNode, diff: JsonDiff) -> None:
     if not legs:
         raise _misfit(diff)
-    parent = _seek(root, legs[:-1], diff)
-    leg = legs[-1]
+    parent, leg = _seek(root, legs[:-1], diff), legs[-1]
     if isinstance(parent, dict) and isinstance(leg, str) and leg.encode() not in parent:
         parent[leg.encode()] = new
-        members = sorted(parent.items(), key=lambda member: key_order(member[0]))
-        parent.clear()
-        parent.update(members)
     elif isinstance(parent, list) and not isinstance(leg, str):
-        parent.insert(max(_index(leg, len(parent)), 0), new)
+        parent.insert(leg if leg >= 0 else max(len(parent) + leg, 0), new)
     else:
         raise _misfit(diff)
 
 
-def _remove(root: JsonNode, legs: tuple[JsonPathLeg, ...], diff: JsonDiff) -> None:
+def _remove(root: JsonNode, legs: Sequence[JsonPathLeg], diff: JsonDiff) -> None:
     if not legs:
         raise _misfit(diff)
-    parent = _seek(root, legs[:-1], diff)
-    leg = legs[-1]
-    if isinstance(parent, dict) and isinstance(leg, str) and leg.encode() in parent:
-        del parent[leg.encode()]
-    elif isinstance(parent, list) and 0 <= _index(leg, len(parent)) < len(parent):
-        del parent[_index(leg, len(parent))]
+    parent, leg = _seek(root, legs[:-1], diff), legs[-1]
+    if isinstance(parent, dict):
+        del parent[_member(parent, leg, diff)]
+    elif isinstance(parent, list):
+        del parent[_cell(parent, leg, diff)]
     else:
         raise _misfit(diff)

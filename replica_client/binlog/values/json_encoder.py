@@ -84,8 +84,7 @@ def to_node(value: Any, depth: int = 0) -> JsonNode:
             raise EncodeError(f"JSON with more than {MAX_DEPTH} nested levels")
         if not isinstance(value, Mapping):
             return [to_node(item, depth + 1) for item in value]
-        members = {_key(key): to_node(item, depth + 1) for key, item in value.items()}
-        return {key: members[key] for key in sorted(members, key=key_order)}
+        return {_key(key): to_node(item, depth + 1) for key, item in value.items()}
     if isinstance(value, Decimal):
         value = JsonOpaque(NEWDECIMAL, decimal_payload(value))
     elif isinstance(value, Date | DateTime | Time):
@@ -94,11 +93,6 @@ def to_node(value: Any, depth: int = 0) -> JsonNode:
         head = bytes((OPAQUE, value.type_code)) + variable_length_bytes(len(value.data))
         return head + value.data
     raise EncodeError(f"{type(value).__name__} has no form in a JSON document")
-
-
-def key_order(key: bytes) -> tuple[int, bytes]:
-    """Where a member stands in its object: shorter keys first, then by bytes."""
-    return len(key), key
 
 
 def variable_length_bytes(length: int) -> bytes:
@@ -114,8 +108,12 @@ def variable_length_bytes(length: int) -> bytes:
 
 
 def serialize(node: JsonNode) -> bytes:
-    """The document of a node: type byte and value."""
-    kind, value = _typed(node)
+    """The document of a node: type byte and value.
+
+    Raises:
+        EncodeError: more than 4 GiB, or more than 100 nested levels.
+    """
+    kind, value = _typed(node, 0)
     return bytes((kind,)) + value
 
 
@@ -135,6 +133,11 @@ def _key(key: object) -> bytes:
     return raw
 
 
+def _key_order(key: bytes) -> tuple[int, bytes]:
+    """Where a member stands in its object: shorter keys first, then by bytes."""
+    return len(key), key
+
+
 def _integer(value: int) -> bytes:
     for kind, size in ((INT16, 2), (INT32, 4), (INT64, 8)):
         if -1 << (8 * size - 1) <= value < 1 << (8 * size - 1):
@@ -144,12 +147,18 @@ def _integer(value: int) -> bytes:
     raise EncodeError(f"{value} does not fit into 64 bits; use Decimal")
 
 
-def _typed(node: JsonNode) -> tuple[int, bytes]:
+def _typed(node: JsonNode, depth: int) -> tuple[int, bytes]:
     if isinstance(node, bytes):
         return node[0], node[1:]
+    if depth >= MAX_DEPTH:
+        raise EncodeError(f"JSON with more than {MAX_DEPTH} nested levels")
     is_object = isinstance(node, dict)
-    keys = list(node) if isinstance(node, dict) else []
-    items = [_typed(item) for item in (node.values() if isinstance(node, dict) else node)]
+    keys: list[bytes] = []
+    if isinstance(node, dict):
+        keys = sorted(node, key=_key_order)
+        items = [_typed(node[key], depth + 1) for key in keys]
+    else:
+        items = [_typed(item, depth + 1) for item in node]
     value = _container(keys, items, is_object, 2)
     if value is not None:
         return SMALL_OBJECT if is_object else SMALL_ARRAY, value

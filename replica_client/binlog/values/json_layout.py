@@ -200,8 +200,8 @@ class DocumentWalk:
 
     def names(
         self, keys: Iterator[tuple[int, int]], start: int, size: int, header: int
-    ) -> list[bytes]:
-        """The bytes of an object's keys, charged to the budget."""
+    ) -> list[str]:
+        """The keys of an object, charged to the budget."""
         data = self.data
         names = []
         left = self.budget
@@ -211,6 +211,6 @@ class DocumentWalk:
             left -= key_size
             if left < 0:
                 raise self.overspent()
-            names.append(data[start + key_at : start + key_at + key_size])
+            names.append(utf8(data, start + key_at, start + key_at + key_size))
         self.budget = left
         return names

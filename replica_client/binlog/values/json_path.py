@@ -19,7 +19,7 @@ JsonPathLeg: TypeAlias = str | int
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_NAME = re.compile(r"[^\s.\[*\"]+")
+_NAME = re.compile(r"[^\s.\[\]*\"]+")
 _CELL = re.compile(r"\[\s*(?:(?P<index>\d{1,10})|last(?:\s*-\s*(?P<back>\d{1,10}))?)\s*\]")
 
 

@@ -111,8 +111,7 @@ class Date(Temporal):
         return f"{self.year:04d}-{self.month:02d}-{self.day:02d}"
 
     def _rank(self) -> int:
-        rank: cython.longlong = (self.year * 13 + self.month) * 32 + self.day
-        return rank
+        return int((self.year * 13 + self.month) * 32 + self.day)
 
     def _fields(self) -> tuple[Any, ...]:
         return self.year, self.month, self.day
@@ -156,7 +155,7 @@ class Time(Temporal):
         seconds: cython.longlong = self.hours
         seconds = (seconds * 60 + self.minutes) * 60 + self.seconds
         total: cython.longlong = seconds * 1_000_000 + self.microseconds
-        return -total if self.negative else total
+        return int(-total if self.negative else total)
 
     def to_python(self) -> datetime.timedelta:
         """The span as a :class:`datetime.timedelta`, which holds every TIME."""
@@ -260,7 +259,7 @@ class DateTime(Temporal):
     def _rank(self) -> int:
         rank: cython.longlong = (self.year * 13 + self.month) * 32 + self.day
         rank = ((rank * 24 + self.hour) * 60 + self.minute) * 60 + self.second
-        return rank * 1_000_000 + self.microsecond
+        return int(rank * 1_000_000 + self.microsecond)
 
     def _fields(self) -> tuple[Any, ...]:
         return (
@@ -326,7 +325,7 @@ class Timestamp(Temporal):
 
     def _rank(self) -> int:
         rank: cython.longlong = self._seconds
-        return rank * 1_000_000 + self.microseconds
+        return int(rank * 1_000_000 + self.microseconds)
 
     def _fields(self) -> tuple[Any, ...]:
         return self.seconds, self.microseconds, self.fraction_digits

@@ -18,27 +18,16 @@ DATETIME(n)     6, 6, 7, 7, 7, 8 bytes: year, month (base 13), day (base 32), ho
 TIMESTAMP(n)    4 bytes seconds, then 1, 1, 2, 2, 3, 3 bytes of fraction
 ==============  =====================================================================
 
-The ``*_of`` functions take the bytes as one integer; the ``decode_*`` functions take exactly the
-value's bytes. All raise ValueError for bytes that no server writes; ``encode_*`` is the inverse.
+Every ``decode_*`` takes exactly the value's bytes and raises ValueError for bytes that no server
+writes; each ``encode_*`` is the inverse.
 
 Spec: MySQL 5.5 and MariaDB ``field.cc`` (``Field_time``, ``Field_time_hires`` and their kin).
 """
 
 from __future__ import annotations
 
-import cython
-
 from replica_client.binlog.values.temporal import DateTime, Time, Timestamp
 from replica_client.errors import EncodeError
-
-if cython.compiled:
-    from cython.cimports.replica_client.binlog.values.temporal import (
-        new_datetime,
-        new_time,
-        new_timestamp,
-    )
-else:
-    from replica_client.binlog.values.temporal import new_datetime, new_time, new_timestamp
 
 HIRES_TIME_SIZES = (3, 4, 4, 5, 5, 5, 6)
 """Bytes of a MariaDB high-resolution TIME by fraction digits."""
@@ -49,142 +38,71 @@ HIRES_DATETIME_SIZES = (8, 6, 6, 7, 7, 7, 8)
 HIRES_TIMESTAMP_SIZES = (4, 5, 5, 6, 6, 7, 7)
 """Bytes of a MariaDB high-resolution TIMESTAMP by fraction digits."""
 
-_TIME_OFFSET_SECONDS = cython.declare(cython.ulonglong, 839 * 3600)
-
-
-@cython.cfunc
-def _power(digits: cython.int) -> cython.ulonglong:
-    power: cython.ulonglong = 1
-    for _ in range(digits):
-        power *= 10
-    return power
-
-
-@cython.ccall
-def old_time_of(number: cython.int) -> object:
-    """The `Time` of the signed number hhmmss."""
-    negative: cython.bint = number < 0
-    magnitude: cython.int = -number if negative else number
-    minutes: cython.int = magnitude // 100 % 100
-    seconds: cython.int = magnitude % 100
-    if minutes > 59 or seconds > 59:
-        raise ValueError(f"TIME has minute {minutes}, second {seconds}")
-    return new_time(negative, magnitude // 10000, minutes, seconds, 0, 0)
-
-
-@cython.ccall
-def old_datetime_of(number: cython.ulonglong) -> object:
-    """The `DateTime` of the number YYYYMMDDhhmmss."""
-    if number > 99_991_231_235_959:
-        raise ValueError("DATETIME is beyond the year 9999")
-    date: cython.int = number // 1_000_000
-    time: cython.int = number % 1_000_000
-    month: cython.int = date // 100 % 100
-    day: cython.int = date % 100
-    hour: cython.int = time // 10000
-    minute: cython.int = time // 100 % 100
-    second: cython.int = time % 100
-    if month > 12 or day > 31 or hour > 23 or minute > 59 or second > 59:
-        raise ValueError(f"DATETIME has month {month}, day {day}, time {hour}:{minute}:{second}")
-    return new_datetime(date // 10000, month, day, hour, minute, second, 0, 0)
-
-
-@cython.ccall
-def old_timestamp_of(seconds: cython.uint) -> object:
-    """The `Timestamp` of a number of seconds; 0 is the zero timestamp."""
-    since: cython.longlong = seconds
-    return new_timestamp(since if since else -1, 0, 0)
-
-
-@cython.ccall
-def hires_time_of(raw: cython.ulonglong, fraction_digits: cython.int) -> object:
-    """The `Time` of a MariaDB high-resolution TIME(n)."""
-    unit: cython.ulonglong = _power(fraction_digits)
-    zero: cython.ulonglong = _TIME_OFFSET_SECONDS * unit
-    negative: cython.bint = raw < zero
-    magnitude: cython.ulonglong = zero - raw if negative else raw - zero
-    if magnitude >= zero:
-        raise ValueError("TIME is out of range")
-    whole: cython.int = magnitude // unit
-    microseconds: cython.int = magnitude % unit * _power(6 - fraction_digits)
-    return new_time(
-        negative, whole // 3600, whole // 60 % 60, whole % 60, microseconds, fraction_digits
-    )
-
-
-@cython.ccall
-def hires_datetime_of(raw: cython.ulonglong, fraction_digits: cython.int) -> object:
-    """The `DateTime` of a MariaDB high-resolution DATETIME(n)."""
-    unit: cython.ulonglong = _power(fraction_digits)
-    microsecond: cython.int = raw % unit * _power(6 - fraction_digits)
-    whole: cython.ulonglong = raw // unit
-    time: cython.int = whole % 86400
-    days: cython.ulonglong = whole // 86400
-    if days >= 10000 * 13 * 32:
-        raise ValueError("DATETIME is beyond the year 9999")
-    date: cython.int = days
-    return new_datetime(
-        date // 416,
-        date // 32 % 13,
-        date % 32,
-        time // 3600,
-        time // 60 % 60,
-        time % 60,
-        microsecond,
-        fraction_digits,
-    )
-
-
-@cython.ccall
-def hires_timestamp_of(raw: cython.ulonglong, fraction_digits: cython.int) -> object:
-    """The `Timestamp` of a MariaDB high-resolution TIMESTAMP(n); all zero is the zero timestamp."""
-    shift: cython.int = 8 * ((fraction_digits + 1) >> 1)
-    mask: cython.ulonglong = (cython.cast(cython.ulonglong, 1) << shift) - 1
-    fraction: cython.ulonglong = raw & mask
-    if fraction >= _power(fraction_digits):
-        raise ValueError("TIMESTAMP has a fraction of a second or more")
-    seconds: cython.longlong = raw >> shift
-    microseconds: cython.int = fraction * _power(6 - fraction_digits)
-    return new_timestamp(seconds if raw else -1, microseconds, fraction_digits)
+_TIME_OFFSET_SECONDS = 839 * 3600
+_SECOND = 1_000_000
 
 
 def decode_old_time(data: bytes) -> Time:
     """A TIME of 3 bytes."""
-    value: Time = old_time_of(int.from_bytes(_exact(data, 3), "little", signed=True))
-    return value
+    number = int.from_bytes(_exact(data, 3), "little", signed=True)
+    hours, rest = divmod(abs(number), 10000)
+    minutes, seconds = divmod(rest, 100)
+    if minutes > 59 or seconds > 59:
+        raise ValueError(f"TIME has minute {minutes}, second {seconds}")
+    return Time(number < 0, hours, minutes, seconds)
 
 
 def decode_old_datetime(data: bytes) -> DateTime:
     """A DATETIME of 8 bytes."""
-    value: DateTime = old_datetime_of(int.from_bytes(_exact(data, 8), "little"))
-    return value
+    date, time = divmod(int.from_bytes(_exact(data, 8), "little"), 1_000_000)
+    year, month, day = date // 10000, date // 100 % 100, date % 100
+    hour, minute, second = time // 10000, time // 100 % 100, time % 100
+    if year > 9999 or month > 12 or day > 31 or hour > 23 or minute > 59 or second > 59:
+        raise ValueError(f"DATETIME has year {year} and time {hour}:{minute}:{second}")
+    return DateTime(year, month, day, hour, minute, second)
 
 
 def decode_old_timestamp(data: bytes) -> Timestamp:
     """A TIMESTAMP of 4 bytes."""
-    value: Timestamp = old_timestamp_of(int.from_bytes(_exact(data, 4), "little"))
-    return value
+    return Timestamp(int.from_bytes(_exact(data, 4), "little") or None)
 
 
 def decode_hires_time(data: bytes, fraction_digits: int) -> Time:
     """A MariaDB TIME(n), n from 1 to 6."""
     data = _exact(data, HIRES_TIME_SIZES[_digits(fraction_digits)])
-    value: Time = hires_time_of(int.from_bytes(data, "big"), fraction_digits)
-    return value
+    unit = 10 ** (6 - fraction_digits)
+    span = int.from_bytes(data, "big") * unit - _TIME_OFFSET_SECONDS * _SECOND
+    whole, microseconds = divmod(abs(span), _SECOND)
+    if whole >= _TIME_OFFSET_SECONDS:
+        raise ValueError("TIME is out of range")
+    minutes, seconds = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return Time(span < 0, hours, minutes, seconds, microseconds, fraction_digits)
 
 
 def decode_hires_datetime(data: bytes, fraction_digits: int) -> DateTime:
     """A MariaDB DATETIME(n), n from 1 to 6."""
     data = _exact(data, HIRES_DATETIME_SIZES[_digits(fraction_digits)])
-    value: DateTime = hires_datetime_of(int.from_bytes(data, "big"), fraction_digits)
-    return value
+    number = int.from_bytes(data, "big") * 10 ** (6 - fraction_digits)
+    whole, microsecond = divmod(number, _SECOND)
+    minutes, second = divmod(whole, 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    months, day = divmod(days, 32)
+    year, month = divmod(months, 13)
+    if year > 9999:
+        raise ValueError("DATETIME is beyond the year 9999")
+    return DateTime(year, month, day, hour, minute, second, microsecond, fraction_digits)
 
 
 def decode_hires_timestamp(data: bytes, fraction_digits: int) -> Timestamp:
-    """A MariaDB TIMESTAMP(n), n from 1 to 6."""
+    """A MariaDB TIMESTAMP(n), n from 1 to 6; all zero is the zero timestamp."""
     data = _exact(data, HIRES_TIMESTAMP_SIZES[_digits(fraction_digits)])
-    value: Timestamp = hires_timestamp_of(int.from_bytes(data, "big"), fraction_digits)
-    return value
+    seconds, fraction = int.from_bytes(data[:4], "big"), int.from_bytes(data[4:], "big")
+    microseconds = fraction * 10 ** (6 - fraction_digits)
+    if microseconds >= _SECOND:
+        raise ValueError("TIMESTAMP has a fraction of a second or more")
+    return Timestamp(seconds if any(data) else None, microseconds, fraction_digits)
 
 
 def encode_old_time(value: Time) -> bytes:

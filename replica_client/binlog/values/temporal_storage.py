@@ -214,7 +214,7 @@ def _exact(data: bytes, size: int) -> bytes:
 
 
 def _stored_fraction(microseconds: int, fraction_digits: int) -> int:
-    unit = 10 ** (6 - 2 * fraction_size(fraction_digits))
+    unit: int = 10 ** (6 - 2 * fraction_size(fraction_digits))
     if not 0 <= microseconds < 1_000_000 or microseconds % 10 ** (6 - fraction_digits):
         raise EncodeError(f"{microseconds} microseconds do not fit {fraction_digits} digits")
     return microseconds // unit

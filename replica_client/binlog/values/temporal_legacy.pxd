@@ -1,6 +1,0 @@
-cpdef object old_time_of(int number)
-cpdef object old_datetime_of(unsigned long long number)
-cpdef object old_timestamp_of(unsigned int seconds)
-cpdef object hires_time_of(unsigned long long raw, int fraction_digits)
-cpdef object hires_datetime_of(unsigned long long raw, int fraction_digits)
-cpdef object hires_timestamp_of(unsigned long long raw, int fraction_digits)

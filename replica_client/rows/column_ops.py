@@ -1,0 +1,268 @@
+"""Which column is read how: from a column's shape to the operation of the row decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import partial
+from typing import Any, Final
+
+from replica_client.binlog.options import DecodeOptions
+from replica_client.binlog.values import temporal_legacy as legacy
+from replica_client.binlog.values.compressed import decode_compressed
+from replica_client.binlog.values.decimal import decimal_size, decode_old_decimal
+from replica_client.binlog.values.enum_set import EnumValue, enum_values
+from replica_client.binlog.values.geometry import decode_geometry
+from replica_client.binlog.values.json_binary import JsonDocument
+from replica_client.binlog.values.network import decode_inet4, decode_inet6, decode_uuid
+from replica_client.binlog.values.strings import (
+    BINARY_COLLATION,
+    decode_char,
+    is_utf8,
+    text_function,
+)
+from replica_client.binlog.values.temporal_storage import fraction_size
+from replica_client.binlog.values.vector import decode_vector
+from replica_client.codec.charsets import UnknownCollationError
+from replica_client.constants.column_types import ColumnType
+from replica_client.schema.shape import ColumnShape
+
+_T = ColumnType
+
+
+class ColumnOp(IntEnum):
+    """Operations of the row decoder."""
+
+    UNKNOWN = 0
+    """Not readable; ``convert`` is the reason."""
+    SIGNED = 1
+    UNSIGNED = 2
+    FLOAT = 3
+    DOUBLE = 4
+    DECIMAL = 5
+    DATE = 6
+    TIME = 7
+    DATETIME = 8
+    TIMESTAMP = 9
+    YEAR = 10
+    BIT = 11
+    ENUM = 12
+    SET = 13
+    UTF8 = 14
+    """Text in UTF-8; ``convert`` takes it when it is not."""
+    UTF8_CHAR = 15
+    """The same, and trailing spaces go."""
+    BYTES = 16
+    BINARY = 17
+    """Bytes, filled with zero bytes to ``length``."""
+    CONVERT = 18
+    """``convert`` makes the value of the bytes."""
+    NULL = 19
+
+
+@dataclass(slots=True)
+class ColumnReader:
+    """How a column is read.
+
+    Attributes:
+        op: the operation.
+        size: bytes of a value of fixed size.
+        prefix: bytes of the length before a value of variable size; 0 for fixed sizes.
+        precision: of a DECIMAL.
+        digits: scale of a DECIMAL, fraction digits of temporal types.
+        length: bytes that a BINARY is filled to.
+        convert: function from bytes to the value; for UNKNOWN the reason.
+        enumeration: all values of an ENUM.
+        labels: of a SET.
+        is_json: whether a partial update can hold differences of it.
+        is_temporal: whether values have ``to_python()``.
+    """
+
+    op: ColumnOp
+    size: int = 0
+    prefix: int = 0
+    precision: int = 0
+    digits: int = 0
+    length: int = 0
+    convert: Callable[[bytes], Any] | str | None = None
+    enumeration: tuple[EnumValue, ...] | None = None
+    labels: tuple[str, ...] | None = None
+    is_json: bool = False
+    is_temporal: bool = False
+
+
+_INTEGER_TYPES: Final = frozenset(
+    (
+        _T.MYSQL_TYPE_TINY,
+        _T.MYSQL_TYPE_SHORT,
+        _T.MYSQL_TYPE_INT24,
+        _T.MYSQL_TYPE_LONG,
+        _T.MYSQL_TYPE_LONGLONG,
+    )
+)
+_BLOB_TYPES: Final = frozenset(
+    (
+        _T.MYSQL_TYPE_TINY_BLOB,
+        _T.MYSQL_TYPE_BLOB,
+        _T.MYSQL_TYPE_MEDIUM_BLOB,
+        _T.MYSQL_TYPE_LONG_BLOB,
+    )
+)
+_SIMPLE: Final = {
+    _T.MYSQL_TYPE_FLOAT: (ColumnOp.FLOAT, 4),
+    _T.MYSQL_TYPE_DOUBLE: (ColumnOp.DOUBLE, 8),
+    _T.MYSQL_TYPE_YEAR: (ColumnOp.YEAR, 1),
+    _T.MYSQL_TYPE_NULL: (ColumnOp.NULL, 0),
+}
+_TEMPORAL: Final = {
+    _T.MYSQL_TYPE_TIME2: (ColumnOp.TIME, 3),
+    _T.MYSQL_TYPE_DATETIME2: (ColumnOp.DATETIME, 5),
+    _T.MYSQL_TYPE_TIMESTAMP2: (ColumnOp.TIMESTAMP, 4),
+}
+_Decoder = Callable[..., Any]
+_OLD_TEMPORAL: Final[dict[int, tuple[_Decoder, _Decoder, tuple[int, ...]]]] = {
+    _T.MYSQL_TYPE_TIME: (
+        legacy.decode_old_time,
+        legacy.decode_hires_time,
+        legacy.HIRES_TIME_SIZES,
+    ),
+    _T.MYSQL_TYPE_DATETIME: (
+        legacy.decode_old_datetime,
+        legacy.decode_hires_datetime,
+        legacy.HIRES_DATETIME_SIZES,
+    ),
+    _T.MYSQL_TYPE_TIMESTAMP: (
+        legacy.decode_old_timestamp,
+        legacy.decode_hires_timestamp,
+        legacy.HIRES_TIMESTAMP_SIZES,
+    ),
+}
+_LOGICAL: Final[dict[str, Callable[[bytes], Any]]] = {
+    "uuid": decode_uuid,
+    "inet4": decode_inet4,
+    "inet6": decode_inet6,
+    "vector": decode_vector,
+}
+_ENUM_SIZES = (1, 2)
+_SET_SIZES = (1, 2, 3, 4, 8)
+
+
+def column_op(column: ColumnShape, options: DecodeOptions) -> ColumnReader:
+    """How a column is read. A column that cannot be read gets UNKNOWN, with the reason."""
+    try:
+        return _reader(column, options)
+    except (ValueError, UnknownCollationError) as error:
+        return ColumnReader(ColumnOp.UNKNOWN, convert=str(error))
+
+
+def _reader(column: ColumnShape, options: DecodeOptions) -> ColumnReader:
+    code, metadata = column.type_code, column.metadata
+    if code in _INTEGER_TYPES:
+        op = ColumnOp.UNSIGNED if column.unsigned else ColumnOp.SIGNED
+        return ColumnReader(op, column.length)
+    if code in _SIMPLE:
+        op, size = _SIMPLE[ColumnType(code)]
+        return ColumnReader(op, size)
+    if code == _T.MYSQL_TYPE_NEWDECIMAL:
+        size = decimal_size(column.length, column.scale)
+        return ColumnReader(ColumnOp.DECIMAL, size, precision=column.length, digits=column.scale)
+    if code in (_T.MYSQL_TYPE_DATE, _T.MYSQL_TYPE_NEWDATE):
+        return ColumnReader(ColumnOp.DATE, 3, is_temporal=True)
+    if code in _TEMPORAL:
+        op, size = _TEMPORAL[ColumnType(code)]
+        digits = column.fraction_digits
+        size += fraction_size(digits)
+        return ColumnReader(op, size, digits=digits, is_temporal=True)
+    if code in _OLD_TEMPORAL:
+        return _old_temporal(column)
+    if code == _T.MYSQL_TYPE_BIT:
+        if not 1 <= column.length <= 64:
+            raise ValueError(f"BIT({column.length}) does not exist")
+        return ColumnReader(ColumnOp.BIT, (column.length + 7) >> 3)
+    if code == _T.MYSQL_TYPE_ENUM:
+        enumeration = None if column.labels is None else enum_values(column.labels)
+        size = _one_of(column.length, _ENUM_SIZES, "ENUM")
+        return ColumnReader(ColumnOp.ENUM, size, enumeration=enumeration)
+    if code == _T.MYSQL_TYPE_SET:
+        size = _one_of(column.length, _SET_SIZES, "SET")
+        return ColumnReader(ColumnOp.SET, size, labels=column.labels)
+    if code == _T.MYSQL_TYPE_DECIMAL:
+        if not column.length:
+            raise ValueError("an old DECIMAL's size is not in the binlog; its definition is needed")
+        return ColumnReader(ColumnOp.CONVERT, column.length, convert=decode_old_decimal)
+    if code == _T.MYSQL_TYPE_JSON:
+        prefix = _length_size(metadata)
+        return ColumnReader(ColumnOp.CONVERT, prefix=prefix, convert=JsonDocument, is_json=True)
+    if code == _T.MYSQL_TYPE_TYPED_ARRAY:
+        # Values of a multi-valued index: stored as a JSON array.
+        return ColumnReader(ColumnOp.CONVERT, prefix=4, convert=JsonDocument)
+    if code == _T.MYSQL_TYPE_GEOMETRY:
+        prefix = _length_size(metadata)
+        return ColumnReader(ColumnOp.CONVERT, prefix=prefix, convert=decode_geometry)
+    if code == _T.MYSQL_TYPE_VECTOR:
+        prefix = _length_size(metadata)
+        return ColumnReader(ColumnOp.CONVERT, prefix=prefix, convert=decode_vector)
+    return _string(column, options)
+
+
+def _string(column: ColumnShape, options: DecodeOptions) -> ColumnReader:
+    code = column.type_code
+    if code in _BLOB_TYPES or code == _T.MYSQL_TYPE_BLOB_COMPRESSED:
+        prefix = _length_size(column.metadata)
+    elif code in (
+        _T.MYSQL_TYPE_VARCHAR,
+        _T.MYSQL_TYPE_VAR_STRING,
+        _T.MYSQL_TYPE_VARCHAR_COMPRESSED,
+        _T.MYSQL_TYPE_STRING,
+    ):
+        prefix = 2 if column.length > 255 else 1
+    else:
+        raise ValueError(f"column type {code} is not known")
+    if column.logical_type is not None:
+        convert = _LOGICAL[column.logical_type]
+        return ColumnReader(ColumnOp.CONVERT, prefix=prefix, convert=convert)
+    collation, policy = column.collation_id, options.invalid_text
+    is_char = code == _T.MYSQL_TYPE_STRING
+    text = text_function(collation, policy)
+    if code in (_T.MYSQL_TYPE_BLOB_COMPRESSED, _T.MYSQL_TYPE_VARCHAR_COMPRESSED):
+        inflate = partial(decode_compressed, max_size=options.max_uncompressed_size)
+        if text is None:
+            return ColumnReader(ColumnOp.CONVERT, prefix=prefix, convert=inflate)
+        decode = text
+        return ColumnReader(
+            ColumnOp.CONVERT, prefix=prefix, convert=lambda data: decode(inflate(data))
+        )
+    if text is None:
+        if is_char and collation == BINARY_COLLATION:
+            return ColumnReader(ColumnOp.BINARY, prefix=prefix, length=column.length)
+        return ColumnReader(ColumnOp.BYTES, prefix=prefix)
+    if collation is not None and is_utf8(collation):
+        op = ColumnOp.UTF8_CHAR if is_char else ColumnOp.UTF8
+        return ColumnReader(op, prefix=prefix, convert=text)
+    if is_char:
+        char = partial(decode_char, collation_id=collation, policy=policy)
+        return ColumnReader(ColumnOp.CONVERT, prefix=prefix, convert=char)
+    return ColumnReader(ColumnOp.CONVERT, prefix=prefix, convert=text)
+
+
+def _old_temporal(column: ColumnShape) -> ColumnReader:
+    plain, hires, sizes = _OLD_TEMPORAL[column.type_code]
+    digits = column.fraction_digits
+    if not 0 <= digits < len(sizes):
+        raise ValueError(f"{digits} fraction digits; 0 to 6 are possible")
+    convert = partial(hires, fraction_digits=digits) if digits else plain
+    return ColumnReader(ColumnOp.CONVERT, sizes[digits], convert=convert, is_temporal=True)
+
+
+def _length_size(size: int) -> int:
+    """Bytes of the length before a BLOB's value."""
+    if not 1 <= size <= 4:
+        raise ValueError(f"a length of {size} bytes")
+    return size
+
+
+def _one_of(size: int, sizes: tuple[int, ...], what: str) -> int:
+    if size not in sizes:
+        raise ValueError(f"{what} of {size} bytes")
+    return size

@@ -1,0 +1,39 @@
+cdef class Column:
+    cdef int op
+    cdef int size
+    cdef int prefix
+    cdef int precision
+    cdef int digits
+    cdef Py_ssize_t length
+    cdef Py_ssize_t target
+    cdef bint is_json
+    cdef bint as_python
+    cdef str name
+    cdef object convert
+    cdef tuple enumeration
+    cdef tuple labels
+    cdef dict sets
+
+cdef class Plan:
+    cdef list columns
+    cdef Py_ssize_t null_size
+    cdef list template
+
+cdef class Cursor:
+    cdef bytes data
+    cdef Py_ssize_t offset
+    cdef Py_ssize_t end
+
+cdef class RowImageDecoder:
+    cdef readonly object shape
+    cdef readonly object options
+    cdef readonly tuple column_names
+    cdef list _columns
+    cdef Py_ssize_t _json_count
+    cdef dict _plans
+    cdef Plan _plan(self, bytes bitmap)
+    cdef tuple _row(self, Cursor cursor, Plan before, Plan after, bint insert, bint partial)
+    cdef tuple _image(self, Cursor cursor, Plan plan, bytes partial_bits, tuple before)
+    cdef object _value(self, Column column, const unsigned char* data, Py_ssize_t offset,
+                       Py_ssize_t length)
+    cdef object _set(self, Column column, object bits)

@@ -1,0 +1,515 @@
+"""Row images of rows events to tuples of Python values.
+
+This module is compiled where that is possible (Cython's pure Python mode; the C types are here and
+in ``image.pxd``) and runs as it stands everywhere else. What it does not do itself is done by the
+functions of :mod:`replica_client.binlog.values`; :mod:`replica_client.rows.column_ops` says which
+column is read how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import cython
+
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.options import DecodeOptions
+from replica_client.binlog.values.enum_set import SetValue, enum_value, set_value
+from replica_client.binlog.values.json_binary import JsonDocument
+from replica_client.binlog.values.json_diff import apply_diffs, decode_diffs
+from replica_client.codec.compression import inflate_record
+from replica_client.errors import BinlogDecodeError, ColumnDecodeError
+from replica_client.rows.absent import ABSENT
+from replica_client.rows.column_ops import ColumnOp, column_op
+from replica_client.schema.shape import TableShape
+
+if cython.compiled:
+    from cython.cimports.replica_client.binlog.values.decimal import decimal_at
+    from cython.cimports.replica_client.binlog.values.numbers import (
+        double_at,
+        float_at,
+        sint_le,
+        uint_be,
+        uint_le,
+    )
+    from cython.cimports.replica_client.binlog.values.temporal_storage import (
+        date_of,
+        datetime2_of,
+        time2_of,
+        timestamp2_of,
+    )
+else:
+    from replica_client.binlog.values.decimal import decimal_at
+    from replica_client.binlog.values.numbers import (
+        double_at,
+        float_at,
+        sint_le,
+        uint_be,
+        uint_le,
+    )
+    from replica_client.binlog.values.temporal_storage import (
+        date_of,
+        datetime2_of,
+        time2_of,
+        timestamp2_of,
+    )
+
+RowPair = tuple[Any, Any]
+"""The before and the after image of a row; None for the one that the kind does not have."""
+
+_UNKNOWN = cython.declare(cython.int, int(ColumnOp.UNKNOWN))
+_SIGNED = cython.declare(cython.int, int(ColumnOp.SIGNED))
+_UNSIGNED = cython.declare(cython.int, int(ColumnOp.UNSIGNED))
+_UTF8 = cython.declare(cython.int, int(ColumnOp.UTF8))
+_UTF8_CHAR = cython.declare(cython.int, int(ColumnOp.UTF8_CHAR))
+_DECIMAL = cython.declare(cython.int, int(ColumnOp.DECIMAL))
+_DATE = cython.declare(cython.int, int(ColumnOp.DATE))
+_TIME = cython.declare(cython.int, int(ColumnOp.TIME))
+_DATETIME = cython.declare(cython.int, int(ColumnOp.DATETIME))
+_TIMESTAMP = cython.declare(cython.int, int(ColumnOp.TIMESTAMP))
+_YEAR = cython.declare(cython.int, int(ColumnOp.YEAR))
+_FLOAT = cython.declare(cython.int, int(ColumnOp.FLOAT))
+_DOUBLE = cython.declare(cython.int, int(ColumnOp.DOUBLE))
+_BIT = cython.declare(cython.int, int(ColumnOp.BIT))
+_ENUM = cython.declare(cython.int, int(ColumnOp.ENUM))
+_SET = cython.declare(cython.int, int(ColumnOp.SET))
+_BYTES = cython.declare(cython.int, int(ColumnOp.BYTES))
+_BINARY = cython.declare(cython.int, int(ColumnOp.BINARY))
+_NULL = cython.declare(cython.int, int(ColumnOp.NULL))
+
+_PARTIAL_JSON = 1
+_MAX_CACHED_SETS = 4096
+_MAX_PLANS = 1024
+_SPACE = cython.declare(cython.int, 0x20)
+
+
+@cython.final
+@cython.cclass
+class Column:
+    """How to read one column; the fields of :class:`~.column_ops.ColumnReader` as C values."""
+
+    def __init__(self, name: str, reader: Any, target: int, as_python: bool) -> None:
+        self.name = name
+        self.op = reader.op
+        self.size = reader.size
+        self.prefix = reader.prefix
+        self.precision = reader.precision
+        self.digits = reader.digits
+        self.length = reader.length
+        self.target = target
+        self.is_json = reader.is_json
+        self.as_python = as_python and reader.is_temporal
+        self.convert = reader.convert
+        self.enumeration = reader.enumeration
+        self.labels = reader.labels
+        self.sets: dict[int, SetValue] = {}
+
+
+@cython.final
+@cython.cclass
+class Plan:
+    """The columns that are in the images of an event, by its column bitmap."""
+
+    def __init__(self, columns: list[Column], template: list[Any]) -> None:
+        self.columns = columns
+        self.null_size = (len(columns) + 7) >> 3
+        self.template = template
+
+
+@cython.final
+@cython.cclass
+class Cursor:
+    """Where in the images of an event decoding stands."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.offset = 0
+        self.end = len(data)
+
+
+@cython.final
+@cython.cclass
+class RowImageDecoder:
+    """Decodes the row images of one table.
+
+    A row is a tuple with one value per wanted column: None for NULL,
+    :data:`~replica_client.rows.absent.ABSENT` for a column that the image left out, else a value of
+
+    ======================================  ======================================================
+    column                                  value
+    ======================================  ======================================================
+    integers, YEAR, BIT                     int (signed while signedness is not known)
+    FLOAT, DOUBLE                           float
+    DECIMAL                                 :class:`decimal.Decimal`
+    DATE, TIME, DATETIME, TIMESTAMP         :mod:`~replica_client.binlog.values.temporal` types, or
+                                            those of :mod:`datetime` (``temporals="python"``)
+    CHAR, VARCHAR, TEXT                     str
+    BINARY, VARBINARY, BLOB                 bytes, and all strings while no character set is known
+    ENUM, SET                               ``EnumValue``, ``SetValue``
+    JSON                                    ``JsonDocument``
+    JSON, changed in part, without the      tuple of ``JsonDiff``
+    before image
+    GEOMETRY                                ``Geometry``
+    VECTOR                                  tuple of float
+    UUID, INET4, INET6 (told by the shape)  str
+    ======================================  ======================================================
+
+    Args:
+        shape: the table.
+        options: text and temporal policies.
+        columns: names of the wanted columns, which come in table order; None takes all. Others are
+            passed over undecoded.
+
+    Attributes:
+        shape: the table.
+        options: the options.
+        column_names: names of the values of a row.
+
+    Spec: MySQL ``Rows_event`` (rows_event.h), ``unpack_row`` (rpl_record.cc).
+    """
+
+    def __init__(
+        self,
+        shape: TableShape,
+        options: DecodeOptions | None = None,
+        columns: Iterable[str] | None = None,
+    ) -> None:
+        self.shape = shape
+        self.options = DecodeOptions() if options is None else options
+        wanted = None if columns is None else frozenset(columns)
+        names: list[str] = []
+        self._columns = []
+        self._json_count = 0
+        self._plans: dict[bytes, Plan] = {}
+        as_python = self.options.temporals == "python"
+        for column in shape.columns:
+            target = -1
+            if wanted is None or column.name in wanted:
+                target = len(names)
+                names.append(column.name)
+            reader = column_op(column, self.options)
+            self._columns.append(Column(column.name, reader, target, as_python))
+            if reader.is_json:
+                self._json_count += 1
+        self.column_names = tuple(names)
+
+    def decode_rows(
+        self,
+        kind: str,
+        columns_before: bytes,
+        columns_after: bytes | None,
+        rows: bytes,
+        partial: bool = False,
+    ) -> list[RowPair]:
+        """All rows of an event.
+
+        Args:
+            kind: ``insert``, ``update`` or ``delete``.
+            columns_before: bitmap of the columns in the before images; of an insert the only one.
+            columns_after: bitmap of the columns in the after images of an update; None where they
+                have the same.
+            rows: the row images.
+            partial: whether it is a PARTIAL_UPDATE_ROWS event.
+
+        Returns:
+            pairs (before, after), one per row.
+
+        Raises:
+            ColumnDecodeError: bytes that are not values of their columns; names table, column and
+                offset in ``rows``.
+        """
+        cursor: Cursor = Cursor(rows)
+        before, after = self._plans_of(kind, columns_before, columns_after)
+        first: Plan | None = before
+        second: Plan | None = after
+        insert: cython.bint = kind == "insert"
+        in_parts: cython.bint = partial
+        pairs: list[RowPair] = []
+        while cursor.offset < cursor.end:
+            pairs.append(self._row(cursor, first, second, insert, in_parts))
+        return pairs
+
+    def iter_rows(
+        self,
+        kind: str,
+        columns_before: bytes,
+        columns_after: bytes | None,
+        rows: bytes,
+        partial: bool = False,
+    ) -> Iterator[RowPair]:
+        """The rows of an event, decoded one by one when asked for; see :meth:`decode_rows`."""
+        cursor: Cursor = Cursor(rows)
+        before, after = self._plans_of(kind, columns_before, columns_after)
+        first: Plan | None = before
+        second: Plan | None = after
+        while cursor.offset < cursor.end:
+            yield self._row(cursor, first, second, kind == "insert", partial)
+
+    def iter_event(self, event: BinlogEvent) -> Iterator[RowPair]:
+        """The rows of a rows event, decoded one by one when asked for.
+
+        Args:
+            event: with a :class:`~replica_client.binlog.events.rows.RowsEvent` as its body; of this
+                table. MariaDB's compressed rows are decompressed.
+
+        Raises:
+            BinlogDecodeError: the event does not fit the table; says file and position.
+        """
+        body = event.body
+        try:
+            if body.column_count != len(self._columns):
+                raise ColumnDecodeError(
+                    f"{self._table()}: the event has {body.column_count} columns, "
+                    f"the table {len(self._columns)}"
+                )
+            rows = body.rows
+            if body.compressed:
+                rows = inflate_record(rows, self.options.max_uncompressed_size)
+            partial = type(body).__name__ == "PartialUpdateRowsEvent"
+            yield from self.iter_rows(
+                body.kind, body.columns_before, body.columns_after, rows, partial
+            )
+        except BinlogDecodeError as error:
+            header = event.header
+            raise error.at(
+                file=event.file or None,
+                position=event.position,
+                event_type=header.type_code,
+                event_name=header.type_name,
+            ) from error.__cause__
+
+    def _plans_of(
+        self, kind: str, columns_before: bytes, columns_after: bytes | None
+    ) -> tuple[Plan | None, Plan | None]:
+        """The plans of before and after images."""
+        if kind == "insert":
+            return None, self._plan(columns_before)
+        if kind == "delete":
+            return self._plan(columns_before), None
+        if kind != "update":
+            raise ValueError(f"kind {kind!r} is not insert, update or delete")
+        before = self._plan(columns_before)
+        return before, before if columns_after is None else self._plan(columns_after)
+
+    @cython.cfunc
+    def _plan(self, bitmap: bytes) -> Plan:
+        """The plan of a column bitmap, made once. Bits beyond the last column mean nothing."""
+        found: Plan | None = self._plans.get(bitmap)
+        if found is not None:
+            return found
+        if len(bitmap) != (len(self._columns) + 7) >> 3:
+            raise ColumnDecodeError(
+                f"{self._table()}: a column bitmap of {len(bitmap)} bytes for "
+                f"{len(self._columns)} columns"
+            )
+        present = []
+        template = [ABSENT] * len(self.column_names)
+        for at, column in enumerate(self._columns):
+            if bitmap[at >> 3] >> (at & 7) & 1:
+                present.append(column)
+        if not present:
+            raise ColumnDecodeError(f"{self._table()}: row images without any column")
+        if len(self._plans) >= _MAX_PLANS:
+            self._plans.clear()
+        plan = Plan(present, template)
+        self._plans[bitmap] = plan
+        return plan
+
+    @cython.cfunc
+    def _row(
+        self,
+        cursor: Cursor,
+        before: Plan | None,
+        after: Plan | None,
+        insert: cython.bint,
+        partial: cython.bint,
+    ) -> tuple[Any, Any]:
+        """The next row's images."""
+        old: tuple[Any, ...] | None = None
+        partial_bits: bytes | None = None
+        if not insert:
+            old = self._image(cursor, before, None, None)
+            if after is None:
+                return (old, None)
+            if partial:
+                partial_bits = self._partial_bits(cursor)
+        return (old, self._image(cursor, after, partial_bits, old))
+
+    def _partial_bits(self, cursor: Cursor) -> bytes | None:
+        """Value options and partial bits before the after image of a partial update."""
+        data, at, end = cursor.data, cursor.offset, cursor.end
+        if at >= end or data[at] > _PARTIAL_JSON:
+            raise ColumnDecodeError(f"{self._table()}: bad row value options at offset {at}")
+        cursor.offset = at + 1
+        if data[at] != _PARTIAL_JSON:
+            return None
+        stop = at + 1 + ((self._json_count + 7) >> 3)
+        if stop > end:
+            raise ColumnDecodeError(f"{self._table()}: partial bits are cut off at offset {at}")
+        cursor.offset = stop
+        return data[at + 1 : stop]
+
+    @cython.cfunc
+    @cython.wraparound(False)
+    def _image(
+        self,
+        cursor: Cursor,
+        plan: Plan,
+        partial_bits: bytes | None,
+        before: tuple[Any, ...] | None,
+    ) -> tuple[Any, ...]:
+        """One row image: null bits, then the values of the columns that are there."""
+        data: cython.p_const_uchar = cursor.data
+        end: cython.Py_ssize_t = cursor.end
+        nulls: cython.Py_ssize_t = cursor.offset
+        offset: cython.Py_ssize_t = nulls + plan.null_size
+        if offset > end:
+            raise ColumnDecodeError(f"{self._table()}: null bits are cut off at offset {nulls}")
+        columns: list[Any] = plan.columns
+        values: list[Any] = plan.template[:]
+        count: cython.Py_ssize_t = len(columns)
+        length: cython.Py_ssize_t
+        i: cython.Py_ssize_t
+        column: Column
+        value: Any
+        for i in range(count):
+            column = cython.cast(Column, columns[i])
+            if data[nulls + (i >> 3)] >> (i & 7) & 1:
+                if column.target >= 0:
+                    values[column.target] = None
+                continue
+            length = column.size
+            if column.prefix:
+                if column.prefix > end - offset:
+                    raise self._cut_off(column, offset)
+                length = cython.cast(cython.Py_ssize_t, uint_le(data, offset, column.prefix))
+                offset += column.prefix
+            if length > end - offset or length < 0:
+                raise self._cut_off(column, offset)
+            if column.op == _UNKNOWN:
+                raise self._failure(column, offset, column.convert)
+            if column.target >= 0:
+                try:
+                    if column.is_json and partial_bits is not None:
+                        value = self._json(
+                            column, cursor.data, offset, length, partial_bits, before
+                        )
+                    else:
+                        value = self._value(column, data, offset, length)
+                        if column.as_python:
+                            value = value.to_python()
+                except (ValueError, OverflowError, LookupError, BinlogDecodeError) as error:
+                    raise self._failure(column, offset, error) from error
+                values[column.target] = value
+            offset += length
+        cursor.offset = offset
+        return tuple(values)
+
+    @cython.cfunc
+    def _value(
+        self,
+        column: Column,
+        data: cython.p_const_uchar,
+        offset: cython.Py_ssize_t,
+        length: cython.Py_ssize_t,
+    ) -> object:
+        """The value of ``length`` bytes at ``offset``, which are there."""
+        op: cython.int = column.op
+        number: cython.ulonglong
+        if op == _SIGNED:
+            return sint_le(data, offset, column.size)
+        if op == _UNSIGNED:
+            return uint_le(data, offset, column.size)
+        if op in (_UTF8, _UTF8_CHAR):
+            if op == _UTF8_CHAR:
+                while length and data[offset + length - 1] == _SPACE:
+                    length -= 1
+            try:
+                return data[offset : offset + length].decode("utf-8")
+            except UnicodeDecodeError:
+                return column.convert(data[offset : offset + length])
+        if op == _DECIMAL:
+            return decimal_at(data, offset, column.precision, column.digits)
+        if op == _DATETIME:
+            return datetime2_of(uint_be(data, offset, column.size), column.digits)
+        if op == _TIMESTAMP:
+            return timestamp2_of(uint_be(data, offset, column.size), column.digits)
+        if op == _DATE:
+            return date_of(cython.cast(cython.uint, uint_le(data, offset, 3)))
+        if op == _ENUM:
+            number = uint_le(data, offset, column.size)
+            if column.enumeration is not None and number < len(column.enumeration):
+                return column.enumeration[number]
+            return enum_value(number, column.enumeration)
+        if op == _BYTES:
+            return data[offset : offset + length]
+        if op == _SET:
+            return self._set(column, uint_le(data, offset, column.size))
+        if op == _BIT:
+            return uint_be(data, offset, column.size)
+        if op == _DOUBLE:
+            return double_at(data, offset)
+        if op == _FLOAT:
+            return float_at(data, offset)
+        if op == _TIME:
+            return time2_of(uint_be(data, offset, column.size), column.digits)
+        if op == _YEAR:
+            return data[offset] + 1900 if data[offset] else 0
+        if op == _BINARY:
+            if length > column.length:
+                raise ValueError(f"{length} bytes in BINARY({column.length})")
+            return data[offset : offset + length] + bytes(column.length - length)
+        if op == _NULL:
+            return None
+        return column.convert(data[offset : offset + length])
+
+    @cython.cfunc
+    def _set(self, column: Column, bits: Any) -> object:
+        """A SET value; few different ones occur, and they are kept."""
+        found = column.sets.get(bits)
+        if found is None:
+            found = set_value(bits, column.labels)
+            if len(column.sets) < _MAX_CACHED_SETS:
+                column.sets[bits] = found
+        return found
+
+    def _json_index(self, column: Column) -> int:
+        """Which of the table's JSON columns a column is."""
+        index = 0
+        for other in self._columns:
+            if other is column:
+                break
+            index += other.is_json
+        return index
+
+    def _json(
+        self,
+        column: Column,
+        data: bytes,
+        offset: int,
+        length: int,
+        partial_bits: bytes,
+        before: tuple[Any, ...] | None,
+    ) -> object:
+        """A JSON value of a partial update: whole, or differences to the before image."""
+        value = data[offset : offset + length]
+        index = self._json_index(column)
+        if not partial_bits[index >> 3] >> (index & 7) & 1:
+            return JsonDocument(value)
+        diffs = decode_diffs(value)
+        old = None if before is None else before[column.target]
+        return apply_diffs(old, diffs) if isinstance(old, JsonDocument) else diffs
+
+    def _table(self) -> str:
+        return f"{self.shape.database}.{self.shape.table}"
+
+    def _cut_off(self, column: Column, offset: int) -> ColumnDecodeError:
+        return self._failure(column, offset, "the value is cut off")
+
+    def _failure(self, column: Column, offset: int, reason: object) -> ColumnDecodeError:
+        if isinstance(reason, BinlogDecodeError):
+            reason = reason.reason
+        return ColumnDecodeError(
+            f"{self._table()} column {column.name} at offset {offset} of the rows: {reason}"
+        )
