@@ -112,11 +112,10 @@ def _character_types(
     """The types that the character set fields count."""
     if flavor is None and _T.MYSQL_TYPE_GEOMETRY in types:
         flavor = ServerFlavor.MYSQL
-        mysql_count = sum(code in _MYSQL_CHARACTER_TYPES for code in types)
+        count = sum(code in _MYSQL_CHARACTER_TYPES for code in types)
         listed, default = metadata.column_charset, metadata.default_charset
-        if listed is not None and len(listed) != mysql_count:
-            flavor = ServerFlavor.MARIADB
-        elif default is not None and any(at >= mysql_count for at, _ in default.exceptions):
+        last = max((at for at, _ in default.exceptions), default=0) if default is not None else 0
+        if (listed is not None and len(listed) != count) or last >= count > 0:
             flavor = ServerFlavor.MARIADB
     return _MARIADB_CHARACTER_TYPES if flavor == ServerFlavor.MARIADB else _MYSQL_CHARACTER_TYPES
 
