@@ -23,8 +23,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
+from replica_client import _cython
+
 # Literal: scripts/build_hook.py reads it without importing the package.
-COMPILED_MODULES: tuple[str, ...] = ()
+COMPILED_MODULES: tuple[str, ...] = (
+    "replica_client.binlog.values.decimal",
+    "replica_client.binlog.values.numbers",
+    "replica_client.binlog.values.temporal",
+    "replica_client.binlog.values.temporal_storage",
+    "replica_client.wire.framing",
+)
 
 VARIABLE = "REPLICA_CLIENT_IMPL"
 
@@ -64,6 +72,22 @@ def why_not_compiled(modules: Sequence[str] = COMPILED_MODULES) -> str | None:
     return None
 
 
+class SourceLoader(importlib.machinery.SourceFileLoader):
+    """Runs a hot module as Python: ``cython`` is :mod:`replica_client._cython` while it does."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module's code."""
+        before = sys.modules.get("cython")
+        sys.modules["cython"] = _cython
+        try:
+            super().exec_module(module)
+        finally:
+            if before is None:
+                del sys.modules["cython"]
+            else:
+                sys.modules["cython"] = before
+
+
 class SourceFinder:
     """Finds the ``.py`` file of the given modules where Python would take an extension module."""
 
@@ -77,7 +101,7 @@ class SourceFinder:
         if fullname not in self._modules:
             return None
         source = str(_source(fullname))
-        loader = importlib.machinery.SourceFileLoader(fullname, source)
+        loader = SourceLoader(fullname, source)
         return importlib.util.spec_from_file_location(fullname, source, loader=loader)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import replica_client
-from replica_client import _compiled
+from replica_client import _compiled, _cython
 
 ROOT = Path(replica_client.__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -167,6 +167,32 @@ def test_no_hot_module_needs_cython_at_run_time() -> None:
     )
     result = run_python(ROOT, code, "python")
     assert result.returncode == 0, result.stderr
+
+
+def test_every_module_that_imports_cython_is_a_hot_module() -> None:
+    # Only those get the stand-in for Cython where it is not installed.
+    importers = third_party_imports().get("cython", set())
+    hot = {module.replace(".", "/") + ".py" for module in _compiled.COMPILED_MODULES}
+    assert importers <= hot
+
+
+def test_cython_stands_in_only_while_a_hot_module_is_imported() -> None:
+    code = (
+        "import sys; before = sys.modules.get('cython')\n"
+        "import replica_client.wire.framing, replica_client.binlog.values.numbers\n"
+        "assert sys.modules.get('cython') is before"
+    )
+    result = run_python(ROOT, code, "python")
+    assert result.returncode == 0, result.stderr
+
+
+def test_casts_of_the_stand_in_convert_as_c_does() -> None:
+    assert _cython.cast(_cython.longlong, 2.9) == 2
+    assert _cython.cast(_cython.double, 2) == 2.0
+    assert _cython.declare(_cython.int, 7) == 7
+    assert _cython.cast(_cython.p_const_uchar, b"x") == b"x"
+    with pytest.raises(AttributeError):
+        _cython.address  # noqa: B018
 
 
 # Import name -> distribution, where they differ.

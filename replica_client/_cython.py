@@ -1,0 +1,82 @@
+"""What ``import cython`` gives to a hot module that runs as plain Python.
+
+The hot modules are written in Cython's pure Python mode. Compiled they need nothing of Cython; as
+Python they use the names below, which say nothing then. :mod:`replica_client._compiled` hands this
+module to them, so that Cython need not be installed where the package is used.
+
+Types that occur in annotations only are whatever :func:`__getattr__` makes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+
+compiled = False
+
+
+class CType:
+    """A C type: something to annotate with, to declare with, and to cast to.
+
+    Args:
+        convert: what a cast to it does to a value.
+    """
+
+    def __init__(self, convert: Callable[[Any], Any] | None = None) -> None:
+        self._convert = convert
+
+    def __call__(self, value: Any = 0) -> Any:
+        return value if self._convert is None else self._convert(value)
+
+    def __getitem__(self, size: Any) -> CType:
+        return self
+
+
+_INTEGERS = (
+    "char schar uchar short ushort int uint long ulong longlong ulonglong Py_ssize_t size_t ssize_t"
+).split()
+_REALS = ("float", "double", "longdouble")
+
+
+def _mark(*arguments: Any, **options: Any) -> Any:
+    """A decorator that changes nothing, with or without arguments."""
+    if len(arguments) == 1 and not options and callable(arguments[0]):
+        return arguments[0]
+    return lambda decorated: decorated
+
+
+def _option(*arguments: Any, **options: Any) -> Callable[[_T], _T]:
+    """A decorator with arguments that changes nothing."""
+    return lambda decorated: decorated
+
+
+cclass = cfunc = ccall = final = inline = nogil = no_gc = no_gc_clear = _mark
+boundscheck = wraparound = cdivision = nonecheck = overflowcheck = initializedcheck = _option
+locals = returns = exceptval = freelist = infer_types = annotation_typing = profile = _option  # noqa: A001
+
+
+def declare(c_type: Any = None, value: Any = None, **names: Any) -> Any:
+    """The value of a declared variable."""
+    return value
+
+
+def cast(c_type: Any, value: Any, typecheck: bool = False) -> Any:
+    """The value, converted where the type is a number."""
+    return c_type(value) if isinstance(c_type, CType) else value
+
+
+def __getattr__(name: str) -> CType:
+    if name.startswith("__") or name in ("cimports", "address", "sizeof", "parallel"):
+        raise AttributeError(f"{name} is for compiled code only")
+    if name in _INTEGERS:
+        made = CType(int)
+    elif name in _REALS:
+        made = CType(float)
+    elif name == "bint":
+        made = CType(bool)
+    else:
+        made = CType()
+    globals()[name] = made
+    return made

@@ -1,0 +1,152 @@
+"""``replica-client annotate``: the bytes of an event beside the meaning of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.events.transaction_payload import TransactionPayloadEvent
+from replica_client.binlog.events.unknown import UnknownEvent
+from replica_client.binlog.payload import split_payload
+from replica_client.cli.annotation.event import annotate_event
+from replica_client.cli.annotation.row_texts import row_text_of
+from replica_client.cli.annotation.spans import Span
+from replica_client.cli.keys import KeyFile, decode_options
+from replica_client.cli.output import Column, Lines
+from replica_client.cli.raw_files import files_of, opened, raw_events
+from replica_client.constants.event_types import event_type_name
+from replica_client.errors import BinlogDecodeError, BinlogFormatError
+
+EXAMPLE = "replica-client annotate binlog.000024 --position 276"
+
+BYTES_PER_LINE = 8
+COLUMNS = (
+    Column("offset", 10, right=True),
+    Column("bytes", 3 * BYTES_PER_LINE - 1),
+    Column("part", 12),
+    Column("field", 28),
+    Column("value", 34),
+    Column("unit"),
+)
+
+
+def annotate(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A binlog file.")],
+    position: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=4, help="Begin with the event at this position."),
+    ] = None,
+    count: Annotated[
+        int | None,
+        typer.Option(metavar="K", min=1, help="How many events; 1 with --position, else all."),
+    ] = None,
+    key_file: KeyFile = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+) -> None:
+    """Print what each byte of an event means: offset, bytes, field, value and unit.
+
+    The spans of an event cover each of its bytes once. The events inside a compressed transaction
+    follow it, with offsets inside its decompressed bytes.
+    """
+    file = files_of([path])[0]
+    wanted = count if count is not None or position is None else 1
+    lines = Lines(COLUMNS)
+    decoder = BinlogDecoder(decode_options(key_file, verify_checksum=False), file.name)
+    for event, spans in _annotated(decoder, file, position or 4, wanted):
+        if json:
+            _print_json(lines, event, spans)
+        else:
+            _print_table(lines, event, spans)
+    lines.flush()
+
+
+def _annotated(
+    decoder: BinlogDecoder, path: Path, position: int, count: int | None
+) -> Iterator[tuple[BinlogEvent, list[Span]]]:
+    done = 0
+    with opened(path) as data:
+        for at, raw in raw_events(data, path.name, decoder.options.keys):
+            plain = decoder.decrypted(raw, at)
+            event = _decoded(decoder, raw, plain, at)
+            if at < position:
+                continue
+            if not done and at != position:
+                raise BinlogFormatError(
+                    f"no event begins there, one begins at {at}; replica-client events lists them",
+                    file=path.name,
+                    position=position,
+                )
+            yield event, annotate_event(plain, event, decoder, row_text_of(event, decoder))
+            yield from _inside(decoder, event)
+            done += 1
+            if done == count:
+                return
+    if not done:
+        raise BinlogFormatError(
+            "the file ends before that; replica-client events lists its events",
+            file=path.name,
+            position=position,
+        )
+
+
+def _decoded(decoder: BinlogDecoder, raw: bytes, plain: bytes, position: int) -> BinlogEvent:
+    """The event; one that the decoder refuses has its bytes undivided."""
+    try:
+        return decoder.decode(raw, position)
+    except BinlogDecodeError:
+        header = decoder.peek_header(plain)
+        format_ = decoder.format
+        body = plain[format_.header_size : len(plain) - format_.checksum_size]
+        checksum = int.from_bytes(plain[-4:], "little") if format_.checksum_size else None
+        return BinlogEvent(header, UnknownEvent(body), "", position, checksum)
+
+
+def _inside(decoder: BinlogDecoder, event: BinlogEvent) -> Iterator[tuple[BinlogEvent, list[Span]]]:
+    if not isinstance(event.body, TransactionPayloadEvent):
+        return
+    base = 0
+    pieces = split_payload(event.body, decoder.options)
+    for inner, raw in zip(decoder.inner_events(event), pieces, strict=True):
+        yield inner, annotate_event(raw, inner, decoder, row_text_of(inner, decoder), base)
+        base += len(raw)
+
+
+def _print_table(lines: Lines, event: BinlogEvent, spans: list[Span]) -> None:
+    code = event.header.type_code
+    where = f"position {event.position}"
+    if event.inner_index is not None:
+        where += f", inside the payload: event {event.inner_index}, offsets of its plain bytes"
+    lines.line(f"== {event_type_name(code)} ({code}), {where}, {event.header.event_size} bytes")
+    lines.heading()
+    for span in spans:
+        for start in range(0, len(span.data), BYTES_PER_LINE):
+            cells = ["", span.data[start : start + BYTES_PER_LINE].hex(" "), "", "", "", ""]
+            cells[0] = str(span.offset + start)
+            if not start:
+                cells[2:] = [span.section, span.field, span.value, span.unit]
+            lines.row(cells)
+    lines.line("")
+
+
+def _print_json(lines: Lines, event: BinlogEvent, spans: list[Span]) -> None:
+    for span in spans:
+        record: dict[str, Any] = {
+            "position": event.position,
+            "inner_index": event.inner_index,
+            "type": event_type_name(event.header.type_code),
+            "offset": span.offset,
+            "size": len(span.data),
+            "hex": span.data.hex(),
+            "section": span.section,
+            "field": span.field,
+            "value": span.value,
+            "unit": span.unit,
+        }
+        if event.inner_index is None:
+            del record["inner_index"]
+        lines.json(record)

@@ -1,0 +1,167 @@
+"""``replica-client changes``: row changes of binlog files or of a live source."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from replica_client.cli.change_text import row_text
+from replica_client.cli.delivery import Delivery
+from replica_client.cli.interruption import Stop, run_async
+from replica_client.cli.keys import KeyFile, decode_options
+from replica_client.cli.output import Column, Lines, clock
+from replica_client.cli.sources import Start, binlog_paths, live_source, parse_start
+from replica_client.position.stores.file import FilePositionStore
+from replica_client.readers import connect, open_binlog
+from replica_client.rows.change import Change
+from replica_client.rows.json_values import change_to_json
+
+EXAMPLE = (
+    "replica-client changes mysql://repl:secret@db1/ --tables 'shop.*' "
+    "--position-file shop.position --json"
+)
+
+COLUMNS = (
+    Column("position", 28),
+    Column("time (UTC)", 19),
+    Column("kind", 6),
+    Column("table", 24),
+    Column("row"),
+)
+
+
+def changes(
+    sources: Annotated[
+        list[str], typer.Argument(metavar="SOURCE...", help="Binlog paths in order, or one URL.")
+    ],
+    tables: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN", help="Only these tables: database.table with * and ?; repeatable."
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="START",
+            help="earliest, latest, FILE:OFFSET, a GTID set, or a time; a saved position wins.",
+        ),
+    ] = None,
+    stop_at_end: Annotated[
+        bool, typer.Option("--stop-at-end", help="End where a live source's binlog ends now.")
+    ] = False,
+    position_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Continue after the position in this file, and save it there as changes go out.",
+        ),
+    ] = None,
+    key_file: KeyFile = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+) -> None:
+    """Print row changes: file, position, GTID, time, kind, table, the row before and after.
+
+    With --position-file a run continues where the one before ended: a position is saved only after
+    the changes before it were handed on.
+    """
+    begin = parse_start(start)
+    url = live_source(sources)
+    lines = Lines(COLUMNS)
+    write = _json_writer(lines) if json else _table_writer(lines)
+    store = None if position_file is None else FilePositionStore(position_file)
+    if url is not None:
+        run_async(_from_source(url, tables, begin, stop_at_end, store, Delivery(lines), write))
+        return
+    paths = binlog_paths(sources)
+    saved = None if store is None else store.load()
+    reader = open_binlog(
+        paths,
+        tables=tables,
+        start=begin if saved is None else saved,
+        options=decode_options(key_file),
+    )
+    delivery = Delivery(lines, store)
+    with Stop().watching() as stop:
+        try:
+            for transaction in reader.transactions():
+                for change in transaction.changes:
+                    write(change)
+                delivery.delivered(transaction.position)
+                if delivery.is_due:
+                    delivery.commit()
+                if stop.requested:
+                    break
+        finally:
+            delivery.commit()
+
+
+async def _from_source(
+    url: str,
+    tables: list[str] | None,
+    start: Start,
+    stop_at_end: bool,
+    store: FilePositionStore | None,
+    delivery: Delivery,
+    write: Callable[[Change], None],
+) -> None:
+    stream = connect(url, tables=tables, start=start, stop_at_end=stop_at_end, position_store=store)
+    lock = asyncio.Lock()
+
+    async def commit() -> None:
+        async with lock:
+            position = delivery.flush()
+            if position is not None:
+                await stream.acknowledge(position)
+                delivery.saved(position)
+
+    async def commit_regularly() -> None:
+        # A source that falls silent leaves nothing unsaved.
+        while True:
+            await asyncio.sleep(delivery.interval)
+            await commit()
+
+    async def deliver() -> None:
+        async with asyncio.TaskGroup() as group:
+            saver = group.create_task(commit_regularly())
+            async for transaction in stream.transactions():
+                for change in transaction.changes:
+                    write(change)
+                delivery.delivered(transaction.position)
+                if delivery.is_due:
+                    await commit()
+            saver.cancel()
+
+    async with stream:
+        try:
+            await deliver()
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+        finally:
+            await commit()
+
+
+def _json_writer(lines: Lines) -> Callable[[Change], None]:
+    def write(change: Change) -> None:
+        lines.line(change_to_json(change))
+
+    return write
+
+
+def _table_writer(lines: Lines) -> Callable[[Change], None]:
+    def write(change: Change) -> None:
+        lines.row(
+            (
+                f"{change.file}:{change.position}",
+                clock(change.timestamp),
+                change.kind,
+                f"{change.database}.{change.table}",
+                row_text(change),
+            )
+        )
+
+    return write

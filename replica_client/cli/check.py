@@ -1,0 +1,242 @@
+"""``replica-client check``: whether binlog files are whole, and decode to the last byte."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import Progress
+
+from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.encoder import encode_event
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.events.rows import NO_TABLE_ID, RowsEvent
+from replica_client.binlog.events.transaction_payload import TransactionPayloadEvent
+from replica_client.binlog.events.unknown import UnknownEvent
+from replica_client.binlog.options import DecodeOptions
+from replica_client.binlog.payload import split_payload
+from replica_client.cli.failures import FaultFoundError
+from replica_client.cli.keys import KeyFile, decode_options
+from replica_client.cli.output import Column, Lines, progress_console
+from replica_client.cli.raw_files import files_of, opened, raw_events
+from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag, event_type_name
+from replica_client.errors import BinlogDecodeError, EncodeError, SchemaError
+from replica_client.rows.image import RowImageDecoder
+from replica_client.schema.shape import TableShape
+
+EXAMPLE = "replica-client check /var/lib/mysql/binlog.0000*"
+
+_COUNTS = (
+    Column("type", 34),
+    Column("code", 4, right=True),
+    Column("events", 10, right=True),
+    Column("rows", 12, right=True),
+    Column("bytes", 14, right=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The first fault of a kind."""
+
+    kind: str
+    file: str
+    position: int
+    event_type: int | None
+    reason: str
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a check found: counts per type code, and the first fault of each kind with its count."""
+
+    events: Counter[int] = field(default_factory=Counter)
+    rows: Counter[int] = field(default_factory=Counter)
+    sizes: Counter[int] = field(default_factory=Counter)
+    faults: dict[str, Fault] = field(default_factory=dict)
+    fault_counts: Counter[str] = field(default_factory=Counter)
+    files: int = 0
+
+    def add_fault(self, fault: Fault) -> None:
+        """Count a fault; the first of its kind is kept."""
+        self.fault_counts[fault.kind] += 1
+        self.faults.setdefault(fault.kind, fault)
+
+
+def check(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="Binlog files or directories.")
+    ],
+    key_file: KeyFile = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+) -> None:
+    """Verify binlog files byte for byte.
+
+    Every checksum is verified, every event and row is decoded, and every event is encoded again and
+    compared with its bytes. Prints the events per type, and the first fault of each kind with file,
+    position and reason.
+    """
+    files = files_of(paths)
+    options = decode_options(key_file)
+    findings = Findings()
+    with Progress(console=progress_console(), transient=True) as progress:
+        task = progress.add_task("checking", total=sum(path.stat().st_size for path in files))
+        for path in files:
+            for size in FileCheck(path, options, findings).run():
+                progress.advance(task, size)
+    lines = Lines(_COUNTS)
+    if json:
+        _print_json(lines, findings)
+    else:
+        _print_table(lines, findings)
+    lines.flush()
+    if findings.faults:
+        total = findings.fault_counts.total()
+        first = next(iter(findings.faults.values()))
+        raise FaultFoundError(
+            f"{total} faults of {len(findings.faults)} kinds; the first: file {first.file}, "
+            f"position {first.position}: {first.reason}"
+        )
+
+
+class FileCheck:
+    """The check of one file.
+
+    Args:
+        path: the file.
+        options: how to decode.
+        findings: where counts and faults go.
+    """
+
+    def __init__(self, path: Path, options: DecodeOptions, findings: Findings) -> None:
+        self._path = path
+        self._findings = findings
+        self._decoder = BinlogDecoder(options, path.name)
+        self._shapes: dict[int, tuple[object, RowImageDecoder]] = {}
+
+    def run(self) -> Iterator[int]:
+        """Check the file; yields the size of each event that is done."""
+        self._findings.files += 1
+        with opened(self._path) as data:
+            try:
+                for position, raw in raw_events(data, self._path.name, self._decoder.options.keys):
+                    self._event(raw, position)
+                    yield len(raw)
+            except BinlogDecodeError as error:
+                self._fault(error, error.position or 0, error.event_type)
+
+    def _event(self, raw: bytes, position: int) -> None:
+        try:
+            plain = self._decoder.decrypted(raw, position)
+            event = self._decoder.decode(raw, position)
+            self._count(event, len(raw))
+            self._rows(event)
+            self._inside(event)
+            if isinstance(event.body, TransactionPayloadEvent):
+                # The same content may compress to other bytes; its events are compared instead.
+                return
+            self._compare(event, plain)
+        except (BinlogDecodeError, EncodeError, SchemaError) as error:
+            code = error.event_type if isinstance(error, BinlogDecodeError) else None
+            self._fault(error, position, code)
+
+    def _count(self, event: BinlogEvent, size: int) -> None:
+        self._findings.events[event.header.type_code] += 1
+        self._findings.sizes[event.header.type_code] += size
+
+    def _rows(self, event: BinlogEvent) -> None:
+        body = event.body
+        if not isinstance(body, RowsEvent) or (body.table_id in NO_TABLE_ID and not body.rows):
+            return
+        table_map = self._decoder.table_map(body.table_id)
+        known = self._shapes.get(body.table_id)
+        if known is None or known[0] is not table_map:
+            shape = TableShape.from_table_map(table_map, self._decoder.format.flavor)
+            known = (table_map, RowImageDecoder(shape, self._decoder.options))
+            self._shapes[body.table_id] = known
+        for _ in known[1].iter_event(event):
+            self._findings.rows[event.header.type_code] += 1
+
+    def _inside(self, event: BinlogEvent) -> None:
+        if not isinstance(event.body, TransactionPayloadEvent):
+            return
+        pieces = split_payload(event.body, self._decoder.options)
+        for inner, raw in zip(self._decoder.inner_events(event), pieces, strict=True):
+            self._count(inner, len(raw))
+            self._rows(inner)
+            self._compare(inner, raw)
+
+    def _compare(self, event: BinlogEvent, raw: bytes) -> None:
+        ignorable = event.header.flags & EventFlag.LOG_EVENT_IGNORABLE_F
+        if isinstance(event.body, UnknownEvent) and not ignorable:
+            raise BinlogDecodeError(
+                f"events of type {event.header.type_code} are not known",
+                position=event.position,
+                event_type=event.header.type_code,
+                event_name=event_type_name(event.header.type_code),
+            )
+        layout = self._decoder.format
+        if event.inner_index is not None:
+            layout = replace(layout, checksum_algorithm=ChecksumAlgorithm.OFF)
+        again = encode_event(event, layout)
+        if again != raw:
+            at = next(
+                (i for i, (a, b) in enumerate(zip(again, raw, strict=False)) if a != b),
+                min(len(again), len(raw)),
+            )
+            raise BinlogDecodeError(
+                f"encoded again, {len(raw)} bytes became {len(again)}, and byte {at} differs",
+                position=event.position,
+                event_type=event.header.type_code,
+                event_name=event_type_name(event.header.type_code),
+            )
+
+    def _fault(self, error: Exception, position: int, code: int | None) -> None:
+        reason = error.reason if isinstance(error, BinlogDecodeError) else str(error)
+        name = event_type_name(code) if code is not None else ""
+        kind = f"{type(error).__name__} {name}".strip()
+        self._findings.add_fault(Fault(kind, self._path.name, position, code, reason))
+
+
+def _print_table(lines: Lines, findings: Findings) -> None:
+    for code, count in sorted(findings.events.items()):
+        rows = findings.rows.get(code, "")
+        lines.row((event_type_name(code), code, count, rows, findings.sizes[code]))
+    lines.line(
+        f"{findings.files} files, {findings.events.total()} events, "
+        f"{findings.rows.total()} rows, {findings.fault_counts.total()} faults"
+    )
+    for kind, fault in findings.faults.items():
+        count = findings.fault_counts[kind]
+        times = f" ({count} times, this is the first)" if count > 1 else ""
+        lines.line(
+            f"FAULT {kind}{times}: file {fault.file}, position {fault.position}: {fault.reason}"
+        )
+
+
+def _print_json(lines: Lines, findings: Findings) -> None:
+    for code, count in sorted(findings.events.items()):
+        lines.json(
+            {
+                "type": event_type_name(code),
+                "type_code": code,
+                "events": count,
+                "rows": findings.rows[code],
+                "bytes": findings.sizes[code],
+            }
+        )
+    for kind, fault in findings.faults.items():
+        lines.json(
+            {
+                "fault": kind,
+                "count": findings.fault_counts[kind],
+                "file": fault.file,
+                "position": fault.position,
+                "type_code": fault.event_type,
+                "reason": fault.reason,
+            }
+        )

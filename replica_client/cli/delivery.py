@@ -1,0 +1,68 @@
+"""What was delivered, and what may therefore be saved: output first, then the position."""
+
+from __future__ import annotations
+
+import time
+
+from replica_client.cli.output import Lines
+from replica_client.position.position import Position
+from replica_client.position.stores.base import PositionStore
+
+SAVE_INTERVAL = 0.2
+"""Seconds that delivered changes may wait for their position to be saved."""
+
+
+class Delivery:
+    """Keeps the order of output and position.
+
+    A position is given out only when everything before it left this process, so that a kill at any
+    instant leaves a saved position whose changes were all delivered.
+
+    Args:
+        lines: where changes are written.
+        store: where :meth:`commit` saves.
+
+    Attributes:
+        interval: seconds between two saves.
+    """
+
+    def __init__(
+        self, lines: Lines, store: PositionStore | None = None, interval: float = SAVE_INTERVAL
+    ) -> None:
+        self._lines = lines
+        self._store = store
+        self._delivered: Position | None = None
+        self._flushed_at = time.monotonic()
+        self.interval = interval
+
+    def delivered(self, position: Position) -> None:
+        """Everything before ``position`` was written."""
+        self._delivered = position
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to save."""
+        return time.monotonic() - self._flushed_at >= self.interval
+
+    def flush(self) -> Position | None:
+        """Hand the output on; returns the position that may be saved now, None for nothing new.
+
+        Raises:
+            OSError: the output cannot be written; no position may be saved.
+        """
+        self._lines.flush()
+        self._flushed_at = time.monotonic()
+        return self._delivered
+
+    def saved(self, position: Position) -> None:
+        """``position``, which :meth:`flush` gave, was saved."""
+        if self._delivered is position:
+            self._delivered = None
+
+    def commit(self) -> None:
+        """Hand the output on, then save the position."""
+        position = self.flush()
+        if position is not None:
+            if self._store is not None:
+                self._store.save(position)
+            self.saved(position)

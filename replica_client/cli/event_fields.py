@@ -1,0 +1,190 @@
+"""An event's own fields as JSON values: what ``events`` shows besides the header."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.events.format_description import FormatDescriptionEvent
+from replica_client.binlog.events.gtid import GtidEvent
+from replica_client.binlog.events.gtid_tagged import GtidTaggedEvent
+from replica_client.binlog.events.mariadb_gtid import MariadbGtidEvent
+from replica_client.binlog.events.previous_gtids import PreviousGtidsEvent
+from replica_client.binlog.events.query import QueryEvent
+from replica_client.binlog.events.rows import RowsEvent
+from replica_client.binlog.events.table_map import TableMapEvent
+from replica_client.binlog.events.transaction_payload import TransactionPayloadEvent
+from replica_client.constants.column_types import ColumnType
+from replica_client.errors import ReplicaClientError
+from replica_client.gtid import format_uuid
+
+_TEXT = frozenset(
+    (
+        "query",
+        "schema",
+        "table",
+        "catalog",
+        "time_zone",
+        "invoker_user",
+        "invoker_host",
+        "updated_databases",
+        "column_names",
+        "enum_labels",
+        "set_labels",
+        "message",
+        "name",
+        "file_name",
+        "columns",
+        "master_host",
+        "master_log",
+        "server_uuid",
+    )
+)
+
+
+def json_value(value: Any, is_text: bool = False) -> Any:
+    """A field's value in JSON's terms; bytes as ``{"$binary": base64}``, or text where they are.
+
+    Args:
+        value: the value.
+        is_text: bytes are text of a character set that contains ASCII.
+    """
+    if isinstance(value, bytes):
+        if is_text:
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                pass
+        return {"$binary": b64encode(value).decode()}
+    if isinstance(value, Enum):
+        return value.value
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (tuple, list)):
+        return [json_value(item, is_text) for item in value]
+    if is_dataclass(value):
+        return _dataclass(value)
+    return str(value)
+
+
+def _dataclass(value: Any, without: frozenset[str] = frozenset()) -> dict[str, Any]:
+    return {
+        field.name: json_value(getattr(value, field.name), field.name in _TEXT)
+        for field in fields(value)
+        if field.name not in without and not _is_empty(field.name, getattr(value, field.name))
+    }
+
+
+def _is_empty(name: str, value: Any) -> bool:
+    """Fields that only keep bytes which are seldom there are shown when they are."""
+    return value == b"" and name.startswith(("extra", "unknown", "unparsed"))
+
+
+def _query(body: QueryEvent) -> dict[str, Any]:
+    shown = _dataclass(body, frozenset(("status_vars", "query", "compressed_query")))
+    try:
+        status: Any = {
+            name: json_value(value, name in _TEXT) for name, value in body.status.present().items()
+        }
+        text: Any = body.query_text()
+    except (ReplicaClientError, UnicodeError, LookupError):
+        status = json_value(body.status_vars)
+        text = json_value(body.query, is_text=True)
+    return {**shown, "status": status, "query": text}
+
+
+def _gtid(body: GtidEvent | GtidTaggedEvent) -> dict[str, Any]:
+    shown = _dataclass(body)
+    uuid = format_uuid(body.sid)
+    tag = f"{body.tag}:" if body.tag else ""
+    gtid = f"{uuid}:{tag}{body.gno}" if body.gno else None
+    return {"gtid": gtid, **shown, "sid": uuid}
+
+
+def _previous_gtids(body: PreviousGtidsEvent) -> dict[str, Any]:
+    return {"gtid_set": str(body.gtid_set)}
+
+
+def _format_description(body: FormatDescriptionEvent) -> dict[str, Any]:
+    shown = _dataclass(body, frozenset(("server_version", "post_header_sizes")))
+    return {
+        **shown,
+        "server_version": body.version,
+        "post_header_sizes": list(body.post_header_sizes),
+    }
+
+
+def _table_map(body: TableMapEvent) -> dict[str, Any]:
+    types = [_type_name(code) for code in body.column_types]
+    shown = _dataclass(body, frozenset(("column_types", "null_bitmap", "optional_metadata")))
+    nullable = [body.is_nullable(at) for at in range(body.column_count)]
+    metadata = {
+        name: value for name, value in _dataclass(body.metadata).items() if value not in (None, [])
+    }
+    metadata.pop("field_types", None)
+    return {**shown, "column_types": types, "nullable": nullable, "metadata": metadata}
+
+
+def _type_name(code: int) -> str:
+    try:
+        return ColumnType(code).name.removeprefix("MYSQL_TYPE_")
+    except ValueError:
+        return str(code)
+
+
+def _rows(body: RowsEvent) -> dict[str, Any]:
+    return {**_dataclass(body, frozenset(("rows", "type_code"))), "rows_size": len(body.rows)}
+
+
+def _payload(body: TransactionPayloadEvent) -> dict[str, Any]:
+    return {
+        "compression_type": body.compression_type,
+        "payload_size": body.payload_size,
+        "uncompressed_size": body.uncompressed_size,
+    }
+
+
+_SHOWN: Mapping[type, Callable[[Any], dict[str, Any]]] = {
+    QueryEvent: _query,
+    GtidEvent: _gtid,
+    GtidTaggedEvent: _gtid,
+    PreviousGtidsEvent: _previous_gtids,
+    FormatDescriptionEvent: _format_description,
+    TableMapEvent: _table_map,
+    RowsEvent: _rows,
+    TransactionPayloadEvent: _payload,
+}
+
+
+def event_fields(event: BinlogEvent) -> dict[str, Any]:
+    """The fields of an event's body, by name."""
+    body = event.body
+    if isinstance(body, MariadbGtidEvent):
+        gtid = f"{body.domain_id}-{event.header.server_id}-{body.sequence}"
+        return {"gtid": gtid, **_dataclass(body)}
+    for kind, shown in _SHOWN.items():
+        if isinstance(body, kind):
+            return shown(body)
+    return _dataclass(body)
+
+
+def summary(event: BinlogEvent) -> str:
+    """An event's fields on one line for people, the longest parts cut."""
+    body = event.body
+    if isinstance(body, QueryEvent):
+        text = event_fields(event)["query"]
+        return text if isinstance(text, str) else str(text)
+    if isinstance(body, TableMapEvent):
+        return f"{body.schema}.{body.table} (id {body.table_id}, {body.column_count} columns)"
+    if isinstance(body, RowsEvent):
+        return f"{body.kind} (table id {body.table_id}, {len(body.rows)} bytes of rows)"
+    if isinstance(body, FormatDescriptionEvent):
+        return f"binlog v{body.binlog_version}, server {body.version}"
+    found = event_fields(event)
+    if found.get("gtid"):
+        return str(found["gtid"])
+    return ", ".join(f"{name}={value}" for name, value in found.items() if value is not None)

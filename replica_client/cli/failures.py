@@ -1,0 +1,75 @@
+"""Errors as users see them: one line of what, where and what to do, and an exit status."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from replica_client.errors import (
+    AccessDeniedError,
+    BinlogDisabledError,
+    ChecksumMismatchError,
+    ConfigError,
+    ConnectError,
+    EncryptedBinlogError,
+    MissingTableMapError,
+    ReplicaClientError,
+    TlsError,
+    TruncatedEventError,
+    UnknownBinlogError,
+)
+
+DONE: Final = 0
+FAULTY: Final = 1
+WRONG_USAGE: Final = 2
+INTERRUPTED: Final = 130
+
+# What to do, for errors whose own message does not say it.
+_REMEDIES: tuple[tuple[type[Exception], str], ...] = (
+    (ChecksumMismatchError, "the file is damaged: copy it again from the source"),
+    (TruncatedEventError, "the file is cut, or still being written: copy it again from the source"),
+    (MissingTableMapError, "start at the beginning of a transaction"),
+    (EncryptedBinlogError, "give the key that the server encrypted it with"),
+    (AccessDeniedError, "check user, password, host and the REPLICATION SLAVE privilege"),
+    (BinlogDisabledError, "start the source with --log-bin and a --server-id"),
+    (UnknownBinlogError, "see SHOW BINARY LOGS on the source for what there is"),
+    (ConnectError, "check that the source runs, and its host and port"),
+    (TlsError, "check the certificate, or the tls setting of the URL"),
+    (FileNotFoundError, "check the path"),
+    (PermissionError, "check who may read or write it"),
+    (IsADirectoryError, "give a file"),
+)
+
+
+class FaultFoundError(ReplicaClientError):
+    """A command did its work and found the input faulty; what it found was printed already."""
+
+
+class MissingExtraError(ReplicaClientError):
+    """A command needs packages that are not installed."""
+
+    def __init__(self, module: str, extra: str) -> None:
+        super().__init__(
+            f"the Python package {module} is not installed; "
+            f"run: pip install 'replica-client[{extra}]'"
+        )
+
+
+def exit_status(error: BaseException) -> int:
+    """The exit status that an error means."""
+    return WRONG_USAGE if isinstance(error, ConfigError) else FAULTY
+
+
+def one_line(error: BaseException) -> str:
+    """What happened, where, and what to do."""
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{os.fspath(error.filename)!s}: " if error.filename is not None else ""
+        text += error.strerror
+    else:
+        text = str(error) or type(error).__name__
+    text = " ".join(text.split())
+    if ";" not in text:
+        for kind, remedy in _REMEDIES:
+            if isinstance(error, kind):
+                return f"{text}; {remedy}"
+    return text

@@ -1,0 +1,76 @@
+"""Ctrl-C and SIGTERM: finish what must be finished, then leave with status 130."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stop:
+    """Whether the user asked to stop.
+
+    Attributes:
+        requested: set by the first signal; the second one interrupts at once.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+
+    def _request(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
+
+    @contextmanager
+    def watching(self) -> Iterator[Stop]:
+        """Note signals while the block runs; raises KeyboardInterrupt at its end if one came."""
+        before = {number: signal.signal(number, self._request) for number in SIGNALS}
+        try:
+            yield self
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        if self.requested:
+            raise KeyboardInterrupt
+
+
+def terminate_like_interrupt() -> None:
+    """Make SIGTERM raise KeyboardInterrupt, as SIGINT does."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def run_async(work: Coroutine[Any, Any, None]) -> None:
+    """Run ``work``; a signal cancels it, and its ``finally`` blocks run to their end.
+
+    Raises:
+        KeyboardInterrupt: a signal came.
+    """
+    interrupted = False
+
+    async def _run() -> None:
+        nonlocal interrupted
+        loop = asyncio.get_running_loop()
+        task = asyncio.ensure_future(work)
+
+        def stop() -> None:
+            nonlocal interrupted
+            interrupted = True
+            task.cancel()
+
+        for number in SIGNALS:
+            loop.add_signal_handler(number, stop)
+        try:
+            await task
+        except asyncio.CancelledError:
+            if not interrupted:
+                raise
+
+    asyncio.run(_run())
+    if interrupted:
+        raise KeyboardInterrupt

@@ -1,0 +1,31 @@
+"""``--key-file``: the keys of encrypted binlogs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from replica_client.binlog.keys import read_keys
+from replica_client.binlog.options import DecodeOptions
+
+KeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--key-file",
+        metavar="FILE",
+        help="Keys of encrypted binlogs: a MySQL keyring file or MariaDB's key file.",
+    ),
+]
+
+
+def decode_options(key_file: Path | None, verify_checksum: bool = True) -> DecodeOptions:
+    """Options of decoding with the keys of a file.
+
+    Raises:
+        OSError: the file cannot be read.
+        ReplicaClientError: it holds no keys.
+    """
+    keys = read_keys(key_file.read_bytes()) if key_file else {}
+    return DecodeOptions(verify_checksum=verify_checksum, keys=keys)

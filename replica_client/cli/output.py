@@ -1,0 +1,123 @@
+"""Standard output: JSON lines, or lines in columns; messages and progress go to standard error."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from rich.console import Console
+
+
+def message(text: str) -> None:
+    """Say something to the user, on standard error."""
+    print(text, file=sys.stderr)  # noqa: T201
+
+
+def console() -> Console:
+    """A console on standard output for tables that are printed once."""
+    return Console(soft_wrap=True, highlight=False)
+
+
+def progress_console() -> Console:
+    """A console on standard error."""
+    return Console(stderr=True)
+
+
+def prepare_standard_output() -> None:
+    """UTF-8 whatever the locale; what is not text (a strange file name) becomes an escape."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def discard_standard_output() -> None:
+    """Let the interpreter end quietly when nobody reads standard output any more."""
+    try:
+        number = sys.stdout.fileno()
+    except (OSError, ValueError, AttributeError):
+        return
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, number)
+    os.close(sink)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a printed table: its heading, its width, and on which side the text stands."""
+
+    heading: str
+    width: int = 0
+    right: bool = False
+
+    def pad(self, text: str) -> str:
+        """The text at the column's width."""
+        return text.rjust(self.width) if self.right else text.ljust(self.width)
+
+
+class Lines:
+    """Writes lines to standard output, and can make sure that they left this process.
+
+    Args:
+        columns: of a table; its heading is written with the first row.
+        stream: where to; standard output.
+    """
+
+    def __init__(self, columns: Sequence[Column] = (), stream: TextIO | None = None) -> None:
+        self._stream = sys.stdout if stream is None else stream
+        self._columns = columns
+        self._headed = False
+
+    def line(self, text: str) -> None:
+        """Write one line."""
+        self._stream.write(text + "\n")
+
+    def json(self, value: Any) -> None:
+        """Write one JSON object."""
+        self.line(json.dumps(value, ensure_ascii=False))
+
+    def heading(self) -> None:
+        """Write the table's heading."""
+        self._headed = True
+        self.row(column.heading for column in self._columns)
+
+    def row(self, cells: Iterable[Any]) -> None:
+        """Write one row of the table."""
+        if not self._headed:
+            self.heading()
+        texts = [
+            column.pad(printable(str(cell)))
+            for column, cell in zip(self._columns, cells, strict=True)
+        ]
+        self.line("  ".join(texts).rstrip())
+
+    def flush(self) -> None:
+        """Hand everything on; a regular file has it on disk when this returns."""
+        self._stream.flush()
+        try:
+            number = self._stream.fileno()
+        except (io.UnsupportedOperation, AttributeError):
+            return
+        if stat.S_ISREG(os.fstat(number).st_mode):
+            os.fsync(number)
+
+
+def printable(text: str) -> str:
+    """The text with control characters as escapes, so that a value cannot steer the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def clock(seconds: int) -> str:
+    """Seconds since 1970 as date and time in UTC; empty for 0, which means none."""
+    if not seconds:
+        return ""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
