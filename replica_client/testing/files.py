@@ -1,0 +1,217 @@
+"""The binlog files that a testing source serves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from replica_client.binlog.context import BinlogFormat
+from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.encoder import encode_event
+from replica_client.binlog.events import (
+    FormatDescriptionEvent,
+    GtidEvent,
+    GtidTaggedEvent,
+    MariadbGtidEvent,
+    MariadbGtidListEvent,
+    PreviousGtidsEvent,
+)
+from replica_client.binlog.header import HEADER_SIZE, EventHeader
+from replica_client.codec.reader import ByteReader
+from replica_client.constants.event_types import EventFlag, EventType
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.errors import BinlogFormatError
+from replica_client.gtid import Gtid, GtidSet, GtidSetBuilder, MariadbGtid, MariadbGtidSet
+
+MAGIC = b"\xfebin"
+FIRST_POSITION = 4
+MAX_SCANNED_SIZE = 1 << 30
+
+GTID_TYPES = frozenset(
+    (
+        EventType.GTID_LOG_EVENT,
+        EventType.ANONYMOUS_GTID_LOG_EVENT,
+        EventType.GTID_TAGGED_LOG_EVENT,
+        EventType.GTID_EVENT,
+    )
+)
+"""Events that begin a transaction and name it."""
+
+_HEAD_TYPES = frozenset(
+    (
+        EventType.FORMAT_DESCRIPTION_EVENT,
+        EventType.PREVIOUS_GTIDS_LOG_EVENT,
+        EventType.GTID_LIST_EVENT,
+        EventType.START_ENCRYPTION_EVENT,
+    )
+)
+
+
+class ServedFile:
+    """One binlog file: bytes of a file on disk, and what was appended in memory.
+
+    Args:
+        name: as the source calls it.
+        path: file on disk; it is never written.
+        data: contents instead of a file (with magic number).
+
+    Attributes:
+        name: as the source calls it.
+        description: the format description's bytes as they are in the file.
+        format: layout of its events.
+        server_id: of the server that wrote it.
+        head_size: where the first event after the descriptive ones is.
+        previous: GTIDs of all files before it; None when it does not say.
+    """
+
+    def __init__(self, name: str, path: Path | None = None, data: bytes = b"") -> None:
+        self.name = name
+        self._path = path
+        self._file = path.open("rb") if path is not None else None
+        self._base_size = os.fstat(self._file.fileno()).st_size if self._file else 0
+        self._extra = bytearray(data)
+        self.previous: GtidSet | MariadbGtidSet | None = None
+        try:
+            self._read_head()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def size(self) -> int:
+        """Bytes in it."""
+        return self._base_size + len(self._extra)
+
+    @property
+    def flavor(self) -> ServerFlavor:
+        """Of the server that wrote it."""
+        return self.format.flavor
+
+    def close(self) -> None:
+        """Close the file on disk."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def append(self, data: bytes) -> None:
+        """Add event bytes at the end, in memory."""
+        self._extra += data
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to ``size`` bytes at a position."""
+        out = b""
+        if position < self._base_size and self._file is not None:
+            out = os.pread(self._file.fileno(), min(size, self._base_size - position), position)
+        if len(out) < size:
+            start = max(0, position + len(out) - self._base_size)
+            out += bytes(self._extra[start : start + size - len(out)])
+        return out
+
+    def header_at(self, position: int) -> EventHeader | None:
+        """The header of the event at a position; None when no whole event is there."""
+        head = self.read(position, HEADER_SIZE)
+        if len(head) < HEADER_SIZE:
+            return None
+        header = EventHeader.decode(ByteReader(head))
+        if header.event_size < HEADER_SIZE or position + header.event_size > self.size:
+            return None
+        return header
+
+    def headers(self, position: int = FIRST_POSITION) -> Iterator[tuple[int, EventHeader]]:
+        """Position and header of each whole event from a position on."""
+        header = self.header_at(position)
+        while header is not None:
+            yield position, header
+            position += header.event_size
+            header = self.header_at(position)
+
+    def begins_transaction(self, position: int, header: EventHeader) -> Gtid | MariadbGtid | None:
+        """The GTID that the event at a position names; None when it names none."""
+        if header.type_code not in GTID_TYPES:
+            return None
+        return self.gtid_of(self.read(position, header.event_size))
+
+    def gtids(self) -> Iterator[Gtid | MariadbGtid]:
+        """The GTIDs of the transactions in it."""
+        for position, header in self.headers():
+            gtid = self.begins_transaction(position, header)
+            if gtid is not None:
+                yield gtid
+
+    def gtid_of(self, data: bytes) -> Gtid | MariadbGtid | None:
+        """The GTID that an event of :data:`GTID_TYPES` names; None for an anonymous one."""
+        event = BinlogDecoder(file=self.name, format=self.format).decode(data, 0)
+        body = event.body
+        if isinstance(body, MariadbGtidEvent):
+            return MariadbGtid(body.domain_id, event.header.server_id, body.sequence)
+        anonymous = event.header.type_code == EventType.ANONYMOUS_GTID_LOG_EVENT
+        if isinstance(body, GtidEvent | GtidTaggedEvent) and body.gno and not anonymous:
+            return Gtid(body.sid, body.gno, body.tag)
+        return None
+
+    def executed(self) -> GtidSet | MariadbGtidSet:
+        """GTIDs of all files up to the end of this one."""
+        if self.flavor is ServerFlavor.MARIADB:
+            position = (
+                self.previous if isinstance(self.previous, MariadbGtidSet) else MariadbGtidSet()
+            )
+            for gtid in self.gtids():
+                if isinstance(gtid, MariadbGtid):
+                    position = position.add(gtid)
+            return position
+        builder = GtidSetBuilder(self.previous if isinstance(self.previous, GtidSet) else None)
+        for gtid in self.gtids():
+            if isinstance(gtid, Gtid):
+                builder.add(gtid)
+        return builder.snapshot()
+
+    def sent_description(self, from_start: bool = True, keep_created: bool = True) -> bytes:
+        """The format description as a source sends it.
+
+        The IN_USE flag is cleared. In the middle of a file the event is made up: ``next_position`` and
+        the creation time are 0, so that a replica does not take it for the start of a new server.
+        """
+        decoder = BinlogDecoder(file=self.name)
+        event = decoder.decode(self.description, FIRST_POSITION)
+        body: FormatDescriptionEvent = event.body
+        header = replace(
+            event.header, flags=event.header.flags & ~EventFlag.LOG_EVENT_BINLOG_IN_USE_F
+        )
+        if not from_start:
+            header = replace(header, next_position=0)
+        if not keep_created:
+            body = replace(body, create_timestamp=0)
+        return encode_event(replace(event, header=header, body=body), self.format)
+
+    def _read_head(self) -> None:
+        if self.read(0, 4) != MAGIC:
+            raise BinlogFormatError(
+                "it does not begin with fe 62 69 6e: not a binlog file, or an encrypted one",
+                file=self.name,
+                position=0,
+            )
+        decoder = BinlogDecoder(file=self.name)
+        self.description = b""
+        self.head_size = FIRST_POSITION
+        for position, header in self.headers():
+            if header.type_code not in _HEAD_TYPES or header.event_size > MAX_SCANNED_SIZE:
+                break
+            data = self.read(position, header.event_size)
+            self.head_size = position + header.event_size
+            if header.type_code == EventType.FORMAT_DESCRIPTION_EVENT and not self.description:
+                self.description = data
+                self.server_id = header.server_id
+            body = decoder.decode(data, position).body
+            if isinstance(body, PreviousGtidsEvent):
+                self.previous = body.gtid_set
+            elif isinstance(body, MariadbGtidListEvent):
+                self.previous = MariadbGtidSet(MariadbGtid(*gtid) for gtid in body.gtids)
+        if not self.description:
+            raise BinlogFormatError(
+                "no format description at its start: only binlog version 4 can be served",
+                file=self.name,
+                position=FIRST_POSITION,
+            )
+        self.format: BinlogFormat = decoder.format

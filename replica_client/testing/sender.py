@@ -1,0 +1,341 @@
+"""Sends a dump: files, made-up events between them, heartbeats at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from replica_client.binlog.context import BinlogFormat
+from replica_client.binlog.encoder import encode_event
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.events import (
+    HeartbeatEvent,
+    HeartbeatV2Event,
+    RotateEvent,
+)
+from replica_client.binlog.header import HEADER_SIZE, EventHeader
+from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag, EventType
+from replica_client.errors import ServerError
+from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, format_uuid
+from replica_client.testing.faults import (
+    Fault,
+    FlipByte,
+    InjectEvent,
+    SendError,
+    WrongSequence,
+)
+from replica_client.testing.files import FIRST_POSITION, GTID_TYPES, ServedFile
+from replica_client.testing.library import BinlogLibrary, gtid_list, make_event
+from replica_client.testing.output import CHUNK_SIZE, Output
+from replica_client.transport.server_info import parse_version
+from replica_client.wire.framing import SEMI_SYNC_MAGIC
+from replica_client.wire.packets import EofPacket
+
+FATAL = 1236
+
+
+@dataclass(frozen=True, slots=True)
+class DumpOrder:
+    """What a client asked for.
+
+    Attributes:
+        file: name, empty: the first one, or the one that GTIDs lead to.
+        position: in it.
+        non_block: end at the end.
+        gtid_set: GTIDs that the client has; None: by file and position.
+        checksum: what the client can take; None: it did not say.
+        heartbeat_period: seconds; 0: none.
+        heartbeat_v2: heartbeats with 64-bit positions.
+        annotate_rows: MariaDB: send ANNOTATE_ROWS events.
+        semi_sync: every event has the semi-synchronous header, transaction ends ask for a reply.
+    """
+
+    file: str = ""
+    position: int = FIRST_POSITION
+    non_block: bool = False
+    gtid_set: GtidSet | MariadbGtidSet | None = None
+    checksum: ChecksumAlgorithm | None = None
+    heartbeat_period: float = 0.0
+    heartbeat_v2: bool = False
+    annotate_rows: bool = True
+    semi_sync: bool = False
+
+
+def fatal(message: str) -> ServerError:
+    """Error 1236, with which sources end dumps."""
+    return ServerError(FATAL, "HY000", message)
+
+
+class DumpSender:
+    """One dump."""
+
+    def __init__(
+        self, library: BinlogLibrary, order: DumpOrder, output: Output, faults: Sequence[Fault]
+    ) -> None:
+        self._library = library
+        self._order = order
+        self._output = output
+        self._event_number = 0
+        self._packet_number = 0
+        self._skipped_to: int | None = None
+        self._state = MariadbGtidSet()
+        self._flips = [fault for fault in faults if isinstance(fault, FlipByte)]
+        self._errors = {f.before_event: f for f in faults if isinstance(f, SendError)}
+        self._inserts = [fault for fault in faults if isinstance(fault, InjectEvent)]
+        self._misnumbered = {f.packet for f in faults if isinstance(f, WrongSequence)}
+
+    async def run(self) -> None:
+        """Send until the end of the files (non_block), or for ever.
+
+        Raises:
+            ServerError: the order cannot be served.
+        """
+        file, position = self._start()
+        growth = self._library.subscribe()
+        try:
+            await self._run(file, position, growth)
+        finally:
+            self._library.unsubscribe(growth)
+
+    async def _run(self, file: ServedFile, position: int, growth: asyncio.Event) -> None:
+        first = True
+        while True:
+            self._check_checksum(file)
+            self._rotate_to(file, position)
+            from_start = position == FIRST_POSITION
+            keep_created = from_start and not (first and self._clears_created())
+            self._send(file.sent_description(from_start, keep_created), file)
+            if from_start:
+                position += len(file.description)
+            elif first and isinstance(self._order.gtid_set, MariadbGtidSet):
+                if not self._order.gtid_set:
+                    self._gtid_list(file, position)
+            first = False
+            position = await self._send_file(file, position, growth)
+            following = self._library.after(file)
+            if following is None:
+                break
+            file, position = following, FIRST_POSITION
+        self._output.packet(EofPacket().encode())
+        await self._output.flush()
+
+    def _clears_created(self) -> bool:
+        """MySQL >= 5.7 hides the creation time from a replica that has GTIDs already."""
+        have = self._order.gtid_set
+        new = parse_version(self._library.server_version) >= (5, 7, 0)
+        return isinstance(have, GtidSet) and bool(have) and new
+
+    # Where to start.
+
+    def _start(self) -> tuple[ServedFile, int]:
+        order = self._order
+        if isinstance(order.gtid_set, GtidSet) and not order.file:
+            return self._start_by_gtids(order.gtid_set), FIRST_POSITION
+        if isinstance(order.gtid_set, MariadbGtidSet):
+            file = self._start_by_position(order.gtid_set)
+            if isinstance(file.previous, MariadbGtidSet):
+                self._state = file.previous
+            if parse_version(self._library.server_version) >= (11, 4, 0):
+                return file, file.head_size  # these servers have an index of GTIDs
+            return file, FIRST_POSITION
+        found = self._library.find(order.file)
+        if found is None:
+            raise fatal("Could not find first log file name in binary log index file")
+        if order.position < FIRST_POSITION:
+            raise fatal(
+                "Client requested source to start replication from position < 4, which is impossible"
+            )
+        if order.position > found.size:
+            raise fatal("Client requested source to start replication from position > file size")
+        return found, order.position
+
+    def _start_by_gtids(self, have: GtidSet) -> ServedFile:
+        if not self._library.has_gtids:
+            raise fatal(
+                "The replication sender thread cannot start in AUTO_POSITION mode: "
+                "this server has GTID_MODE = OFF instead of ON."
+            )
+        executed = self._library.executed()
+        uuid = self._library.server_uuid()
+        if isinstance(executed, GtidSet) and uuid is not None:
+            surplus = [sid for sid, _ in (have - executed).intervals() if format_uuid(sid) == uuid]
+            if surplus:
+                raise fatal(
+                    "Replica has more GTIDs than the source has, using the source's SERVER_UUID"
+                )
+        for file in reversed(self._library.files):
+            previous = file.previous if isinstance(file.previous, GtidSet) else GtidSet()
+            if previous <= have:
+                return file
+        missing = self._library.purged()
+        raise fatal(
+            "Cannot replicate because the source purged required binary logs. Replicate the missing "
+            "transactions from elsewhere, or provision a new replica from backup. The GTID set sent "
+            f"by the replica is '{have}', and the missing transactions are '{missing}'"
+        )
+
+    def _start_by_position(self, have: MariadbGtidSet) -> ServedFile:
+        executed = self._library.executed()
+        for gtid in have.positions():
+            if not isinstance(executed, MariadbGtidSet) or executed.reached(gtid.domain_id) < (
+                gtid.sequence
+            ):
+                raise ServerError(
+                    1236,
+                    "HY000",
+                    f"Error: connecting slave requested to start from GTID {gtid}, "
+                    "which is not in the master's binlog",
+                )
+        for file in reversed(self._library.files):
+            previous = file.previous
+            if not isinstance(previous, MariadbGtidSet) or previous <= have:
+                return file
+        raise fatal(
+            "Could not find GTID state requested by slave in any binlog files. Probably the slave state "
+            "is too old and required binlog files have been purged."
+        )
+
+    def _check_checksum(self, file: ServedFile) -> None:
+        if file.format.checksum_size and self._order.checksum is None:
+            raise fatal(
+                "Replica can not handle replication events with the checksum that source is "
+                "configured to log"
+            )
+
+    # Events.
+
+    async def _send_file(self, file: ServedFile, position: int, growth: asyncio.Event) -> int:
+        skipping = False
+        if position < file.size and file.header_at(position) is None:
+            head = file.read(position, HEADER_SIZE)
+            raise fatal(f"bogus data in log event at {position}: {head[:8].hex()}")
+        while True:
+            growth.clear()
+            header = file.header_at(position)
+            if header is None:
+                if self._library.after(file) is not None or self._order.non_block:
+                    self._end_of_skip(file, file.size)
+                    return position
+                self._end_of_skip(file, position)
+                await self._wait(file, position, growth)
+                continue
+            gtid = file.begins_transaction(position, header)
+            if header.type_code in GTID_TYPES:
+                skipping = gtid is not None and self._has(gtid)
+                if isinstance(gtid, MariadbGtid) and skipping:
+                    self._state = self._state.add(gtid)
+            elif header.type_code in (EventType.ROTATE_EVENT, EventType.STOP_EVENT):
+                skipping = False
+            if skipping:
+                self._skipped_to = position + header.event_size
+            elif header.type_code != EventType.ANNOTATE_ROWS_EVENT or self._order.annotate_rows:
+                self._end_of_skip(file, position)
+                self._send(file.read(position, header.event_size), file)
+            position += header.event_size
+            if self._output.pending_size >= CHUNK_SIZE:
+                await self._output.flush()
+
+    def _has(self, gtid: Gtid | MariadbGtid) -> bool:
+        have = self._order.gtid_set
+        if isinstance(have, GtidSet) and isinstance(gtid, Gtid):
+            return gtid in have
+        if isinstance(have, MariadbGtidSet) and isinstance(gtid, MariadbGtid):
+            return have.contains(gtid)
+        return False
+
+    def _end_of_skip(self, file: ServedFile, position: int) -> None:
+        """After skipped transactions a source tells where it is.
+
+        MySQL with a heartbeat, MariaDB with a GTID list of what it has passed.
+        """
+        if self._skipped_to is None:
+            return
+        self._skipped_to = None
+        if isinstance(self._order.gtid_set, MariadbGtidSet):
+            self._gtid_list(file, position)
+        elif self._order.heartbeat_period:
+            self._heartbeat(file, position)
+
+    async def _wait(self, file: ServedFile, position: int, growth: asyncio.Event) -> None:
+        await self._output.flush()
+        period = self._order.heartbeat_period
+        try:
+            async with asyncio.timeout(period or None):
+                await growth.wait()
+        except TimeoutError:
+            self._heartbeat(file, position)
+            await self._output.flush()
+
+    def _wire_format(self, file: ServedFile) -> BinlogFormat:
+        """Layout of events that are made up: with checksum when both sides have them."""
+        if file.format.checksum_size and self._order.checksum is ChecksumAlgorithm.CRC32:
+            return file.format
+        return replace(file.format, checksum_algorithm=ChecksumAlgorithm.OFF)
+
+    def _rotate_to(self, file: ServedFile, position: int) -> None:
+        event = make_event(
+            EventType.ROTATE_EVENT,
+            RotateEvent(position, file.name),
+            self._wire_format(file),
+            server_id=self._library.server_id,
+            flags=int(EventFlag.LOG_EVENT_ARTIFICIAL_F),
+        )
+        self._send(event, file)
+
+    def _gtid_list(self, file: ServedFile, position: int) -> None:
+        event = make_event(
+            EventType.GTID_LIST_EVENT,
+            gtid_list(self._state),
+            self._wire_format(file),
+            server_id=self._library.server_id,
+            next_position=position & 0xFFFFFFFF,
+            flags=int(EventFlag.LOG_EVENT_ARTIFICIAL_F),
+        )
+        self._send(event, file)
+
+    def _heartbeat(self, file: ServedFile, position: int) -> None:
+        if self._order.heartbeat_v2:
+            code = EventType.HEARTBEAT_LOG_EVENT_V2
+            body: HeartbeatEvent | HeartbeatV2Event = HeartbeatV2Event(file.name, position)
+        else:
+            code, body = EventType.HEARTBEAT_LOG_EVENT, HeartbeatEvent(file.name)
+        layout = self._wire_format(file)
+        size = HEADER_SIZE + len(body.encode()) + layout.checksum_size
+        header = EventHeader(0, code, self._library.server_id, size, position & 0xFFFFFFFF, 0)
+        self._send(encode_event(BinlogEvent(header, body), layout), file)
+
+    def _send(self, event: bytes, file: ServedFile) -> None:
+        number = self._event_number
+        for insert in self._inserts:
+            if insert.before_event == number:
+                self._put(insert.data)
+        if number in self._errors:
+            scripted = self._errors[number]
+            raise ServerError(scripted.errno, scripted.sqlstate, scripted.message)
+        for flip in self._flips:
+            if flip.event == number and -len(event) <= flip.offset < len(event):
+                changed = bytearray(event)
+                changed[flip.offset] ^= 0xFF
+                event = bytes(changed)
+        self._event_number += 1
+        self._put(event)
+
+    def _put(self, event: bytes) -> None:
+        head = b"\0"
+        wants_reply = False
+        if self._order.semi_sync:
+            wants_reply = event[4] in (EventType.XID_EVENT, EventType.QUERY_EVENT)
+            head = bytes((0, SEMI_SYNC_MAGIC, wants_reply))
+        self._output.packet(head + event, wrong_sequence=self._packet_number in self._misnumbered)
+        self._packet_number += 1
+        if wants_reply:
+            self._output.sequence = 1
+
+
+def checksum_of_text(value: object) -> ChecksumAlgorithm | None:
+    """What a client's @…_binlog_checksum says; None when it was not set."""
+    if value is None:
+        return None
+    text = str(value).upper()
+    return ChecksumAlgorithm.CRC32 if text in ("CRC32", "1") else ChecksumAlgorithm.OFF

@@ -1,0 +1,342 @@
+"""One connection of a testing source: greeting, login, commands, dump."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from replica_client.constants.capabilities import Capability
+from replica_client.constants.commands import Command, DumpFlag
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.errors import ProtocolError, ReplicaClientError, ServerError
+from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.testing.certificates import rsa_key
+from replica_client.testing.faults import Fault, RefuseLogin, SlowHandshake
+from replica_client.testing.output import Output, ScriptedEndError
+from replica_client.testing.sender import DumpOrder, DumpSender, checksum_of_text
+from replica_client.testing.sql import SqlSession
+from replica_client.wire.auth.server import ServerLogin, is_final
+from replica_client.wire.commands import (
+    ComBinlogDump,
+    ComBinlogDumpGtid,
+    ComQuery,
+    ComRegisterSlave,
+    SemiSyncAck,
+)
+from replica_client.wire.framing import MAX_PIECE_SIZE
+from replica_client.wire.handshake import HandshakeResponse, HandshakeV10, SslRequest
+from replica_client.wire.packets import AuthSwitchRequest, ErrPacket, OkPacket
+from replica_client.wire.resultset import encode_result
+
+if TYPE_CHECKING:
+    from replica_client.testing.source import BinlogSource
+
+MAX_COMMAND_SIZE = 64 << 20
+_SSL_REQUEST_SIZE = 32
+
+CAPABILITIES = (
+    Capability.CLIENT_LONG_PASSWORD
+    | Capability.CLIENT_FOUND_ROWS
+    | Capability.CLIENT_LONG_FLAG
+    | Capability.CLIENT_CONNECT_WITH_DB
+    | Capability.CLIENT_IGNORE_SPACE
+    | Capability.CLIENT_PROTOCOL_41
+    | Capability.CLIENT_TRANSACTIONS
+    | Capability.CLIENT_SECURE_CONNECTION
+    | Capability.CLIENT_MULTI_STATEMENTS
+    | Capability.CLIENT_MULTI_RESULTS
+    | Capability.CLIENT_PLUGIN_AUTH
+    | Capability.CLIENT_CONNECT_ATTRS
+    | Capability.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
+)
+
+
+class SourceSession:
+    """Serves one client.
+
+    Attributes:
+        connection_id: as the client sees it.
+        replica: what the client registered as; None before.
+        replica_uuid: @slave_uuid at the dump; empty before.
+        acknowledged: (file, position) of semi-synchronous acknowledgements.
+    """
+
+    def __init__(
+        self,
+        source: BinlogSource,
+        connection_id: int,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        faults: Sequence[Fault],
+    ) -> None:
+        self.connection_id = connection_id
+        self.replica: ComRegisterSlave | None = None
+        self.replica_uuid = ""
+        self.dump_server_id = 0
+        self.acknowledged: list[tuple[str, int]] = []
+        self.evicted: ServerError | None = None
+        self._source = source
+        self._reader = reader
+        self._writer = writer
+        self._faults = faults
+        self._output = Output(writer, faults)
+        self._sql: SqlSession | None = None
+        self._dump: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Serve until the client or a fault ends it."""
+        try:
+            for fault in self._faults:
+                if isinstance(fault, SlowHandshake):
+                    await asyncio.sleep(fault.seconds)
+            if await self._login():
+                await self._commands()
+        except (ScriptedEndError, ConnectionError, asyncio.IncompleteReadError, ProtocolError):
+            pass
+        finally:
+            await self._stop()
+
+    def evict(self, error: ServerError) -> None:
+        """End this session's dump, as a source does when the same replica comes again."""
+        self.evicted = error
+        if self._dump is not None:
+            self._dump.cancel()
+
+    async def _stop(self) -> None:
+        if self._dump is not None:
+            self._dump.cancel()
+            [result] = await asyncio.gather(self._dump, return_exceptions=True)
+            if isinstance(result, Exception):
+                raise result
+        self._writer.close()
+        try:
+            async with asyncio.timeout(1.0):
+                await self._writer.wait_closed()
+        except (OSError, TimeoutError):
+            self._writer.transport.abort()
+
+    # Packets.
+
+    async def _read(self) -> bytes:
+        out = b""
+        while True:
+            header = await self._reader.readexactly(4)
+            size = int.from_bytes(header[:3], "little")
+            if len(out) + size > MAX_COMMAND_SIZE:
+                raise ProtocolError("command too large")
+            out += await self._reader.readexactly(size)
+            self._output.sequence = (header[3] + 1) & 0xFF
+            if size < MAX_PIECE_SIZE:
+                return out
+
+    async def _send(self, *payloads: bytes) -> None:
+        for payload in payloads:
+            self._output.packet(payload)
+        await self._output.flush()
+
+    async def _fail(self, error: ServerError) -> None:
+        await self._send(ErrPacket(error.errno, error.message, error.sqlstate).encode())
+
+    # Login.
+
+    async def _login(self) -> bool:
+        source = self._source
+        # A NUL inside would end the scramble for some clients.
+        scramble = bytes(secrets.choice(range(1, 128)) for _ in range(20))
+        capabilities = CAPABILITIES
+        if source.tls_context is not None:
+            capabilities |= Capability.CLIENT_SSL
+        version = source.library.server_version
+        if source.library.flavor is ServerFlavor.MARIADB:
+            version = f"5.5.5-{version}"
+        greeting = HandshakeV10(
+            version,
+            self.connection_id,
+            scramble,
+            capabilities,
+            auth_plugin=(
+                "mysql_native_password"
+                if source.auth_plugin == "client_ed25519"
+                else source.auth_plugin
+            ),
+        )
+        await self._send(greeting.encode())
+        payload = await self._read()
+        secure = False
+        if len(payload) == _SSL_REQUEST_SIZE and source.tls_context is not None:
+            SslRequest.decode(payload)
+            sequence = self._output.sequence
+            await self._writer.start_tls(source.tls_context)
+            self._reader._transport = self._writer.transport  # type: ignore[attr-defined]
+            self._output.sequence = sequence
+            secure = True
+            payload = await self._read()
+        response = HandshakeResponse.decode(payload)
+        for fault in self._faults:
+            if isinstance(fault, RefuseLogin):
+                await self._fail(ServerError(fault.errno, fault.sqlstate, fault.message))
+                return False
+        if not await self._authenticate(greeting, response, secure):
+            await self._fail(
+                ServerError(
+                    1045,
+                    "28000",
+                    f"Access denied for user '{response.user}'@'localhost' (using password: "
+                    f"{'YES' if response.auth_response else 'NO'})",
+                )
+            )
+            return False
+        self._sql = SqlSession(
+            source.library,
+            self.connection_id,
+            source.port,
+            source.server_uuid,
+            response.user,
+            source.answers,
+            source.replicas,
+            source.kill,
+        )
+        source.logged_in(self.connection_id, response.user, secure=secure)
+        await self._send(OkPacket().encode())
+        return True
+
+    async def _authenticate(
+        self, greeting: HandshakeV10, response: HandshakeResponse, secure: bool
+    ) -> bool:
+        source = self._source
+        password = source.users.get(response.user)
+        plugin = source.auth_plugin
+        scramble = greeting.scramble
+        data = response.auth_response
+        switched = plugin != (response.auth_plugin or "mysql_native_password")
+        if switched:
+            if plugin == "client_ed25519":
+                scramble = secrets.token_bytes(32)
+            ending = b"" if plugin == "client_ed25519" else b"\0"
+            await self._send(AuthSwitchRequest(plugin, scramble + ending).encode())
+            data = await self._read()
+        login = ServerLogin(
+            plugin,
+            (password or "").encode(),
+            scramble,
+            secure,
+            cached=source.is_cached(response.user),
+            private_key=rsa_key() if "sha" in plugin else None,
+        )
+        while True:
+            result = login.receive(data)
+            if isinstance(result, bool):
+                if result and password is not None:
+                    source.remember(response.user)
+                return result and password is not None
+            await self._send(result)
+            if is_final(result):
+                return password is not None
+            data = await self._read()
+
+    # Commands.
+
+    async def _commands(self) -> None:
+        while True:
+            payload = await self._read()
+            command = payload[0] if payload else 0
+            if self._dump is not None:
+                self._while_dumping(payload)
+            elif command == Command.COM_QUIT:
+                return
+            elif command == Command.COM_QUERY:
+                await self._query(ComQuery.decode(payload))
+            elif command in (Command.COM_PING, Command.COM_INIT_DB, Command.COM_RESET_CONNECTION):
+                await self._send(OkPacket().encode())
+            elif command == Command.COM_REGISTER_SLAVE:
+                self.replica = ComRegisterSlave.decode(payload)
+                await self._send(OkPacket().encode())
+            elif command in (Command.COM_BINLOG_DUMP, Command.COM_BINLOG_DUMP_GTID):
+                self._output.dumping = True
+                self._dump = asyncio.create_task(self._run_dump(payload))
+            else:
+                await self._fail(ServerError(1047, "08S01", "Unknown command"))
+
+    def _while_dumping(self, payload: bytes) -> None:
+        if payload[:1] == b"\xef":
+            ack = SemiSyncAck.decode(payload)
+            self.acknowledged.append((ack.file, ack.position))
+
+    async def _query(self, query: ComQuery) -> None:
+        sql = query.sql.decode("utf-8", "replace")
+        self._source.seen_statements.append(sql)
+        if self._sql is None:
+            return
+        try:
+            result = self._sql.execute(sql)
+        except ServerError as error:
+            await self._fail(error)
+            return
+        if result is None:
+            await self._send(OkPacket().encode())
+        else:
+            await self._send(*encode_result(*result))
+
+    # Dump.
+
+    async def _run_dump(self, payload: bytes) -> None:
+        try:
+            try:
+                order = self._order(payload)
+                self._source.dump_begins(self)
+                sender = DumpSender(self._source.library, order, self._output, self._faults)
+                await sender.run()
+            except asyncio.CancelledError:
+                if self.evicted is None:
+                    raise
+                await self._fail(self.evicted)
+            except ServerError as error:
+                await self._fail(error)
+            except ReplicaClientError as error:
+                # The file is not what it seems: a source says so with the same number.
+                await self._fail(ServerError(1236, "HY000", str(error)))
+        except (ScriptedEndError, ConnectionError):
+            pass
+        finally:
+            # Wakes the command loop; a source closes the connection after a dump.
+            self._writer.close()
+
+    def _order(self, payload: bytes) -> DumpOrder:
+        variables = {} if self._sql is None else self._sql.user_variables
+
+        def variable(*names: str) -> object:
+            return next((variables[name] for name in names if name in variables), None)
+
+        self.replica_uuid = str(variable("replica_uuid", "slave_uuid") or "")
+        period = variable("source_heartbeat_period", "master_heartbeat_period") or 0
+        checksum = checksum_of_text(variable("source_binlog_checksum", "master_binlog_checksum"))
+        semi_sync = bool(variable("rpl_semi_sync_replica", "rpl_semi_sync_slave"))
+        mariadb = self._source.library.flavor is ServerFlavor.MARIADB
+        file, position = "", 4
+        gtid_set: GtidSet | MariadbGtidSet | None = None
+        if payload[0] == Command.COM_BINLOG_DUMP_GTID:
+            order = ComBinlogDumpGtid.decode(payload)
+            flags, file, position = order.flags, order.file, order.position
+            self.dump_server_id = order.server_id
+            if not file:
+                gtid_set = GtidSet.decode(order.gtid_set)
+        else:
+            plain = ComBinlogDump.decode(payload)
+            flags, file, position = plain.flags, plain.file, plain.position
+            self.dump_server_id = plain.server_id
+            state = variable("slave_connect_state")
+            if mariadb and state is not None:
+                gtid_set = MariadbGtidSet.parse(str(state))
+        return DumpOrder(
+            file=file,
+            position=position,
+            non_block=bool(flags & DumpFlag.BINLOG_DUMP_NON_BLOCK),
+            gtid_set=gtid_set,
+            checksum=checksum,
+            heartbeat_period=int(str(period)) / 1e9,
+            heartbeat_v2=not mariadb and bool(flags & DumpFlag.USE_HEARTBEAT_EVENT_V2),
+            annotate_rows=bool(flags & DumpFlag.BINLOG_SEND_ANNOTATE_ROWS_EVENT),
+            semi_sync=semi_sync and self._source.semi_sync,
+        )

@@ -1,0 +1,292 @@
+"""The little SQL that a testing source understands: what clients of a source say."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.errors import ServerError
+from replica_client.gtid import MariadbGtid, MariadbGtidSet
+from replica_client.testing.library import BinlogLibrary
+from replica_client.testing.variables import system_variables
+from replica_client.wire.resultset import Value
+
+Rows = tuple[Sequence[str], Sequence[Sequence[Value]]]
+"""Column names and rows."""
+
+_COMMENT = re.compile(r"/\*.*?\*/|^\s*--\s[^\n]*|^\s*#[^\n]*", re.DOTALL | re.MULTILINE)
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<text>'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*")
+      | (?P<number>-?\d+(?:\.\d+)?)
+      | (?P<system>@@(?:(?:global|session|local)\.)?`?\w+`?)
+      | (?P<user>@`?\w+`?)
+      | (?P<word>`?[A-Za-z_]\w*`?(?:\.\w+)*)
+      | (?P<sign>:=|[(),=*;])
+    )""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_SHOW_VARIABLES = re.compile(
+    r"SHOW\s+(?:GLOBAL\s+|SESSION\s+)?(?P<what>VARIABLES|STATUS)"
+    r"(?:\s+LIKE\s+(?P<like>\S+)|\s+WHERE\s+(?P<where>.*))?$",
+    re.IGNORECASE | re.DOTALL,
+)
+_KILL = re.compile(r"KILL\s+(?:CONNECTION\s+|QUERY\s+)?(\d+)$", re.IGNORECASE)
+_LITERAL = re.compile(r"'((?:[^'\\]|''|\\.)*)'")
+
+
+def unquote(text: str) -> str:
+    """The value of a quoted SQL text."""
+    body = text[1:-1].replace(text[0] * 2, text[0])
+    return re.sub(r"\\(.)", r"\1", body)
+
+
+@dataclass(slots=True)
+class SqlSession:
+    """The SQL side of one connection.
+
+    Attributes:
+        library: the files served.
+        connection_id: of this connection.
+        port: of the source.
+        server_uuid: of the source.
+        user: who logged in.
+        answers: statements (case and blanks do not matter) with rows of the test's own.
+        replicas: rows of SHOW REPLICAS.
+        kill: ends another connection.
+        user_variables: what SET @… left.
+    """
+
+    library: BinlogLibrary
+    connection_id: int
+    port: int
+    server_uuid: str
+    user: str
+    answers: Mapping[str, Rows]
+    replicas: Callable[[], list[tuple[Value, ...]]]
+    kill: Callable[[int], bool]
+    user_variables: dict[str, Value] = field(default_factory=dict)
+
+    def execute(self, sql: str) -> Rows | None:
+        """Run a statement: rows, or None for an OK.
+
+        Raises:
+            ServerError: it is not understood, as a server would say it.
+        """
+        text = _COMMENT.sub(" ", sql).strip().rstrip(";").strip()
+        known = self.answers.get(normal(text))
+        if known is not None:
+            return known
+        upper = normal(text)
+        word = upper.partition(" ")[0]
+        if word == "SELECT":
+            return self._select(text)
+        if word == "SET":
+            self._set(text)
+            return None
+        if word == "SHOW":
+            return self._show(text, upper)
+        if word in ("BEGIN", "START", "COMMIT", "ROLLBACK", "USE", "FLUSH", "DO", ""):
+            return None
+        if match := _KILL.match(text):
+            if not self.kill(int(match[1])):
+                raise ServerError(1094, "HY000", f"Unknown thread id: {match[1]}")
+            return None
+        raise _not_understood(text)
+
+    def variables(self) -> dict[str, Value]:
+        """System variables by lower-case name."""
+        return system_variables(self.library, port=self.port, server_uuid=self.server_uuid)
+
+    # SHOW
+
+    def _show(self, text: str, upper: str) -> Rows:
+        library = self.library
+        if upper in ("SHOW BINARY LOGS", "SHOW MASTER LOGS"):
+            rows: list[tuple[Value, ...]] = [(file.name, file.size) for file in library.files]
+            if library.flavor is ServerFlavor.MARIADB:
+                return ("Log_name", "File_size"), rows
+            return ("Log_name", "File_size", "Encrypted"), [(*row, "No") for row in rows]
+        if upper in ("SHOW MASTER STATUS", "SHOW BINARY LOG STATUS", "SHOW BINLOG STATUS"):
+            last = library.files[-1]
+            names = ["File", "Position", "Binlog_Do_DB", "Binlog_Ignore_DB"]
+            row: list[Value] = [last.name, last.size, "", ""]
+            if library.flavor is ServerFlavor.MYSQL:
+                names.append("Executed_Gtid_Set")
+                row.append(str(library.executed()))
+            return names, [row]
+        if upper in ("SHOW REPLICAS", "SHOW SLAVE HOSTS", "SHOW REPLICA HOSTS"):
+            return ("Server_Id", "Host", "Port", "Source_Id", "Replica_UUID"), self.replicas()
+        if upper.startswith("SHOW GRANTS"):
+            grant = f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '{self.user}'@'%'"
+            return (f"Grants for {self.user}@%",), [(grant,)]
+        if upper in ("SHOW WARNINGS", "SHOW ERRORS"):
+            return ("Level", "Code", "Message"), []
+        if upper in ("SHOW SLAVE STATUS", "SHOW REPLICA STATUS"):
+            return ("Slave_IO_State",), []
+        if match := _SHOW_VARIABLES.match(text):
+            return ("Variable_name", "Value"), self._show_variables(match)
+        raise _not_understood(text)
+
+    def _show_variables(self, match: re.Match[str]) -> list[tuple[Value, ...]]:
+        if match["what"].upper() == "STATUS":
+            return []
+        variables = self.variables()
+        if match["like"]:
+            literal = unquote(match["like"]) if match["like"][0] in "'\"" else match["like"]
+            pattern = re.escape(literal.lower()).replace("%", ".*").replace("_", ".")
+            names = [name for name in variables if re.fullmatch(pattern, name)]
+        elif match["where"]:
+            wanted = {text.lower() for text in _LITERAL.findall(match["where"])}
+            names = [name for name in variables if name in wanted]
+        else:
+            names = sorted(variables)
+        return [(name, str(variables[name])) for name in names]
+
+    # SELECT and SET
+
+    def _select(self, text: str) -> Rows:
+        tokens = _Tokens(text, text.upper().index("SELECT") + 6)
+        names: list[str] = []
+        row: list[Value] = []
+        while True:
+            start = tokens.offset
+            row.append(self._value(tokens))
+            name = text[start : tokens.offset].strip()
+            if tokens.take_word("AS"):
+                name = tokens.next()[1].strip("`'\"")
+            names.append(name)
+            if not tokens.take(","):
+                break
+        if tokens.take_word("LIMIT"):
+            tokens.next()
+        if not tokens.at_end:
+            raise _not_understood(text)
+        return names, [row]
+
+    def _set(self, text: str) -> None:
+        if re.match(r"SET\s+(NAMES|CHARACTER|TRANSACTION|SESSION TRANSACTION)\b", text, re.I):
+            return
+        tokens = _Tokens(text, 3)
+        while True:
+            for scope in ("GLOBAL", "SESSION", "LOCAL"):
+                tokens.take_word(scope)
+            kind, name = tokens.next()
+            if not (tokens.take("=") or tokens.take(":=")):
+                raise _not_understood(text)
+            value = self._value(tokens)
+            if kind == "user":
+                self.user_variables[name[1:].strip("`").lower()] = value
+            if not tokens.take(","):
+                break
+        if not tokens.at_end:
+            raise _not_understood(text)
+
+    def _value(self, tokens: _Tokens) -> Value:
+        kind, token = tokens.next()
+        if kind == "text":
+            return unquote(token)
+        if kind == "number":
+            return token if "." in token else int(token)
+        if kind == "system":
+            return self._system(token[2:].rpartition(".")[2].strip("`").lower())
+        if kind == "user":
+            return self.user_variables.get(token[1:].strip("`").lower())
+        if kind == "word" and tokens.take("("):
+            arguments: list[Value] = []
+            while not tokens.take(")"):
+                arguments.append(self._value(tokens))
+                tokens.take(",")
+            return self._function(token.upper(), arguments)
+        if kind == "word" and token.upper() in ("NULL", "DEFAULT"):
+            return None
+        if kind == "word":
+            return token
+        raise _not_understood(tokens.text)
+
+    def _system(self, name: str) -> Value:
+        variables = self.variables()
+        if name not in variables:
+            raise ServerError(1193, "HY000", f"Unknown system variable '{name}'")
+        return variables[name]
+
+    def _function(self, name: str, arguments: Sequence[Value]) -> Value:
+        if name == "VERSION":
+            return self.library.server_version
+        if name == "CONNECTION_ID":
+            return self.connection_id
+        if name in ("USER", "CURRENT_USER", "SESSION_USER"):
+            return f"{self.user}@localhost"
+        if name in ("DATABASE", "SCHEMA"):
+            return None
+        if name == "UNIX_TIMESTAMP":
+            return int(time.time())
+        if name in ("NOW", "UTC_TIMESTAMP", "CURRENT_TIMESTAMP"):
+            return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
+        if name == "BINLOG_GTID_POS" and len(arguments) == 2:
+            return self._gtid_position(str(arguments[0]), int(str(arguments[1])))
+        raise ServerError(1305, "42000", f"FUNCTION {name} does not exist")
+
+    def _gtid_position(self, name: str, position: int) -> Value:
+        file = self.library.find(name)
+        if file is None:
+            return None
+        reached = file.previous if isinstance(file.previous, MariadbGtidSet) else MariadbGtidSet()
+        pending: MariadbGtid | None = None
+        for at, header in file.headers():
+            if at >= position:
+                break
+            gtid = file.begins_transaction(at, header)
+            if isinstance(gtid, MariadbGtid):
+                reached = reached if pending is None else reached.add(pending)
+                pending = gtid
+        if pending is not None:
+            reached = reached.add(pending)
+        return reached.slave_connect_state()
+
+
+class _Tokens:
+    """A cursor over the tokens of a statement."""
+
+    def __init__(self, text: str, offset: int) -> None:
+        self.text = text
+        self.offset = offset
+
+    @property
+    def at_end(self) -> bool:
+        return not self.text[self.offset :].strip()
+
+    def next(self) -> tuple[str, str]:
+        match = _TOKEN.match(self.text, self.offset)
+        if match is None or match.lastgroup is None:
+            raise _not_understood(self.text)
+        self.offset = match.end()
+        return match.lastgroup, match[match.lastgroup]
+
+    def take(self, sign: str) -> bool:
+        match = _TOKEN.match(self.text, self.offset)
+        if match is None or match["sign"] != sign:
+            return False
+        self.offset = match.end()
+        return True
+
+    def take_word(self, word: str) -> bool:
+        match = _TOKEN.match(self.text, self.offset)
+        if match is None or (match["word"] or "").upper() != word:
+            return False
+        self.offset = match.end()
+        return True
+
+
+def normal(sql: str) -> str:
+    """A statement in upper case with single blanks, to compare it."""
+    return " ".join(sql.split()).upper().rstrip(";").strip()
+
+
+def _not_understood(text: str) -> ServerError:
+    return ServerError(
+        1064, "42000", f"the testing source does not understand this statement: {text[:80]!r}"
+    )
