@@ -8,11 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from replica_client.errors import BinlogFormatError, ConfigError, LimitExceededError
-from replica_client.errors import TruncatedEventError
+from replica_client.binlog.encryption_mysql import (
+    ENCRYPTION_HEADER_SIZE,
+    ContentCipher,
+    EncryptionHeader,
+)
+from replica_client.binlog.file_scan import MAGIC_SIZE, FileKind, file_kind
+from replica_client.binlog.header import HEADER_SIZE, HEADER_SIZE_V1
+from replica_client.binlog.options import DecodeOptions
+from replica_client.constants.event_types import EventType
+from replica_client.errors import (
+    BinlogDecodeError,
+    BinlogFormatError,
+    ConfigError,
+    LimitExceededError,
+    TruncatedEventError,
+)
 
-BINLOG_MAGIC = b"\xfebin"
-ENCRYPTED_MAGIC = b"\xfdbin"
 CHUNK_SIZE = 1 << 20
 
 _BINLOG_NAME = re.compile(r"^.+\.\d{3,}$")
@@ -75,23 +87,29 @@ def _by_number(path: Path) -> tuple[str, int]:
     return stem, int(number)
 
 
-class ByteSource:
-    """Reads exact sizes from a stream through one buffer.
+class EventSource:
+    """Cuts a file into its events.
 
     Args:
-        stream: what to read; only ``read`` is used, and ``seek`` when it has it.
+        stream: what to read, behind the magic.
         file: name for errors.
+        cipher: decrypts what is read, for a file that MySQL encrypted.
+
+    Attributes:
+        position: offset in the plain file of the next event.
     """
 
-    def __init__(self, stream: BinaryIO, file: str) -> None:
+    def __init__(self, stream: BinaryIO, file: str, cipher: ContentCipher | None = None) -> None:
         self._stream = stream
         self._file = file
+        self._cipher = cipher
         self._buffer = b""
         self._start = 0
-        self.position = 0
+        self._read = MAGIC_SIZE
+        self.position = MAGIC_SIZE
 
-    def fill(self, size: int) -> int:
-        """Have ``size`` bytes ready if the file has them; returns how many are ready."""
+    def _fill(self, size: int) -> int:
+        """Have ``size`` bytes ready if the file has them; returns how many are."""
         ready = len(self._buffer) - self._start
         if ready >= size:
             return ready
@@ -100,37 +118,67 @@ class ByteSource:
             part = self._stream.read(max(CHUNK_SIZE, min(size - ready, 16 * CHUNK_SIZE)))
             if not part:
                 break
+            if self._cipher is not None:
+                part = self._cipher.apply(part, self._read)
+            self._read += len(part)
             parts.append(part)
             ready += len(part)
         self._buffer = b"".join(parts)
         self._start = 0
         return ready
 
-    def peek(self, size: int) -> bytes:
-        """Up to ``size`` bytes without moving."""
-        self.fill(size)
-        return self._buffer[self._start : self._start + size]
+    def next_event(self, header_size: int, max_event_size: int) -> bytes | None:
+        """The next whole event; None at the end of the file.
 
-    def take(self, size: int) -> bytes:
-        """Exactly ``size`` bytes.
+        Args:
+            header_size: of the events' common headers, as far as known.
+            max_event_size: bytes that it may have.
 
         Raises:
-            TruncatedEventError: the file ends before.
+            TruncatedEventError: the file ends inside it.
+            BinlogFormatError: its size is smaller than its header.
+            LimitExceededError: it is larger than ``max_event_size``.
         """
-        ready = self.fill(size)
-        if ready < size:
-            raise TruncatedEventError(
-                f"the file ends {size - ready} bytes early", file=self._file, position=self.position
+        ready = self._fill(HEADER_SIZE)
+        if not ready:
+            return None
+        at = self._start
+        if ready < HEADER_SIZE_V1:
+            raise self._truncated(header_size - ready)
+        size = int.from_bytes(self._buffer[at + 9 : at + 13], "little")
+        type_code = self._buffer[at + 4]
+        if type_code == EventType.START_EVENT_V3:
+            header_size = HEADER_SIZE_V1
+        if size < header_size:
+            raise BinlogFormatError(
+                f"event size {size} is smaller than its header",
+                file=self._file,
+                position=self.position,
+                event_type=type_code,
             )
+        if size > max_event_size:
+            raise LimitExceededError(
+                f"event of {size} bytes is larger than max_event_size ({max_event_size})",
+                file=self._file,
+                position=self.position,
+                event_type=type_code,
+            )
+        ready = self._fill(size)
+        if ready < size:
+            raise self._truncated(size - ready)
         data = self._buffer[self._start : self._start + size]
         self._start += size
         self.position += size
         return data
 
     def skip_to(self, position: int) -> None:
-        """Move forward to a position of the file."""
+        """Move forward to where an event starts.
+
+        Raises:
+            TruncatedEventError: the file ends before.
+        """
         while self.position < position:
-            ready = self.fill(min(CHUNK_SIZE, position - self.position))
+            ready = self._fill(min(CHUNK_SIZE, position - self.position))
             if not ready:
                 raise TruncatedEventError(
                     f"position {position} is beyond the end of the file",
@@ -141,38 +189,27 @@ class ByteSource:
             self._start += step
             self.position += step
 
+    def _truncated(self, missing: int) -> TruncatedEventError:
+        return TruncatedEventError(
+            f"the file ends inside an event: {missing} bytes are missing",
+            file=self._file,
+            position=self.position,
+        )
 
-def raw_events(
-    source: ByteSource, file: str, header_size: int, max_event_size: int
-) -> Iterator[tuple[int, bytes]]:
-    """``(position, bytes)`` of each whole event from where ``source`` stands to the file's end.
+
+def open_events(stream: BinaryIO, file: str, options: DecodeOptions) -> EventSource:
+    """Check a file's first bytes, and stand before its first event.
 
     Raises:
-        TruncatedEventError: the file ends inside an event; all before it was yielded.
-        BinlogFormatError: an event size smaller than its header.
-        LimitExceededError: an event larger than ``max_event_size``.
+        BinlogDecodeError: not a binlog, or encrypted and no key of ``options`` fits.
     """
-    while True:
-        head = source.peek(header_size)
-        if not head:
-            return
-        position = source.position
-        if len(head) < header_size:
-            raise TruncatedEventError(
-                f"the file ends {header_size - len(head)} bytes early inside an event header",
-                file=file,
-                position=position,
-            )
-        size = int.from_bytes(head[9:13], "little")
-        if size < header_size:
-            raise BinlogFormatError(
-                f"event size {size} is smaller than its header", file=file, position=position
-            )
-        if size > max_event_size:
-            raise LimitExceededError(
-                f"event of {size} bytes; the limit max_event_size is {max_event_size}",
-                file=file,
-                position=position,
-                event_type=head[4],
-            )
-        yield position, source.take(size)
+    try:
+        magic = stream.read(MAGIC_SIZE)
+        if file_kind(magic) is FileKind.PLAIN:
+            return EventSource(stream, file)
+        head = magic + stream.read(ENCRYPTION_HEADER_SIZE - MAGIC_SIZE)
+        cipher = EncryptionHeader.decode(head).open(options.keys)
+        cipher.check_magic(cipher.apply(stream.read(MAGIC_SIZE), 0))
+        return EventSource(stream, file, cipher)
+    except BinlogDecodeError as error:
+        raise error.at(file=file) from error.__cause__

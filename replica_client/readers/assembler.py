@@ -1,0 +1,295 @@
+"""Decoded events in, transactions out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.events.table_map import TableMapEvent
+from replica_client.binlog.events.unknown import UnknownEvent
+from replica_client.binlog.options import DecodeOptions
+from replica_client.constants.event_types import EventFlag, EventType
+from replica_client.errors import ConfigError, DataLossError, UnsupportedEventError
+from replica_client.gtid import Gtid, MariadbGtid
+from replica_client.position.position import Position
+from replica_client.position.tracker import PositionTracker, TransactionBoundary
+from replica_client.readers.event_feed import PlacedEvent
+from replica_client.readers.statements import changes_rows, controls_transaction
+from replica_client.readers.transaction import Statement, Transaction
+from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.image import RowImageDecoder
+from replica_client.rows.selection import Selection
+from replica_client.schema.shape import TableShape
+
+DEFAULT_PART_SIZE = 64 << 20
+_MAX_DECODERS = 10_000
+
+_ROWS = frozenset((*range(20, 26), *range(30, 33), 39, *range(166, 172)))
+_QUERIES = frozenset((EventType.QUERY_EVENT, EventType.QUERY_COMPRESSED_EVENT))
+_GTIDS = frozenset(
+    (
+        EventType.GTID_LOG_EVENT,
+        EventType.ANONYMOUS_GTID_LOG_EVENT,
+        EventType.GTID_TAGGED_LOG_EVENT,
+    )
+)
+_LOADS = frozenset(
+    (
+        EventType.LOAD_EVENT,
+        EventType.NEW_LOAD_EVENT,
+        EventType.EXEC_LOAD_EVENT,
+        EventType.EXECUTE_LOAD_QUERY_EVENT,
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AssemblyOptions:
+    """How transactions are put together.
+
+    Attributes:
+        selection: wanted tables and columns.
+        part_size: bytes of rows events after which a transaction is delivered in parts.
+        on_statement: what a row change logged as text (statement format) does: ``error`` stops the
+            stream with ``DataLossError``, ``deliver`` gives it as a statement of its transaction.
+        on_rollback: what an XA ROLLBACK of a prepared transaction, whose rows were delivered at its
+            XA PREPARE, does: ``error`` or ``deliver``.
+    """
+
+    selection: Selection
+    part_size: int = DEFAULT_PART_SIZE
+    on_statement: Literal["error", "deliver"] = "error"
+    on_rollback: Literal["error", "deliver"] = "error"
+
+    def __post_init__(self) -> None:
+        if self.part_size < 1:
+            raise ConfigError("part_size must be at least 1 byte")
+
+
+class TransactionAssembler:
+    """Puts the events of a feed together to transactions.
+
+    Rows of unwanted tables are passed over before they are decoded; wanted ones are decoded when a
+    transaction's changes are iterated. Nothing that changes a captured table is passed over in
+    silence: an unknown event inside a transaction, an INCIDENT, or a row change logged as text stops
+    the stream with an error.
+
+    Args:
+        options: what is wanted.
+        decode: how values are decoded.
+        resume: where delivery goes on; the rows of its transaction that are done are passed over.
+    """
+
+    def __init__(
+        self, options: AssemblyOptions, decode: DecodeOptions, resume: Position | None = None
+    ) -> None:
+        self._options = options
+        self._decode = decode
+        self._resume = resume if resume is not None and resume.inside_transaction else None
+        self._decoders: dict[tuple[object, ...], tuple[TableShape, RowImageDecoder] | None] = {}
+        self._rows: list[RowsOfEvent] = []
+        self._statements: list[Statement] = []
+        self._size = 0
+        self._part = 0
+        self._gtid = ""
+        self._xa: dict[str, bool] = {}
+        self._commit_timestamp_us: int | None = None
+
+    def feed(
+        self, placed: PlacedEvent, decoder: BinlogDecoder, tracker: PositionTracker
+    ) -> Iterator[Transaction]:
+        """Take the next event; yields the transactions, or parts, that are complete with it.
+
+        Raises:
+            DataLossError: see above.
+            UnsupportedEventError: see above.
+        """
+        event, boundary = placed
+        if boundary is not None and (boundary.outcome == "abandoned" or tracker.in_transaction):
+            # The boundary is that of the transaction before this event.
+            yield from self._finish(event, boundary, tracker)
+            boundary = None
+        self._take(event, decoder, tracker)
+        if boundary is not None:
+            yield from self._finish(event, boundary, tracker)
+        elif self._size >= self._options.part_size:
+            yield self._deliver_part(event, tracker)
+
+    def _take(self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker) -> None:
+        code = event.header.type_code
+        if code in _ROWS:
+            self._take_rows(event, decoder, tracker)
+        elif code in _GTIDS or code == EventType.GTID_EVENT:
+            self._take_gtid(event)
+        elif code == EventType.XA_PREPARE_LOG_EVENT:
+            self._xa[event.body.xid_text] = bool(self._rows or self._part)
+        elif code in _QUERIES:
+            self._take_query(event)
+        elif code in _LOADS:
+            self._refuse_statement(event, "LOAD DATA")
+        elif code == EventType.INCIDENT_EVENT:
+            raise DataLossError(
+                f"{_place(event)}: the source logged an incident ({event.body}): it may have lost "
+                "changes; compare the tables, then start behind it"
+            )
+        elif isinstance(event.body, UnknownEvent) and tracker.in_transaction:
+            if not event.header.flags & EventFlag.LOG_EVENT_IGNORABLE_F:
+                raise UnsupportedEventError(
+                    "an event of unknown type inside a transaction may carry rows",
+                    file=event.file,
+                    position=event.position,
+                    event_type=code,
+                    event_name=event.header.type_name,
+                )
+
+    def _take_rows(
+        self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker
+    ) -> None:
+        body = event.body
+        if not body.column_count:
+            return  # a dummy event that only carries STMT_END_F
+        found = self._decoder_of(decoder.table_map(body.table_id))
+        if found is None:
+            return
+        shape, rows_decoder = found
+        first_row = self._rows_done(tracker.event_index)
+        if first_row is None:
+            return
+        self._rows.append(
+            RowsOfEvent(event, shape, rows_decoder, tracker.event_index, first_row, self._gtid)
+        )
+        self._size += event.header.event_size
+
+    def _take_gtid(self, event: BinlogEvent) -> None:
+        body = event.body
+        code = event.header.type_code
+        if code == EventType.GTID_EVENT:
+            self._gtid = str(MariadbGtid(body.domain_id, event.header.server_id, body.sequence))
+            return
+        self._commit_timestamp_us = body.immediate_commit_timestamp
+        if code != EventType.ANONYMOUS_GTID_LOG_EVENT:
+            self._gtid = str(Gtid(body.sid, body.gno, body.tag))
+
+    def _rows_done(self, event_index: int) -> int | None:
+        """Rows of the event that were delivered before; None when all were."""
+        resume = self._resume
+        if resume is None or event_index > resume.event_index:
+            return 0
+        return resume.row_index if event_index == resume.event_index else None
+
+    def _decoder_of(self, table_map: TableMapEvent) -> tuple[TableShape, RowImageDecoder] | None:
+        key = (
+            table_map.schema,
+            table_map.table,
+            table_map.column_types,
+            table_map.column_metadata,
+            table_map.null_bitmap,
+            table_map.optional_metadata,
+        )
+        try:
+            return self._decoders[key]
+        except KeyError:
+            pass
+        selection = self._options.selection
+        found = None
+        if selection.wants(table_map.schema, table_map.table):
+            shape = TableShape.from_table_map(table_map)
+            columns = selection.columns_of(shape.database, shape.table)
+            found = (shape, RowImageDecoder(shape, self._decode, columns=columns))
+        if len(self._decoders) >= _MAX_DECODERS:
+            self._decoders.clear()
+        self._decoders[key] = found
+        return found
+
+    def _take_query(self, event: BinlogEvent) -> None:
+        body = event.body
+        if controls_transaction(body.query):
+            return
+        if changes_rows(body.query):
+            self._refuse_statement(event, body.query_text()[:120])
+        self._statements.append(
+            Statement(body.schema.decode("utf-8", "surrogateescape"), body.query_text())
+        )
+
+    def _refuse_statement(self, event: BinlogEvent, text: str) -> None:
+        if self._options.on_statement == "error":
+            raise DataLossError(
+                f"{_place(event)}: rows were changed by a statement logged as text ({text!r}); set "
+                "binlog_format=ROW on the source, or take such statements with on_statement='deliver'"
+            )
+
+    def _deliver_part(self, event: BinlogEvent, tracker: PositionTracker) -> Transaction:
+        inside = tracker.inside()
+        start = Position(inside.file, inside.offset, inside.gtid_set)
+        position = Position(
+            inside.file, inside.offset, inside.gtid_set, tracker.event_index + 1, 0
+        )
+        transaction = self._transaction(event, start, position, complete=False)
+        self._rows, self._statements, self._size = [], [], 0
+        self._part += 1
+        return transaction
+
+    def _finish(
+        self, event: BinlogEvent, boundary: TransactionBoundary, tracker: PositionTracker
+    ) -> Iterator[Transaction]:
+        if boundary.outcome in ("rollback", "abandoned"):
+            if self._part:
+                raise DataLossError(
+                    f"{_place(event)}: the transaction {self._gtid} at {boundary.file}:{boundary.offset} was "
+                    "delivered in parts, and then not committed on the source"
+                )
+            if boundary.outcome == "rollback":
+                self._check_xa_rollback(event)
+            self._rows = []
+        start = Position(boundary.file, boundary.offset)
+        if boundary.outcome != "abandoned":
+            yield self._transaction(
+                event,
+                start,
+                tracker.position,
+                complete=True,
+                xa_prepared=boundary.outcome == "prepare",
+            )
+        self._rows, self._statements, self._size, self._part = [], [], 0, 0
+        self._gtid, self._commit_timestamp_us = "", None
+        self._resume = None
+
+    def _check_xa_rollback(self, event: BinlogEvent) -> None:
+        query = getattr(event.body, "query", b"")
+        if query[:11].upper() != b"XA ROLLBACK":
+            return
+        had_rows = self._xa.pop(query[11:].strip().decode("ascii", "replace"), True)
+        if had_rows and self._options.on_rollback == "error":
+            raise DataLossError(
+                f"{_place(event)}: {event.body.query_text()[:120]!r} takes back what was delivered at "
+                "its XA PREPARE (or before this stream began); take both with on_rollback='deliver'"
+            )
+
+    def _transaction(
+        self,
+        event: BinlogEvent,
+        start: Position,
+        position: Position,
+        *,
+        complete: bool,
+        xa_prepared: bool = False,
+    ) -> Transaction:
+        return Transaction(
+            start,
+            position,
+            self._gtid,
+            event.header.timestamp,
+            self._commit_timestamp_us,
+            tuple(self._rows),
+            tuple(self._statements),
+            self._part,
+            complete,
+            xa_prepared,
+        )
+
+
+def _place(event: BinlogEvent) -> str:
+    return f"file {event.file}, position {event.position}"

@@ -1,0 +1,52 @@
+"""Transactions to Arrow record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from replica_client.binlog.options import DecodeOptions
+from replica_client.errors import ConfigError
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.batches import BatchBuilder
+
+
+class BatchAssembler:
+    """Sorts row changes into one builder per table and shape.
+
+    Args:
+        max_rows: rows that a batch has at most.
+        options: how values were decoded.
+    """
+
+    def __init__(self, max_rows: int, options: DecodeOptions) -> None:
+        if max_rows < 2:
+            raise ConfigError("max_rows must be at least 2: an update has two rows")
+        self._max_rows = max_rows
+        self._options = options
+        self._builders: dict[int, BatchBuilder] = {}
+
+    def add(self, transaction: Transaction) -> Iterator[pa.RecordBatch]:
+        """Take a transaction's changes; yields the batches that became full."""
+        version = transaction.start.sort_key()
+        commit_us = transaction.commit_timestamp_us
+        for rows in transaction.rows:
+            builder = self._builders.get(id(rows.decoder))
+            if builder is None:
+                builder = BatchBuilder(rows.shape, tuple(rows.decoder.column_names), self._options)
+                # The decoder is kept alive with its builder, so that its id stays its own.
+                builder.decoder = rows.decoder
+                self._builders[id(rows.decoder)] = builder
+            timestamp_us = rows.event.header.timestamp * 1_000_000 if commit_us is None else commit_us
+            for change in rows:
+                if len(builder) + 2 > self._max_rows:
+                    yield builder.finish()
+                builder.append(change, version, timestamp_us)
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """What is left in every builder."""
+        builders, self._builders = self._builders, {}
+        for builder in builders.values():
+            if len(builder):
+                yield builder.finish()

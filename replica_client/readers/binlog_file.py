@@ -1,0 +1,209 @@
+"""Binlog files as events, changes, transactions and record batches."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.options import DecodeOptions
+from replica_client.errors import ConfigError
+from replica_client.position.position import Position
+from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
+from replica_client.readers.event_feed import EventFeed, PlacedEvent
+from replica_client.readers.file_bytes import BinlogFile, binlog_files, open_events
+from replica_client.readers.start import Start, parse_start, timestamp_of
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.change import Change
+from replica_client.rows.selection import Selection
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FIRST_EVENT = 4
+
+
+class BinlogFileReader:
+    """Reads binlog files in order; every iterator starts anew.
+
+    Made by :func:`open_binlog`.
+
+    Attributes:
+        position: the safe resume point behind what the last iterator delivered.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[BinlogFile],
+        assembly: AssemblyOptions,
+        decode: DecodeOptions,
+        start: Start,
+        stop: Start,
+    ) -> None:
+        self._files = list(files)
+        self._assembly = assembly
+        self._decode = decode
+        self._start = start
+        self._stop = stop
+        self.position = Position("", 0)
+
+    def events(self) -> Iterator[BinlogEvent]:
+        """Every event, in order; a transaction payload is followed by the events inside it.
+
+        Raises:
+            BinlogDecodeError: the first fault; everything before it was delivered.
+        """
+        for _, placed in self._placed():
+            yield placed.event
+
+    def transactions(self) -> Iterator[Transaction]:
+        """Committed transactions; very large ones in parts.
+
+        Raises:
+            BinlogDecodeError: the first fault; everything before it was delivered.
+            DataLossError: a change that cannot be delivered as rows.
+        """
+        resume = self._start if isinstance(self._start, Position) else None
+        assembler = TransactionAssembler(self._assembly, self._decode, resume)
+        since = self._since()
+        for feed, placed in self._placed():
+            for transaction in assembler.feed(placed, feed.decoder, feed.tracker):
+                if since is not None and transaction.timestamp < since:
+                    continue
+                yield transaction
+                self.position = transaction.position
+
+    def changes(self) -> Iterator[Change]:
+        """Row changes of committed transactions, in order.
+
+        Raises:
+            BinlogDecodeError: the first fault; everything before it was delivered.
+            DataLossError: a change that cannot be delivered as rows.
+        """
+        for transaction in self.transactions():
+            yield from transaction.changes
+
+    def batches(
+        self, max_rows: int = 16384, max_seconds: float = 1.0
+    ) -> Iterator[pa.RecordBatch]:
+        """Row changes as Arrow record batches, each of one table and one shape.
+
+        Args:
+            max_rows: rows that a batch has at most.
+            max_seconds: a batch is given after this time at the latest, when there is work.
+
+        Raises:
+            ConfigError: pyarrow is not installed.
+        """
+        from replica_client.readers.batching import BatchAssembler
+
+        assembler = BatchAssembler(max_rows, self._decode)
+        deadline = time.monotonic() + max_seconds
+        for transaction in self.transactions():
+            yield from assembler.add(transaction)
+            if time.monotonic() >= deadline:
+                yield from assembler.flush()
+                deadline = time.monotonic() + max_seconds
+        yield from assembler.flush()
+
+    def _since(self) -> int | None:
+        return timestamp_of(self._start) if isinstance(self._start, datetime.datetime) else None
+
+    def _placed(self) -> Iterator[tuple[EventFeed, PlacedEvent]]:
+        files, start = self._from_start()
+        feed = EventFeed(self._decode, start, mode="file")
+        stop = self._stop
+        stop_at = stop if isinstance(stop, Position) and stop.file else None
+        until = timestamp_of(stop) if isinstance(stop, datetime.datetime) else None
+        for file in files:
+            first = start.offset if start is not None and start.file == file.name else FIRST_EVENT
+            if stop_at is not None and Position(file.name, first) >= stop_at:
+                return
+            for position, data in self._raw(file, feed, max(first, FIRST_EVENT)):
+                if stop_at is not None and not feed.tracker.in_transaction:
+                    if Position(file.name, position) >= stop_at:
+                        return
+                for placed in feed.feed(data, position, file.name):
+                    if until is not None and not feed.tracker.in_transaction:
+                        if placed.event.header.timestamp >= until and placed.boundary is None:
+                            return
+                    yield feed, placed
+            self.position = feed.tracker.position
+
+    def _from_start(self) -> tuple[list[BinlogFile], Position | None]:
+        start = self._start
+        if not isinstance(start, Position):
+            return self._files, None
+        if not start.file:
+            raise ConfigError(
+                f"start {start}: a GTID set alone is no start in files; give FILE:OFFSET"
+            )
+        names = [file.name for file in self._files]
+        if start.file not in names:
+            raise ConfigError(
+                f"start {start}: no such file among {', '.join(names[:5])}"
+                f"{' …' if len(names) > 5 else ''}"
+            )
+        return self._files[names.index(start.file) :], start
+
+    def _raw(self, file: BinlogFile, feed: EventFeed, first: int) -> Iterator[tuple[int, bytes]]:
+        """The file's events from ``first`` on, and before them its format description."""
+        feed.new_decoder(file.name)
+        with file.open() as stream:
+            source = open_events(stream, file.name, self._decode)
+            while True:
+                position = source.position
+                header_size = feed.decoder.format.header_size
+                data = source.next_event(header_size, self._decode.max_event_size)
+                if data is None:
+                    return
+                if position < first:
+                    feed.decoder.decode(data, position, file.name)
+                    source.skip_to(first)
+                else:
+                    yield position, data
+
+
+def open_binlog(
+    source: str | Path | BinaryIO | Sequence[str | Path],
+    *,
+    tables: Sequence[str] | str | None = None,
+    exclude: Sequence[str] | str | None = None,
+    columns: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    start: Position | str | datetime.datetime | None = None,
+    stop: Position | str | datetime.datetime | None = None,
+    keys: Mapping[str, bytes] | None = None,
+    options: DecodeOptions | None = None,
+    assembly: AssemblyOptions | None = None,
+) -> BinlogFileReader:
+    """Open binlog files.
+
+    Args:
+        source: a path, a directory, a list of both in order, or a binary file object.
+        tables: patterns ``database.table`` (``*``, ``?``) of the wanted tables; None takes all.
+        exclude: patterns of unwanted tables.
+        columns: names of the wanted columns, for all tables or by table pattern.
+        start: where to start; default the first event.
+        stop: where to stop: the first transaction that begins there or later is not delivered.
+        keys: encryption keys by id, see :class:`~replica_client.binlog.options.DecodeOptions`.
+        options: how values are decoded.
+        assembly: how transactions are put together, instead of ``tables``, ``exclude``, ``columns``.
+
+    Raises:
+        ConfigError: no such file, or an option is wrong.
+    """
+    decode = options or DecodeOptions()
+    if keys:
+        decode = replace(decode, keys=dict(keys))
+    if assembly is None:
+        assembly = AssemblyOptions(Selection(tables, exclude, columns))
+    begin, end = parse_start(start, "earliest"), parse_start(stop, "latest", "stop")
+    if begin == "latest" or end == "earliest":
+        raise ConfigError("files are read from a position or a time to a position or a time")
+    if isinstance(end, Position) and not end.file:
+        raise ConfigError(f"stop {end}: a GTID set alone is no stop in files; give FILE:OFFSET")
+    return BinlogFileReader(binlog_files(source), assembly, decode, begin, end)

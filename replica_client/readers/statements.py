@@ -1,0 +1,32 @@
+"""What a statement in the binlog's text means for the rows that are delivered."""
+
+from __future__ import annotations
+
+import re
+
+_COMMENT = re.compile(rb"/\*(?!!|M!).*?\*/|--[^\n]*\n|#[^\n]*\n|\s+|/\*M?!\d*|\(", re.DOTALL)
+_WORD = re.compile(rb"[A-Za-z]+")
+
+_DML = frozenset((b"INSERT", b"UPDATE", b"DELETE", b"REPLACE", b"LOAD", b"WITH", b"CALL", b"DO"))
+_CONTROL = frozenset(
+    (b"BEGIN", b"COMMIT", b"ROLLBACK", b"SAVEPOINT", b"XA", b"RELEASE", b"START", b"SET")
+)
+
+
+def first_word(query: bytes) -> bytes:
+    """The first word of a statement in upper case, behind comments and brackets."""
+    at = 0
+    while (match := _COMMENT.match(query, at)) is not None:
+        at = match.end()
+    word = _WORD.match(query, at)
+    return b"" if word is None else word[0].upper()
+
+
+def changes_rows(query: bytes) -> bool:
+    """Whether a statement changes rows: DML that was logged as text (statement format)."""
+    return first_word(query) in _DML
+
+
+def controls_transaction(query: bytes) -> bool:
+    """Whether a statement only begins, ends or marks a transaction."""
+    return first_word(query) in _CONTROL

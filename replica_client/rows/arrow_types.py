@@ -1,0 +1,184 @@
+"""Which Arrow type a column has, and how its values get there.
+
+A value that its Arrow type cannot hold (zero and partial dates) is null there, and its text stands in
+the batch's ``_lossless`` column.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from replica_client.binlog.options import DecodeOptions
+from replica_client.binlog.values.enum_set import EnumValue, SetValue
+from replica_client.binlog.values.geometry import Geometry
+from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
+from replica_client.constants.column_types import ColumnType
+from replica_client.schema.shape import ColumnShape
+
+_T = ColumnType
+_EPOCH_ORDINAL = datetime.date(1970, 1, 1).toordinal()
+_MAX_DECIMAL128 = 38
+_BINARY_COLLATION = 63
+
+_INTEGERS = {
+    _T.MYSQL_TYPE_TINY: (pa.int8(), pa.uint8()),
+    _T.MYSQL_TYPE_SHORT: (pa.int16(), pa.uint16()),
+    _T.MYSQL_TYPE_INT24: (pa.int32(), pa.uint32()),
+    _T.MYSQL_TYPE_LONG: (pa.int32(), pa.uint32()),
+    _T.MYSQL_TYPE_LONGLONG: (pa.int64(), pa.uint64()),
+}
+_DATES = frozenset((_T.MYSQL_TYPE_DATE, _T.MYSQL_TYPE_NEWDATE))
+_TIMES = frozenset((_T.MYSQL_TYPE_TIME, _T.MYSQL_TYPE_TIME2))
+_DATETIMES = frozenset((_T.MYSQL_TYPE_DATETIME, _T.MYSQL_TYPE_DATETIME2))
+_TIMESTAMPS = frozenset((_T.MYSQL_TYPE_TIMESTAMP, _T.MYSQL_TYPE_TIMESTAMP2))
+_STRINGS = frozenset(
+    (
+        _T.MYSQL_TYPE_VARCHAR,
+        _T.MYSQL_TYPE_VAR_STRING,
+        _T.MYSQL_TYPE_STRING,
+        _T.MYSQL_TYPE_TINY_BLOB,
+        _T.MYSQL_TYPE_BLOB,
+        _T.MYSQL_TYPE_MEDIUM_BLOB,
+        _T.MYSQL_TYPE_LONG_BLOB,
+        _T.MYSQL_TYPE_BLOB_COMPRESSED,
+        _T.MYSQL_TYPE_VARCHAR_COMPRESSED,
+    )
+)
+GEOMETRY_TYPE = pa.struct([pa.field("wkb", pa.binary()), pa.field("srid", pa.uint32())])
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowColumn:
+    """How one column goes to Arrow.
+
+    Attributes:
+        type: the Arrow type.
+        convert: turns a value that is neither None nor absent into what ``pa.array`` takes for it;
+            None for a value that the type cannot hold.
+    """
+
+    type: pa.DataType
+    convert: Callable[[Any], Any]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _days(value: Any) -> int | None:
+    if isinstance(value, Date):
+        try:
+            value = value.to_python()
+        except ValueError:
+            return None
+    return int(value.toordinal()) - _EPOCH_ORDINAL
+
+
+def _microseconds(value: Any) -> int | None:
+    if isinstance(value, Timestamp):
+        if value.is_zero:
+            return None
+        return int(value.seconds) * 1_000_000 + int(value.microseconds)
+    if isinstance(value, DateTime):
+        try:
+            value = value.to_python()
+        except ValueError:
+            return None
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=value.tzinfo)
+    return (value - epoch) // datetime.timedelta(microseconds=1)
+
+
+def _span(value: Any) -> int:
+    if isinstance(value, Time):
+        return int(value.total_microseconds)
+    return int(value // datetime.timedelta(microseconds=1))
+
+
+def _geometry(value: Geometry) -> dict[str, Any]:
+    return {"wkb": value.wkb, "srid": value.srid}
+
+
+def _enum(value: EnumValue) -> str:
+    return str(value.index) if value.label is None else value.label
+
+
+def _set(value: SetValue) -> str:
+    return str(value.bits) if value.labels is None else ",".join(value.labels)
+
+
+def _json(value: Any) -> str:
+    return str(value.text)
+
+
+def arrow_column(column: ColumnShape, options: DecodeOptions | None = None) -> ArrowColumn:
+    """The Arrow form of a column.
+
+    ==========================  =====================================================
+    column                      Arrow
+    ==========================  =====================================================
+    TINYINT … BIGINT            int8 … int64, uint8 … uint64
+    YEAR                        uint16
+    BIT                         uint64
+    FLOAT, DOUBLE               float32, float64
+    DECIMAL                     decimal128, from 39 digits on decimal256
+    DATE                        date32
+    TIME                        duration[us]
+    DATETIME                    timestamp[us]
+    TIMESTAMP                   timestamp[us, UTC]
+    CHAR, VARCHAR, TEXT, JSON   string
+    ENUM, SET                   dictionary<int32, string>
+    BINARY, VARBINARY, BLOB     binary
+    GEOMETRY                    struct<wkb: binary, srid: uint32>
+    VECTOR                      list<float32>
+    UUID, INET4, INET6          string
+    ==========================  =====================================================
+    """
+    code = column.type_code
+    if code in _INTEGERS:
+        return ArrowColumn(_INTEGERS[ColumnType(code)][bool(column.unsigned)], _same)
+    if column.logical_type == "vector" or code == _T.MYSQL_TYPE_VECTOR:
+        return ArrowColumn(pa.list_(pa.float32()), list)
+    if column.logical_type is not None:
+        return ArrowColumn(pa.string(), str)
+    if code in _STRINGS:
+        bytes_wanted = column.collation_id in (None, _BINARY_COLLATION) or (
+            options is not None and options.invalid_text == "bytes"
+        )
+        return ArrowColumn(pa.binary() if bytes_wanted else pa.string(), _same)
+    if code == _T.MYSQL_TYPE_NEWDECIMAL:
+        wide = column.length > _MAX_DECIMAL128
+        kind = pa.decimal256 if wide else pa.decimal128
+        return ArrowColumn(kind(column.length, column.scale), _same)
+    if code in _DATES:
+        return ArrowColumn(pa.date32(), _days)
+    if code in _TIMES:
+        return ArrowColumn(pa.duration("us"), _span)
+    if code in _DATETIMES:
+        return ArrowColumn(pa.timestamp("us"), _microseconds)
+    if code in _TIMESTAMPS:
+        return ArrowColumn(pa.timestamp("us", "UTC"), _microseconds)
+    if code == _T.MYSQL_TYPE_ENUM:
+        return ArrowColumn(pa.dictionary(pa.int32(), pa.string()), _enum)
+    if code == _T.MYSQL_TYPE_SET:
+        return ArrowColumn(pa.dictionary(pa.int32(), pa.string()), _set)
+    if code == _T.MYSQL_TYPE_JSON:
+        return ArrowColumn(pa.string(), _json)
+    if code == _T.MYSQL_TYPE_GEOMETRY:
+        return ArrowColumn(GEOMETRY_TYPE, _geometry)
+    if code == _T.MYSQL_TYPE_FLOAT:
+        return ArrowColumn(pa.float32(), _same)
+    if code == _T.MYSQL_TYPE_DOUBLE:
+        return ArrowColumn(pa.float64(), _same)
+    if code == _T.MYSQL_TYPE_YEAR:
+        return ArrowColumn(pa.uint16(), _same)
+    if code == _T.MYSQL_TYPE_BIT:
+        return ArrowColumn(pa.uint64(), _same)
+    if code == _T.MYSQL_TYPE_DECIMAL:
+        return ArrowColumn(pa.string(), lambda value: format(Decimal(value), "f"))
+    return ArrowColumn(pa.string(), str)
