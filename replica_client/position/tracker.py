@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.header import EventHeader
+from replica_client.binlog.header import HEADER_SIZE, EventHeader
 from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.errors import BinlogDecodeError, GtidFormatError
 from replica_client.gtid import (
@@ -34,6 +34,7 @@ _END_ROLES: dict[Role, Outcome] = {
     Role.PREPARE: "prepare",
 }
 _OFFSET_LIMIT = 1 << 62
+_SENT_AGAIN = (int(EventType.GTID_LIST_EVENT), int(EventType.START_ENCRYPTION_EVENT))
 _Place = tuple[str, int]
 
 
@@ -193,11 +194,31 @@ class PositionTracker:
     def locate(self, header: EventHeader) -> int:
         """Offset of the event with this header, which is to be fed next: for its decoder.
 
-        A FORMAT_DESCRIPTION from the disk is the first event of its file.
+        A FORMAT_DESCRIPTION from the disk is the first event of its file. Where the source passed
+        over transactions, ``next_position`` tells of the gap, and the event lies behind it.
         """
-        if header.type_code == _FORMAT_DESCRIPTION and self._is_on_disk(header):
-            return FIRST_EVENT_OFFSET
-        return self._offset
+        return self._extent(header)[0]
+
+    def _extent(self, header: EventHeader) -> tuple[int, int]:
+        """Offsets of an event of a stream and behind it."""
+        start, size, code = self._offset, header.event_size, header.type_code
+        if header.flags & _ARTIFICIAL or code in _HEARTBEATS:
+            return start, start
+        if code == _FORMAT_DESCRIPTION:
+            if not header.next_position and start > FIRST_EVENT_OFFSET:
+                return start, start
+            start = FIRST_EVENT_OFFSET
+        if not header.next_position:
+            return start, start if code in _SENT_AGAIN else start + size
+        gap = (header.next_position - start - size) & 0xFFFFFFFF
+        if gap < HEADER_SIZE:  # the source takes the checksum off
+            return start, start + size + gap
+        if gap < 1 << 31:
+            return start + gap, start + gap + size
+        back = (1 << 32) - gap
+        if back < HEADER_SIZE:  # the source adds a checksum
+            return start, start + size - back
+        return start, start + size
 
     def skip(self, event_count: int, size: int) -> None:
         """Pass over events that are not decoded: table maps and rows in the midst of a transaction.
@@ -223,32 +244,14 @@ class PositionTracker:
         if header.type_code == _ROTATE:
             self._rotate(event)
             return None
-        if header.flags & _ARTIFICIAL:
-            return None
         if header.type_code in _HEARTBEATS:
             self._heartbeat(event)
             return None
-        if header.type_code == _FORMAT_DESCRIPTION:
-            if not self._is_on_disk(header):
-                return None
-            self._offset = FIRST_EVENT_OFFSET
-        before = (self._file, self._offset)
-        self._move(header)
-        return self._advance(event, role_of(event), before)
-
-    def _is_on_disk(self, header: EventHeader) -> bool:
-        """Whether a FORMAT_DESCRIPTION is the file's own, and not made up for a later start."""
-        return not header.flags & _ARTIFICIAL and (
-            header.next_position != 0 or self._offset <= FIRST_EVENT_OFFSET
-        )
-
-    def _move(self, header: EventHeader) -> None:
-        end = self._offset + header.event_size
-        if header.next_position:
-            gap = (header.next_position - end) & 0xFFFFFFFF
-            if gap < 1 << 31:
-                end += gap
+        start, end = self._extent(header)
+        if start == end:
+            return None
         self._offset = end
+        return self._advance(event, role_of(event), (self._file, start))
 
     def _rotate(self, event: BinlogEvent) -> None:
         header, body = event.header, event.body
