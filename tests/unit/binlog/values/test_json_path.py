@@ -26,7 +26,8 @@ def test_parsed(text, legs):
 @pytest.mark.parametrize(
     "text",
     ["", "a", "a.b", "$.", "$a", "$[", "$[]", "$[-1]", "$[*]", "$.*", "$**.a", "$[1 to 2]", "$[x]",
-     '$."a', '$."a\\"', '$."\\x"', '$."\\ud800"', "$[99999999999]", "$.a]", "$[last+1]", "$[lastly]"],
+     '$."a', '$."a\\"', '$."\\x"', '$."\\ud800"', "$[99999999999]", "$.a]", "$[last+1]",
+     "$[lastly]"],
 )  # fmt: skip
 def test_refused(text):
     with pytest.raises(ColumnDecodeError, match="JSON path"):
