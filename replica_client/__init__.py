@@ -1,8 +1,93 @@
-"""MySQL and MariaDB replication-protocol client: binlog files and live sources."""
+"""MySQL and MariaDB replication-protocol client: binlog files and live sources.
+
+::
+
+    import replica_client as rc
+
+    for change in rc.open_binlog("binlog.000024").changes():
+        print(change.kind, change.table, change.before, change.after)
+
+    async with rc.connect("mysql://repl:secret@db1/", tables=["shop.*"]) as stream:
+        async for transaction in stream.transactions():
+            ...
+            await stream.acknowledge(transaction.position)
+"""
 
 from __future__ import annotations
 
 from replica_client._compiled import compiled
 from replica_client._version import __version__
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.options import DecodeOptions
+from replica_client.binlog.values.enum_set import EnumValue, SetValue
+from replica_client.binlog.values.geometry import Geometry
+from replica_client.binlog.values.json_binary import JsonDocument
+from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
+from replica_client.errors import (
+    BinlogDecodeError,
+    ConfigError,
+    DataLossError,
+    PositionError,
+    ProtocolError,
+    ReplicaClientError,
+    ServerError,
+    TransportError,
+)
+from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
+from replica_client.position.position import Position
+from replica_client.position.stores.file import FilePositionStore
+from replica_client.position.stores.memory import MemoryPositionStore
+from replica_client.readers.assembler import AssemblyOptions
+from replica_client.readers.binlog_file import BinlogFileReader, open_binlog
+from replica_client.readers.reconnect import ReconnectPolicy
+from replica_client.readers.source_stream import SourceStream, connect
+from replica_client.readers.transaction import Statement, Transaction
+from replica_client.rows.absent import ABSENT
+from replica_client.rows.change import Change
+from replica_client.rows.row import Row
+from replica_client.rows.selection import Selection
+from replica_client.schema.shape import ColumnShape, TableShape
 
-__all__ = ["__version__", "compiled"]
+__all__ = [
+    "ABSENT",
+    "AssemblyOptions",
+    "BinlogDecodeError",
+    "BinlogEvent",
+    "BinlogFileReader",
+    "Change",
+    "ColumnShape",
+    "ConfigError",
+    "DataLossError",
+    "Date",
+    "DateTime",
+    "DecodeOptions",
+    "EnumValue",
+    "FilePositionStore",
+    "Geometry",
+    "Gtid",
+    "GtidSet",
+    "JsonDocument",
+    "MariadbGtid",
+    "MariadbGtidSet",
+    "MemoryPositionStore",
+    "Position",
+    "PositionError",
+    "ProtocolError",
+    "ReconnectPolicy",
+    "ReplicaClientError",
+    "Row",
+    "Selection",
+    "ServerError",
+    "SetValue",
+    "SourceStream",
+    "Statement",
+    "TableShape",
+    "Time",
+    "Timestamp",
+    "Transaction",
+    "TransportError",
+    "__version__",
+    "compiled",
+    "connect",
+    "open_binlog",
+]

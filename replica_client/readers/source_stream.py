@@ -1,0 +1,437 @@
+"""A live source as events, changes, transactions and record batches."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+import random
+import uuid
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.header import EventHeader
+from replica_client.binlog.options import DecodeOptions
+from replica_client.constants.event_types import EventType
+from replica_client.errors import ConfigError, ConnectionLostError, TransportError
+from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.position.position import Position
+from replica_client.position.stores.base import PositionStore
+from replica_client.position.stores.file import FilePositionStore
+from replica_client.position.tracker import PositionTracker
+from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
+from replica_client.readers.event_feed import EventFeed, PlacedEvent
+from replica_client.readers.reconnect import ReconnectPolicy
+from replica_client.readers.source_start import (
+    dump_request,
+    resolve_start,
+    transaction_start,
+)
+from replica_client.readers.start import Start, parse_start, timestamp_of
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.change import Change
+from replica_client.rows.selection import Selection
+from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD, SourceConnection
+from replica_client.transport.dump import DumpStream
+from replica_client.transport.options import ConnectOptions, TlsMode, TlsOptions
+from replica_client.transport.server_info import ServerInfo
+from replica_client.transport.url import parse_url
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_LOG = logging.getLogger("replica_client")
+_HEARTBEATS = (EventType.HEARTBEAT_LOG_EVENT, EventType.HEARTBEAT_LOG_EVENT_V2)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """How a stream behaves.
+
+    Attributes:
+        start: where to start when the position store is empty.
+        stop_at_end: end at the end of the source's binlog instead of waiting.
+        server_id: ours, unique among the source's replicas; None: a random one of 32 bits.
+        heartbeat_period: seconds of silence after which the source sends a heartbeat.
+        read_timeout: seconds without a byte after which the connection is dead; None: three heartbeats.
+        semi_sync: ask for semi-synchronous replication; :meth:`SourceStream.acknowledge` answers it.
+        reconnect: how to connect again.
+        assembly: how transactions are put together.
+        decode: how values are decoded.
+    """
+
+    start: Start = "latest"
+    stop_at_end: bool = False
+    server_id: int | None = None
+    heartbeat_period: float = DEFAULT_HEARTBEAT_PERIOD
+    read_timeout: float | None = None
+    semi_sync: bool = False
+    reconnect: ReconnectPolicy = field(default_factory=ReconnectPolicy)
+    assembly: AssemblyOptions = field(default_factory=lambda: AssemblyOptions(Selection()))
+    decode: DecodeOptions = field(default_factory=DecodeOptions)
+
+    def __post_init__(self) -> None:
+        if self.server_id is not None and not 0 < self.server_id < 1 << 32:
+            raise ConfigError(f"server_id {self.server_id} is not between 1 and 4294967295")
+
+
+class SourceStream:
+    """Follows a live source; an asynchronous context manager, made by :func:`connect`.
+
+    One of its iterators may be used, by one task. A connection that is lost is opened again from the
+    start of the transaction that was being read, and what was delivered of it is passed over by index:
+    iterators see every event once.
+
+    Attributes:
+        generation: number of connections opened so far.
+        server: the source, once connected.
+        server_id: ours.
+    """
+
+    def __init__(
+        self,
+        connect_options: ConnectOptions,
+        options: StreamOptions,
+        position_store: PositionStore | None = None,
+    ) -> None:
+        self._connect_options = connect_options
+        self._options = options
+        self._store = position_store
+        self._dump: DumpStream | None = None
+        self._feed: EventFeed | None = None
+        self._replay: Replay | None = None
+        self._resume: Position | None = None
+        self._delivered: Position | None = None
+        self._acknowledged: Position | None = None
+        self._replica_uuid = str(uuid.uuid4())
+        # The high half keeps clear of the small numbers that people give to servers.
+        self.server_id = options.server_id or random.randrange(1 << 31, (1 << 32) - 1)
+        self.generation = 0
+        self.server: ServerInfo | None = None
+
+    @property
+    def position(self) -> Position:
+        """The safe resume point behind what the iterators delivered.
+
+        Raises:
+            ConnectionLostError: the stream is not open.
+        """
+        if self._delivered is not None:
+            return self._delivered
+        return self._live_feed().tracker.position
+
+    @property
+    def acknowledged(self) -> Position | None:
+        """The position that was acknowledged last."""
+        return self._acknowledged
+
+    async def acknowledge(self, position: Position) -> None:
+        """Everything before ``position`` is done: save it, and tell a semi-synchronous source.
+
+        Raises:
+            PositionStoreError: it could not be saved; what was saved before is whole.
+        """
+        if self._store is not None:
+            await asyncio.to_thread(self._store.save, position)
+        self._acknowledged = position
+        dump = self._dump
+        if self._options.semi_sync and dump is not None and dump.semi_sync_active:
+            if position.file and not position.inside_transaction:
+                await dump.acknowledge_semi_sync(position.file, position.offset)
+
+    async def __aenter__(self) -> Self:
+        start: Start = self._options.start
+        if self._store is not None:
+            saved = await asyncio.to_thread(self._store.load)
+            if saved is not None:
+                start = saved
+                self._acknowledged = saved
+        connection = await SourceConnection.open(self._connect_options)
+        try:
+            self._resume = await resolve_start(
+                connection, start, server_id=self.server_id, replica_uuid=self._replica_uuid
+            )
+            self._feed = EventFeed(self._options.decode, transaction_start(self._resume))
+            await self._begin(connection, transaction_start(self._resume))
+        except BaseException:
+            await connection.close()
+            raise
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        dump, self._dump = self._dump, None
+        if dump is not None:
+            await dump.close()
+
+    async def events(self) -> AsyncIterator[BinlogEvent]:
+        """Every event that stands in the source's files, once and in order, and artificial ones.
+
+        A transaction payload is followed by the events inside it.
+        """
+        async for batch in self._placed():
+            for placed in batch:
+                yield placed.event
+
+    async def transactions(self) -> AsyncIterator[Transaction]:
+        """Committed transactions; very large ones in parts.
+
+        Raises:
+            DataLossError: a change that cannot be delivered as rows.
+            BinlogDecodeError: an event cannot be decoded.
+            ServerError: the source refuses to go on.
+            TransportError: the connection was lost, and could not be opened again.
+        """
+        feed = self._live_feed()
+        assembler = TransactionAssembler(self._options.assembly, self._options.decode, self._resume)
+        start = self._options.start
+        since = None
+        if isinstance(start, datetime.datetime) and self._acknowledged is None:
+            since = timestamp_of(start)
+        async for batch in self._placed():
+            for placed in batch:
+                for transaction in assembler.feed(placed, feed.decoder, feed.tracker):
+                    if since is not None and transaction.timestamp < since:
+                        continue
+                    self._delivered = transaction.position
+                    yield transaction
+
+    async def changes(self) -> AsyncIterator[Change]:
+        """Row changes of committed transactions, in order.
+
+        :attr:`position` lies behind the transaction of the change that was delivered last only once the
+        next transaction begins.
+        """
+        async for transaction in self.transactions():
+            for change in transaction.changes:
+                yield change
+
+    async def batches(
+        self, max_rows: int = 16384, max_seconds: float = 1.0
+    ) -> AsyncIterator[pa.RecordBatch]:
+        """Row changes as Arrow record batches, each of one table and one shape.
+
+        :attr:`position` moves only when all rows before it have been given.
+
+        Args:
+            max_rows: rows that a batch has at most.
+            max_seconds: rows wait at most this long for their batch.
+
+        Raises:
+            ConfigError: pyarrow is not installed.
+        """
+        from replica_client.readers.batching import BatchAssembler
+
+        assembler = BatchAssembler(max_rows, self._options.decode)
+        transactions = self.transactions()
+        done = self._delivered
+        pending: asyncio.Task[Transaction] | None = None
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + max_seconds
+        ended = False
+        try:
+            while not ended:
+                if pending is None:
+                    pending = asyncio.ensure_future(anext(transactions))
+                timeout = max(0.0, deadline - loop.time())
+                await asyncio.wait((pending,), timeout=timeout)
+                if pending.done():
+                    try:
+                        transaction = pending.result()
+                    except StopAsyncIteration:
+                        ended = True
+                    else:
+                        for batch in assembler.add(transaction):
+                            self._delivered = done
+                            yield batch
+                    pending = None
+                if ended or loop.time() >= deadline:
+                    latest = self.position
+                    for batch in assembler.flush():
+                        self._delivered = done
+                        yield batch
+                    self._delivered = done = latest
+                    deadline = loop.time() + max_seconds
+        finally:
+            if pending is not None:
+                pending.cancel()
+                await asyncio.gather(pending, return_exceptions=True)
+            await transactions.aclose()  # type: ignore[attr-defined]
+
+    # The stream of events, across connections.
+
+    async def _placed(self) -> AsyncIterator[Iterator[PlacedEvent]]:
+        """The events of each packet, across connections, each event once."""
+        feed = self._live_feed()
+        while True:
+            if self._dump is None:
+                raise ConnectionLostError("the stream is closed")
+            try:
+                packets = await self._dump.read()
+            except TransportError as error:
+                await self._reconnect(error)
+                continue
+            if not packets:
+                return
+            for data in packets:
+                if self._replay is None or not self._replay.passes_over(data, feed):
+                    self._replay = None
+                    yield feed.feed_stream(data)
+
+    def _live_feed(self) -> EventFeed:
+        if self._feed is None:
+            raise ConnectionLostError("the stream is not open; use it in an `async with` block")
+        return self._feed
+
+    async def _begin(self, connection: SourceConnection, position: Position) -> None:
+        request = await dump_request(connection, position, non_block=self._options.stop_at_end)
+        self._dump = await connection.start_dump(
+            request,
+            server_id=self.server_id,
+            replica_uuid=self._replica_uuid,
+            heartbeat_period=self._options.heartbeat_period,
+            read_timeout=self._options.read_timeout,
+            semi_sync=self._options.semi_sync,
+        )
+        self.server = connection.server
+        self.generation += 1
+
+    async def _reconnect(self, lost: TransportError) -> None:
+        """Open the next connection, at the start of the transaction that was being read.
+
+        Raises:
+            TransportError: the last failure, when the policy gives up.
+            ServerError: the source refuses for a reason that another try does not mend.
+        """
+        feed = self._live_feed()
+        if self._dump is not None:
+            await self._dump.close()
+        position = transaction_start(feed.tracker.inside())
+        last: TransportError = lost
+        for attempt, delay in enumerate(self._options.reconnect.delays(), 1):
+            _LOG.warning(
+                "connection lost: %s; try %d in %.1f s, from %s", last, attempt, delay, position
+            )
+            await asyncio.sleep(delay)
+            try:
+                connection = await SourceConnection.open(self._connect_options)
+                try:
+                    await self._begin(connection, position)
+                except BaseException:
+                    await connection.close()
+                    raise
+            except TransportError as error:
+                last = error
+                continue
+            feed.new_decoder(feed.tracker.file)
+            self._replay = Replay(position) if feed.tracker.file else None
+            return
+        raise last
+
+
+class Replay:
+    """Passes over what a new connection sends again.
+
+    Events before the place that was reached are decoded, for their table maps, and go no further.
+
+    Args:
+        start: where the new connection starts.
+    """
+
+    def __init__(self, start: Position) -> None:
+        self._tracker = PositionTracker(Position(start.file, start.offset))
+
+    def passes_over(self, data: bytes, feed: EventFeed) -> bool:
+        """Whether the event was seen before; False ends the replay.
+
+        Raises:
+            BinlogDecodeError: the bytes are not an event.
+        """
+        header = feed.decoder.peek_header(data)
+        position = self._tracker.locate(header)
+        if not _is_made_up(header):
+            reached = Position(feed.tracker.file, feed.tracker.offset)
+            if Position(self._tracker.file, position) >= reached:
+                return False
+        self._tracker.feed(feed.decoder.decode(data, position, self._tracker.file))
+        return True
+
+
+def _is_made_up(header: EventHeader) -> bool:
+    """Whether the source made the event up for the stream: it stands in no file."""
+    if header.is_artificial or header.type_code in _HEARTBEATS:
+        return True
+    if header.type_code == EventType.ROTATE_EVENT:
+        return header.timestamp == 0
+    return header.type_code == EventType.FORMAT_DESCRIPTION_EVENT and header.next_position == 0
+
+
+def connect(
+    url: str | ConnectOptions,
+    *,
+    tables: Sequence[str] | str | None = None,
+    exclude: Sequence[str] | str | None = None,
+    columns: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    start: Position | GtidSet | MariadbGtidSet | str | datetime.datetime | None = None,
+    stop_at_end: bool = False,
+    server_id: int | None = None,
+    heartbeat_period: float = DEFAULT_HEARTBEAT_PERIOD,
+    read_timeout: float | None = None,
+    tls: TlsOptions | str | None = None,
+    compression: str | None = None,
+    semi_sync: bool = False,
+    position_store: PositionStore | str | Path | None = None,
+    reconnect: ReconnectPolicy | None = None,
+    options: DecodeOptions | None = None,
+    assembly: AssemblyOptions | None = None,
+) -> SourceStream:
+    """Follow a live source; use the result in an ``async with`` block.
+
+    Args:
+        url: ``mysql://user:password@host:port/`` or ``mariadb://…``, or the options themselves.
+        tables: patterns ``database.table`` (``*``, ``?``) of the wanted tables; None takes all.
+        exclude: patterns of unwanted tables.
+        columns: names of the wanted columns, for all tables or by table pattern.
+        start: a position, a GTID set, ``"earliest"``, ``"latest"`` (the default) or a time; a position
+            in ``position_store`` comes first.
+        stop_at_end: end at the end of the source's binlog instead of waiting.
+        server_id: ours, unique among the source's replicas; None: a random one.
+        heartbeat_period: seconds of silence after which the source sends a heartbeat.
+        read_timeout: seconds without a byte after which the connection is dead; None: three heartbeats.
+        tls: a mode (``disabled``, ``preferred``, ``required``, ``verify-ca``, ``verify-identity``) or
+            :class:`~replica_client.transport.options.TlsOptions`; None: as the URL says.
+        compression: of the protocol, ``zlib`` or ``zstd``.
+        semi_sync: ask for semi-synchronous replication.
+        position_store: where :meth:`SourceStream.acknowledge` saves positions; a path is a file.
+        reconnect: how to connect again.
+        options: how values are decoded.
+        assembly: how transactions are put together, instead of ``tables``, ``exclude``, ``columns``.
+
+    Raises:
+        ConfigError: an option is wrong.
+    """
+    connect_options = parse_url(url) if isinstance(url, str) else url
+    if tls is not None:
+        if isinstance(tls, str):
+            if tls not in list(TlsMode):
+                raise ConfigError(f"tls {tls!r} is none of {', '.join(TlsMode)}")
+            tls = replace(connect_options.tls, mode=TlsMode(tls))
+        connect_options = replace(connect_options, tls=tls)
+    if compression is not None:
+        connect_options = replace(connect_options, compression=compression)
+    if isinstance(position_store, (str, Path)):
+        position_store = FilePositionStore(position_store)
+    stream_options = StreamOptions(
+        parse_start(start, "latest"),
+        stop_at_end,
+        server_id,
+        heartbeat_period,
+        read_timeout,
+        semi_sync,
+        reconnect or ReconnectPolicy(),
+        assembly or AssemblyOptions(Selection(tables, exclude, columns)),
+        options or DecodeOptions(),
+    )
+    return SourceStream(connect_options, stream_options, position_store)
