@@ -20,7 +20,7 @@ DATABASE = "core_golden"
 KEPT_PER_TYPE = 6
 MAX_SIZE = 1500
 
-COMMON = [
+COMMON: list[str | bytes] = [
     f"CREATE DATABASE {DATABASE}",
     f"USE {DATABASE}",
     "SET NAMES utf8mb4",

@@ -41,6 +41,8 @@ _HEADER = Struct("<IBIIIH")
 _CHECKSUM_SIZE = 4
 _MAX_CONTEXTS = 4096
 _MAX_TABLE_MAPS = 1 << 16
+_MAX_KNOWN = 1024
+_MAX_KNOWN_SIZE = 16 * 1024
 _VERSION_END = HEADER_SIZE + 2 + 50
 _FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION_EVENT)
 _ROTATE: Final = int(EventType.ROTATE_EVENT)
@@ -65,7 +67,8 @@ _UNDETERMINED = BinlogFormat(checksum_algorithm=ChecksumAlgorithm.UNDEFINED)
 class BinlogDecoder:
     """Decodes the events of one binlog file or stream, in order.
 
-    It holds what events need from earlier ones: the format description, and the table maps.
+    It holds what events need from earlier ones: the format description, and the table maps. A table
+    map with the same content as an earlier one in the file is the same object.
 
     Args:
         options: limits, keys and policies.
@@ -82,6 +85,7 @@ class BinlogDecoder:
         "_format",
         "_has_format",
         "_is_permuted",
+        "_known_table_maps",
         "_options",
         "_table_maps",
     )
@@ -98,6 +102,7 @@ class BinlogDecoder:
         self._has_format = format is not None
         self._contexts: dict[int, EventContext] = {}
         self._table_maps: dict[int, TableMapEvent] = {}
+        self._known_table_maps: dict[bytes, TableMapEvent] = {}
         self._is_permuted = is_permuted(self._format.server_version)
         self._cipher: EventCipher | None = None
 
@@ -268,13 +273,14 @@ class BinlogDecoder:
                     )
         if end < header_size:
             raise TruncatedEventError(f"event of {size} bytes has no room for its header")
+        if type_code == _TABLE_MAP:
+            table_map = self._decode_table_map(data, header_size, end, header.flags)
+            return BinlogEvent(header, table_map, file, position, checksum, inner_index)
         event_class: type[EventBody] = EVENT_CLASSES.get(type_code, UnknownEvent)
         body = event_class.decode(
             ByteReader(data, header_size, end), self._context(type_code, header.flags)
         )
-        if type_code == _TABLE_MAP:
-            self._remember_table_map(body)
-        elif type_code in _BEGINS_FILE:
+        if type_code in _BEGINS_FILE:
             self._begin_file(body)
         elif type_code == _START_ENCRYPTION:
             self._begin_encryption(body, header)
@@ -298,6 +304,7 @@ class BinlogDecoder:
             self._has_format = True
             self._is_permuted = is_permuted(self._format.server_version)
             self._contexts.clear()
+            self._known_table_maps.clear()
 
     def _begin_encryption(self, body: EventBody, header: EventHeader) -> None:
         """Encryption begins, unless the event came in a stream, which is always in clear."""
@@ -309,11 +316,21 @@ class BinlogDecoder:
     def _renumbered(header: EventHeader) -> EventHeader:
         return replace(header, type_code=current_type_code(header.type_code))
 
-    def _remember_table_map(self, body: EventBody) -> None:
-        if isinstance(body, TableMapEvent):
-            if len(self._table_maps) >= _MAX_TABLE_MAPS:
-                del self._table_maps[next(iter(self._table_maps))]
-            self._table_maps[body.table_id] = body
+    def _decode_table_map(self, data: bytes, start: int, end: int, flags: int) -> TableMapEvent:
+        """Decode and remember a table map; one that came before is the same object again."""
+        content = data[start:end]
+        table_map = self._known_table_maps.get(content)
+        if table_map is None:
+            context = self._context(_TABLE_MAP, flags)
+            table_map = TableMapEvent.decode(ByteReader(data, start, end), context)
+            if len(content) <= _MAX_KNOWN_SIZE:
+                if len(self._known_table_maps) >= _MAX_KNOWN:
+                    self._known_table_maps.clear()
+                self._known_table_maps[content] = table_map
+        if len(self._table_maps) >= _MAX_TABLE_MAPS:
+            del self._table_maps[next(iter(self._table_maps))]
+        self._table_maps[table_map.table_id] = table_map
+        return table_map
 
     def _place(
         self,

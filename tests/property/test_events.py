@@ -59,7 +59,7 @@ def gtids(draw: st.DrawFn) -> tuple[int, Any]:
     level = draw(st.integers(0, 6))
     timestamps = (draw(st.integers(0, (1 << 55) - 1)), draw(uint(7)))
     versions = (draw(st.integers(0, (1 << 31) - 1)), draw(uint(4)))
-    optional = [
+    optional: list[tuple[Any, ...]] = [
         (2, draw(sint8()), draw(sint8())),
         timestamps,
         (draw(uint(8)),),

@@ -166,7 +166,7 @@ def test_format_description_without_event_checksums() -> None:
 def test_unknown_checksum_algorithm() -> None:
     data = bytearray(format_event())
     data[-5] = 7
-    data[-4:] = event_checksum(data[:-4]).to_bytes(4, "little")
+    data[-4:] = event_checksum(bytes(data[:-4])).to_bytes(4, "little")
     with pytest.raises(BinlogFormatError, match="checksum algorithm 7"):
         BinlogDecoder().decode(bytes(data), 4)
 
@@ -214,6 +214,26 @@ def test_table_maps_live_until_the_file_ends() -> None:
     decoder.decode(whole_event(EventType.ROTATE_EVENT, RotateEvent(4, "b.2").encode()), 90)
     with pytest.raises(MissingTableMapError, match="table id 5"):
         decoder.table_map(5)
+
+
+def test_the_same_table_map_is_the_same_object() -> None:
+    decoder = BinlogDecoder(format=NO_CHECKSUM)
+    first = decoder.decode(table_map(5), 4).body
+    decoder.decode(table_map(6), 50)
+    assert decoder.decode(table_map(5), 96).body is first
+    decoder.decode(whole_event(EventType.ROTATE_EVENT, RotateEvent(4, "b.2").encode()), 142)
+    assert decoder.decode(table_map(5), 4).body is first
+    assert decoder.table_map(5) is first
+
+
+def test_a_new_table_map_of_an_id_counts() -> None:
+    decoder = BinlogDecoder(format=NO_CHECKSUM)
+    decoder.decode(table_map(5), 4)
+    other = TableMapEvent(5, 1, "d", "other", b"\x03", (0,), b"\0")
+    decoder.decode(whole_event(EventType.TABLE_MAP_EVENT, other.encode()), 50)
+    assert decoder.table_map(5).table == "other"
+    decoder.decode(table_map(5), 96)
+    assert decoder.table_map(5).table == "t"
 
 
 def test_format_description_forgets_table_maps() -> None:
