@@ -30,7 +30,7 @@ def start_format(event_size: int) -> BinlogFormat:
 
     The event's size alone tells a 13-byte header from a 19-byte one, as the header itself does not.
     """
-    return FORMAT_V1 if event_size < HEADER_SIZE + _BODY_SIZE else FORMAT_V3
+    return FORMAT_V1 if event_size <= HEADER_SIZE_V1 + _BODY_SIZE else FORMAT_V3
 
 
 @dataclass(frozen=True, slots=True)
