@@ -54,7 +54,7 @@ def split_string(type_code: int, metadata: int) -> tuple[int, int]:
         type code and length; for ENUM and SET the length is the size of the number.
     """
     real, length = metadata & 0xFF, metadata >> 8
-    if real | 0x30 not in _IN_STRING or not length:
+    if real | 0x30 not in _IN_STRING or (type_code == _T.MYSQL_TYPE_VAR_STRING and not length):
         # A VAR_STRING of some writers: a plain length, as VARCHAR has it.
         return type_code, metadata
     length |= ((real & 0x30) ^ 0x30) << 4

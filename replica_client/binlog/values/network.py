@@ -28,12 +28,34 @@ def decode_inet4(data: bytes) -> str:
 
 
 def decode_inet6(data: bytes) -> str:
-    """An INET6's text, in MariaDB's spelling (``::ffff:1.2.3.4`` and ``::1.2.3.4`` with dots)."""
+    """An INET6's text, as MariaDB spells it.
+
+    The first longest run of zero groups becomes ``::``, even a run of one group; mapped and
+    compatible IPv4 addresses (``::ffff:1.2.3.4``, ``::1.2.3.4``) have dots.
+    """
     data = _padded(data, INET6_SIZE)
-    if data[:10] == bytes(10) and data[10:12] in (b"\0\0", b"\xff\xff") and any(data[12:14]):
-        prefix = "::ffff:" if data[10] else "::"
-        return prefix + decode_inet4(data[12:])
-    return str(ipaddress.IPv6Address(data))
+    groups = [int.from_bytes(data[at : at + 2], "big") for at in range(0, INET6_SIZE, 2)]
+    start, size = _longest_zero_run(groups)
+    if start == 0 and (size == 6 or (size == 5 and groups[5] == 0xFFFF)):
+        return ("::" if size == 6 else "::ffff:") + decode_inet4(data[12:])
+    if not size:
+        return ":".join(f"{group:x}" for group in groups)
+    head = ":".join(f"{group:x}" for group in groups[:start])
+    tail = ":".join(f"{group:x}" for group in groups[start + size :])
+    return f"{head}::{tail}"
+
+
+def _longest_zero_run(groups: list[int]) -> tuple[int, int]:
+    """Start and length of the first longest run of zeros."""
+    best, start = (0, 0), None
+    for at, group in enumerate([*groups, 1]):
+        if group == 0:
+            start = at if start is None else start
+        elif start is not None:
+            if at - start > best[1]:
+                best = (start, at - start)
+            start = None
+    return best
 
 
 def encode_uuid(value: str) -> bytes:
