@@ -85,7 +85,8 @@ class EventCipher:
         for crypt in (_cbc, _ctr):
             plain = self._restore(data, iv, crypt)
             if self._is_whole(plain, position):
-                self._crypt = crypt
+                if len(data) >= 4 + _BLOCK_SIZE:  # of less, both modes make the same
+                    self._crypt = crypt
                 return plain
         raise EncryptedBinlogError(
             f"the key given for {_KEY_ID} does not decrypt the first encrypted event"
