@@ -14,16 +14,14 @@ from replica_client.cli.delivery import Delivery
 from replica_client.cli.interruption import Stop, run_async
 from replica_client.cli.keys import KeyFile, decode_options
 from replica_client.cli.output import Column, Lines, clock
-from replica_client.cli.sources import Start, binlog_paths, live_source, parse_start
+from replica_client.cli.sources import binlog_paths, live_source
 from replica_client.position.stores.file import FilePositionStore
-from replica_client.readers import connect, open_binlog
+from replica_client.readers.binlog_file import open_binlog
+from replica_client.readers.source_stream import connect
 from replica_client.rows.change import Change
 from replica_client.rows.json_values import change_to_json
 
-EXAMPLE = (
-    "replica-client changes mysql://repl:secret@db1/ --tables 'shop.*' "
-    "--position-file shop.position --json"
-)
+EXAMPLE = "replica-client changes mysql://repl@db1/ --tables 'shop.*' --json"
 
 COLUMNS = (
     Column("position", 28),
@@ -36,7 +34,7 @@ COLUMNS = (
 
 def changes(
     sources: Annotated[
-        list[str], typer.Argument(metavar="SOURCE...", help="Binlog paths in order, or one URL.")
+        list[str], typer.Argument(metavar="SOURCE", help="Binlog paths in order, or one URL.")
     ],
     tables: Annotated[
         list[str] | None,
@@ -69,20 +67,19 @@ def changes(
     With --position-file a run continues where the one before ended: a position is saved only after
     the changes before it were handed on.
     """
-    begin = parse_start(start)
     url = live_source(sources)
     lines = Lines(COLUMNS)
     write = _json_writer(lines) if json else _table_writer(lines)
     store = None if position_file is None else FilePositionStore(position_file)
     if url is not None:
-        run_async(_from_source(url, tables, begin, stop_at_end, store, Delivery(lines), write))
+        run_async(_from_source(url, tables, start, stop_at_end, store, Delivery(lines), write))
         return
     paths = binlog_paths(sources)
     saved = None if store is None else store.load()
     reader = open_binlog(
         paths,
         tables=tables,
-        start=begin if saved is None else saved,
+        start=start if saved is None else saved,
         options=decode_options(key_file),
     )
     delivery = Delivery(lines, store)
@@ -103,7 +100,7 @@ def changes(
 async def _from_source(
     url: str,
     tables: list[str] | None,
-    start: Start,
+    start: str | None,
     stop_at_end: bool,
     store: FilePositionStore | None,
     delivery: Delivery,

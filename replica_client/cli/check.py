@@ -69,7 +69,7 @@ class Findings:
 
 def check(
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Binlog files or directories.")
+        list[str], typer.Argument(metavar="PATH", help="Binlog files or directories.")
     ],
     key_file: KeyFile = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,

@@ -12,9 +12,10 @@ from replica_client.cli.event_fields import event_fields, summary
 from replica_client.cli.interruption import run_async
 from replica_client.cli.keys import KeyFile, decode_options
 from replica_client.cli.output import Column, Lines, clock
-from replica_client.cli.sources import Start, binlog_paths, live_source, parse_start
+from replica_client.cli.sources import binlog_paths, live_source
 from replica_client.constants.event_types import event_type_name
-from replica_client.readers import connect, open_binlog
+from replica_client.readers.binlog_file import open_binlog
+from replica_client.readers.source_stream import connect
 
 EXAMPLE = "replica-client events --json binlog.000024"
 
@@ -33,7 +34,7 @@ COLUMNS = (
 
 def events(
     sources: Annotated[
-        list[str], typer.Argument(metavar="SOURCE...", help="Binlog paths in order, or one URL.")
+        list[str], typer.Argument(metavar="SOURCE", help="Binlog paths in order, or one URL.")
     ],
     start: Annotated[
         str | None,
@@ -46,20 +47,23 @@ def events(
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Print every event, those inside compressed transactions too: header and own fields."""
-    begin = parse_start(start)
     url = live_source(sources)
     lines = Lines(COLUMNS)
     write = _json_writer(lines) if json else _table_writer(lines)
     if url is not None:
-        run_async(_from_source(url, begin, stop_at_end, write, lines))
+        run_async(_from_source(url, start, stop_at_end, write, lines))
         return
     options = decode_options(key_file)
-    for event in open_binlog(binlog_paths(sources), start=begin, options=options).events():
+    for event in open_binlog(binlog_paths(sources), start=start, options=options).events():
         write(event)
 
 
 async def _from_source(
-    url: str, start: Start, stop_at_end: bool, write: Callable[[BinlogEvent], None], lines: Lines
+    url: str,
+    start: str | None,
+    stop_at_end: bool,
+    write: Callable[[BinlogEvent], None],
+    lines: Lines,
 ) -> None:
     async with connect(url, start=start, stop_at_end=stop_at_end) as stream:
         async for event in stream.events():

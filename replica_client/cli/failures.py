@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import Final
 
@@ -68,6 +69,8 @@ def one_line(error: BaseException) -> str:
     else:
         text = str(error) or type(error).__name__
     text = " ".join(text.split())
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return f"{text}; free space, then start again"
     if ";" not in text:
         for kind, remedy in _REMEDIES:
             if isinstance(error, kind):

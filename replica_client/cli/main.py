@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import platform
 import sys
 from collections.abc import Callable, Sequence
@@ -22,7 +23,12 @@ from replica_client.cli.failures import (
     one_line,
 )
 from replica_client.cli.interruption import terminate_like_interrupt
-from replica_client.cli.output import discard_standard_output, message, prepare_standard_output
+from replica_client.cli.output import (
+    Lines,
+    discard_standard_output,
+    message,
+    prepare_standard_output,
+)
 from replica_client.errors import ReplicaClientError
 
 PROGRAM = "replica-client"
@@ -66,17 +72,17 @@ def _common(
     """Options before the subcommand."""
 
 
-_COMMANDS: tuple[tuple[str, Callable[..., Any], str], ...] = (
-    ("events", events.events, events.EXAMPLE),
-    ("changes", changes.changes, changes.EXAMPLE),
-    ("check", check.check, check.EXAMPLE),
-    ("annotate", annotate.annotate, annotate.EXAMPLE),
-    ("serve", serve.serve, serve.EXAMPLE),
-    ("pipeline", pipeline.pipeline, pipeline.EXAMPLE),
-    ("demo", demo.demo, demo.EXAMPLE),
+_COMMANDS: tuple[tuple[Callable[..., Any], str, str], ...] = (
+    (events.events, "Every event.", events.EXAMPLE),
+    (changes.changes, "Row changes.", changes.EXAMPLE),
+    (check.check, "Whether files are whole.", check.EXAMPLE),
+    (annotate.annotate, "What each byte of an event means.", annotate.EXAMPLE),
+    (serve.serve, "Binlog files over the real protocol.", serve.EXAMPLE),
+    (pipeline.pipeline, "The Spark pipeline.", pipeline.EXAMPLE),
+    (demo.demo, "The main job on the embedded source.", demo.EXAMPLE),
 )
-for _name, _function, _example in _COMMANDS:
-    app.command(_name, epilog=f"Example:  {_example}")(_function)
+for _function, _short, _example in _COMMANDS:
+    app.command(short_help=_short, epilog=f"Example:  {_example}")(_function)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,11 +92,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     prepare_standard_output()
     terminate_like_interrupt()
+    logging.basicConfig(level=logging.WARNING, format=f"{PROGRAM}: %(message)s")
     words = list(sys.argv[1:] if arguments is None else arguments)
     command = typer.main.get_command(app)
     try:
         status = command.main(words, prog_name=PROGRAM, standalone_mode=False)
-        sys.stdout.flush()
+        Lines().flush()
     except FaultFoundError as error:
         message(f"{PROGRAM}: {one_line(error)}")
         return FAULTY
@@ -99,6 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAULTY
     except (ReplicaClientError, OSError) as error:
         message(f"{PROGRAM}: {one_line(error)}")
+        if isinstance(error, OSError):
+            discard_standard_output()
         return exit_status(error)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED

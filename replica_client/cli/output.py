@@ -7,7 +7,8 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -76,8 +77,13 @@ class Lines:
         self._headed = False
 
     def line(self, text: str) -> None:
-        """Write one line."""
-        self._stream.write(text + "\n")
+        """Write one line.
+
+        Raises:
+            OSError: standard output cannot be written.
+        """
+        with _naming_output():
+            self._stream.write(text + "\n")
 
     def json(self, value: Any) -> None:
         """Write one JSON object."""
@@ -100,13 +106,25 @@ class Lines:
 
     def flush(self) -> None:
         """Hand everything on; a regular file has it on disk when this returns."""
-        self._stream.flush()
-        try:
-            number = self._stream.fileno()
-        except (io.UnsupportedOperation, AttributeError):
-            return
-        if stat.S_ISREG(os.fstat(number).st_mode):
-            os.fsync(number)
+        with _naming_output():
+            self._stream.flush()
+            try:
+                number = self._stream.fileno()
+            except (io.UnsupportedOperation, AttributeError):
+                return
+            if stat.S_ISREG(os.fstat(number).st_mode):
+                os.fsync(number)
+
+
+@contextmanager
+def _naming_output() -> Iterator[None]:
+    """Let an error of standard output say that it is one."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "standard output") from error
 
 
 def printable(text: str) -> str:

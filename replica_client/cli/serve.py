@@ -17,7 +17,7 @@ EXAMPLE = "replica-client serve binlog.000024 --port 3307"
 
 def serve(
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Binlog files or directories, in order.")
+        list[str], typer.Argument(metavar="PATH", help="Binlog files or directories, in order.")
     ],
     port: Annotated[
         int, typer.Option(metavar="N", min=0, max=65535, help="TCP port; 0 takes a free one.")

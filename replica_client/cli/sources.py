@@ -1,16 +1,12 @@
-"""SOURCE and START as users type them."""
+"""SOURCE as users type it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import typer
-
-from replica_client.gtid import parse_gtid_set
-from replica_client.position.position import Position
 
 SCHEMES = ("mysql://", "mariadb://")
 
@@ -52,34 +48,3 @@ def binlog_paths(sources: Sequence[str]) -> list[Path]:
         else:
             Path(source).open("rb").close()
     return [Path(source) for source in sources]
-
-
-Start = Position | datetime | str | None
-
-
-def parse_start(text: str | None) -> Start:
-    """``--start``: earliest, latest, FILE:OFFSET, a GTID set, or a time (ISO 8601, UTC).
-
-    Raises:
-        typer.BadParameter: none of these.
-    """
-    if text is None or text in ("earliest", "latest"):
-        return text
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    except ValueError:
-        pass
-    try:
-        # First, because one GTID (uuid:5) has the form of FILE:OFFSET.
-        parse_gtid_set(text)
-        return text
-    except ValueError:
-        pass
-    try:
-        return Position.parse(text)
-    except ValueError as error:
-        raise typer.BadParameter(
-            f"{text!r} is not earliest, latest, FILE:OFFSET, a GTID set or a time",
-            param_hint="--start",
-        ) from error

@@ -81,6 +81,9 @@ def column_size(view: Callable[[int], bytes], code: int, metadata: int) -> int:
         real, length = metadata & 0xFF, metadata >> 8
         if real in (_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET):
             return length
+        if not metadata:
+            # Early 5.1 wrote no metadata; its strings were shorter than 256 bytes.
+            return _prefixed(view, 1)
         # Two bits of a length above 255 are kept, inverted, in the real type's byte.
         if real & 0x30 != 0x30:
             length |= ((real & 0x30) ^ 0x30) << 4

@@ -38,7 +38,7 @@ def format_description(a: Annotator, ctx: EventContext) -> None:
     a.section = "body"
     count = a.remaining - (1 if has_checksum_fields(version) else 0)
     for code in range(1, count + 1):
-        a.uint(f"post_header_sizes[{event_type_name(code)}]", 1, f"bytes, type {code}")
+        a.uint(f"post_header_sizes[{code - 1}]", 1, f"bytes in {event_type_name(code)}")
     if a.remaining:
         a.uint("checksum_algorithm", 1, "", _algorithm)
 

@@ -9,6 +9,7 @@ from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.encoder import event_checksum
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.events.rows import RowsEvent
+from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.binlog.header import HEADER_SIZE, HEADER_SIZE_V1
 from replica_client.cli.annotation import control, gtids, load, payload, statements, table_map
 from replica_client.cli.annotation.control import moment
@@ -104,7 +105,7 @@ def annotate_event(
     return spans
 
 
-def _table_map(decoder: BinlogDecoder, event: RowsEvent) -> table_map.TableMapEvent | None:
+def _table_map(decoder: BinlogDecoder, event: RowsEvent) -> TableMapEvent | None:
     try:
         return decoder.table_map(event.table_id)
     except MissingTableMapError:

@@ -106,7 +106,7 @@ def rows(
             texts = text.images[number][which] if text else ()
             names = text.names if text else ()
             used = after if which else before
-            _image(a, table_map, used, partial and which == 1, names, texts)
+            _image(a, table_map, used, partial and which == 1, not event.version, names, texts)
         number += 1
 
 
@@ -115,6 +115,7 @@ def _image(
     table_map: TableMapEvent,
     used: bytes,
     partial: bool,
+    pre_ga: bool,
     names: Sequence[str],
     texts: Sequence[str | None],
 ) -> None:
@@ -122,8 +123,11 @@ def _image(
     if partial and a.lenenc("value_options", "bit 0: partial JSON") & 1:
         json_columns = sum(is_json(code) for code in table_map.column_types)
         a.take("partial_bits", (json_columns + 7) // 8, "bit per JSON column, 1: a diff", bits)
-    nulls = a.take("null_bits", (len(columns) + 7) // 8, "bit per column in the image", bits)
-    for index, at in enumerate(columns):
+    # Before 5.1.18 images had the null bits of the server's record, whose first bit is no column's.
+    first = 1 if pre_ga else 0
+    size = (len(columns) + first + 7) // 8
+    nulls = a.take("null_bits", size, "bit per column in the image", bits)
+    for index, at in enumerate(columns, first):
         if nulls[index >> 3] >> (index & 7) & 1:
             continue
         code, metadata = table_map.column_types[at], table_map.column_metadata[at]
