@@ -80,6 +80,7 @@ class DumpSender:
         self._packet_number = 0
         self._skipped_to: int | None = None
         self._state = MariadbGtidSet()
+        self._checksums = order.checksum is ChecksumAlgorithm.CRC32
         self._flips = [fault for fault in faults if isinstance(fault, FlipByte)]
         self._errors = {f.before_event: f for f in faults if isinstance(f, SendError)}
         self._inserts = [fault for fault in faults if isinstance(fault, InjectEvent)]
@@ -106,6 +107,7 @@ class DumpSender:
             from_start = position == FIRST_POSITION
             keep_created = from_start and not (first and self._clears_created())
             self._send(file.sent_description(from_start, keep_created), file)
+            self._checksums = bool(file.format.checksum_size)
             if from_start:
                 position += len(file.description)
             elif first and isinstance(self._order.gtid_set, MariadbGtidSet):
@@ -268,9 +270,12 @@ class DumpSender:
             await self._output.flush()
 
     def _wire_format(self, file: ServedFile) -> BinlogFormat:
-        """Layout of events that are made up: with checksum when both sides have them."""
-        if file.format.checksum_size and self._order.checksum is ChecksumAlgorithm.CRC32:
-            return file.format
+        """Layout of events that are made up.
+
+        With checksums as the last format description said; before the first one as the client asked.
+        """
+        if self._checksums:
+            return replace(file.format, checksum_algorithm=ChecksumAlgorithm.CRC32)
         return replace(file.format, checksum_algorithm=ChecksumAlgorithm.OFF)
 
     def _rotate_to(self, file: ServedFile, position: int) -> None:

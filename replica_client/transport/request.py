@@ -57,12 +57,14 @@ class DumpRequest:
         """The dump command's payload.
 
         A file position beyond 4 GiB is asked for with COM_BINLOG_DUMP_GTID and an empty set, which
-        MySQL answers when GTIDs are on.
+        MySQL >= 8.0 answers when GTIDs are on (5.6 leaves events out).
 
         Raises:
             EncodeError: the protocol cannot ask for this position.
         """
         flags = DumpFlag.BINLOG_DUMP_NON_BLOCK if self.non_block else DumpFlag(0)
+        if not server.is_mariadb and server.version >= (8, 0, 26):
+            flags |= DumpFlag.USE_HEARTBEAT_EVENT_V2  # with 64-bit positions
         if isinstance(self.gtid_set, GtidSet):
             flags |= DumpFlag.BINLOG_THROUGH_GTID
             return ComBinlogDumpGtid(self.gtid_set.encode(), server_id, flags=flags).encode()
@@ -70,7 +72,7 @@ class DumpRequest:
             flags |= DumpFlag.BINLOG_SEND_ANNOTATE_ROWS_EVENT
         if self.gtid_set is not None:
             return ComBinlogDump("", 4, server_id, flags).encode()
-        if self.position > MAX_POSITION and not server.is_mariadb:
+        if self.position > MAX_POSITION and not server.is_mariadb and server.version >= (8, 0, 0):
             return ComBinlogDumpGtid(
                 GtidSet().encode(), server_id, self.file, self.position, flags
             ).encode()
