@@ -135,15 +135,18 @@ class TransactionAssembler:
                 f"{_place(event)}: the source logged an incident ({event.body}): it may have lost "
                 "changes; compare the tables, then start behind it"
             )
-        elif isinstance(event.body, UnknownEvent) and tracker.in_transaction:
-            if not event.header.flags & EventFlag.LOG_EVENT_IGNORABLE_F:
-                raise UnsupportedEventError(
-                    "an event of unknown type inside a transaction may carry rows",
-                    file=event.file,
-                    position=event.position,
-                    event_type=code,
-                    event_name=event.header.type_name,
-                )
+        elif (
+            isinstance(event.body, UnknownEvent)
+            and tracker.in_transaction
+            and not event.header.flags & EventFlag.LOG_EVENT_IGNORABLE_F
+        ):
+            raise UnsupportedEventError(
+                "an event of unknown type inside a transaction may carry rows",
+                file=event.file,
+                position=event.position,
+                event_type=code,
+                event_name=event.header.type_name,
+            )
 
     def _take_rows(
         self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker
@@ -224,9 +227,7 @@ class TransactionAssembler:
     def _deliver_part(self, event: BinlogEvent, tracker: PositionTracker) -> Transaction:
         inside = tracker.inside()
         start = Position(inside.file, inside.offset, inside.gtid_set)
-        position = Position(
-            inside.file, inside.offset, inside.gtid_set, tracker.event_index + 1, 0
-        )
+        position = Position(inside.file, inside.offset, inside.gtid_set, tracker.event_index + 1, 0)
         transaction = self._transaction(event, start, position, complete=False)
         self._rows, self._statements, self._size = [], [], 0
         self._part += 1

@@ -22,7 +22,7 @@ from replica_client.rows.change import Change
 from replica_client.rows.selection import Selection
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from replica_client.rows.batching import RecordBatch
 
 FIRST_EVENT = 4
 
@@ -87,9 +87,7 @@ class BinlogFileReader:
         for transaction in self.transactions():
             yield from transaction.changes
 
-    def batches(
-        self, max_rows: int = 16384, max_seconds: float = 1.0
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, max_rows: int = 16384, max_seconds: float = 1.0) -> Iterator[RecordBatch]:
         """Row changes as Arrow record batches, each of one table and one shape.
 
         Args:
@@ -99,12 +97,14 @@ class BinlogFileReader:
         Raises:
             ConfigError: pyarrow is not installed.
         """
-        from replica_client.readers.batching import BatchAssembler
+        from replica_client.rows.batching import BatchAssembler
 
         assembler = BatchAssembler(max_rows, self._decode)
         deadline = time.monotonic() + max_seconds
         for transaction in self.transactions():
-            yield from assembler.add(transaction)
+            yield from assembler.add(
+                transaction.rows, transaction.commit_version, transaction.commit_timestamp_us
+            )
             if time.monotonic() >= deadline:
                 yield from assembler.flush()
                 deadline = time.monotonic() + max_seconds
@@ -124,13 +124,13 @@ class BinlogFileReader:
             if stop_at is not None and Position(file.name, first) >= stop_at:
                 return
             for position, data in self._raw(file, feed, max(first, FIRST_EVENT)):
-                if stop_at is not None and not feed.tracker.in_transaction:
-                    if Position(file.name, position) >= stop_at:
-                        return
+                between = not feed.tracker.in_transaction
+                if between and stop_at is not None and Position(file.name, position) >= stop_at:
+                    return
                 for placed in feed.feed(data, position, file.name):
-                    if until is not None and not feed.tracker.in_transaction:
-                        if placed.event.header.timestamp >= until and placed.boundary is None:
-                            return
+                    begun = placed.event.header.timestamp
+                    if until is not None and between and begun >= until:
+                        return
                     yield feed, placed
             self.position = feed.tracker.position
 

@@ -25,7 +25,9 @@ class ReconnectPolicy:
 
     def __post_init__(self) -> None:
         if self.first_delay < 0 or self.max_delay < self.first_delay or self.attempts < 0:
-            raise ConfigError("reconnect: delays must be 0 or more, max_delay not below first_delay")
+            raise ConfigError(
+                "reconnect: delays must be 0 or more, max_delay not below first_delay"
+            )
 
     def delays(self, generator: random.Random | None = None) -> Iterator[float]:
         """Seconds to wait before each try: full jitter below a bound that doubles."""

@@ -41,7 +41,7 @@ from replica_client.transport.server_info import ServerInfo
 from replica_client.transport.url import parse_url
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from replica_client.rows.batching import RecordBatch
 
 _LOG = logging.getLogger("replica_client")
 _HEARTBEATS = (EventType.HEARTBEAT_LOG_EVENT, EventType.HEARTBEAT_LOG_EVENT_V2)
@@ -138,9 +138,9 @@ class SourceStream:
             await asyncio.to_thread(self._store.save, position)
         self._acknowledged = position
         dump = self._dump
-        if self._options.semi_sync and dump is not None and dump.semi_sync_active:
-            if position.file and not position.inside_transaction:
-                await dump.acknowledge_semi_sync(position.file, position.offset)
+        wanted = self._options.semi_sync and position.file and not position.inside_transaction
+        if wanted and dump is not None and dump.semi_sync_active:
+            await dump.acknowledge_semi_sync(position.file, position.offset)
 
     async def __aenter__(self) -> Self:
         start: Start = self._options.start
@@ -210,7 +210,7 @@ class SourceStream:
 
     async def batches(
         self, max_rows: int = 16384, max_seconds: float = 1.0
-    ) -> AsyncIterator[pa.RecordBatch]:
+    ) -> AsyncIterator[RecordBatch]:
         """Row changes as Arrow record batches, each of one table and one shape.
 
         :attr:`position` moves only when all rows before it have been given.
@@ -222,7 +222,7 @@ class SourceStream:
         Raises:
             ConfigError: pyarrow is not installed.
         """
-        from replica_client.readers.batching import BatchAssembler
+        from replica_client.rows.batching import BatchAssembler
 
         assembler = BatchAssembler(max_rows, self._options.decode)
         transactions = self.transactions()
@@ -243,7 +243,11 @@ class SourceStream:
                     except StopAsyncIteration:
                         ended = True
                     else:
-                        for batch in assembler.add(transaction):
+                        for batch in assembler.add(
+                            transaction.rows,
+                            transaction.commit_version,
+                            transaction.commit_timestamp_us,
+                        ):
                             self._delivered = done
                             yield batch
                     pending = None

@@ -57,3 +57,8 @@ class Transaction:
         """The row changes in the order of the binlog; may be iterated again."""
         for rows in self.rows:
             yield from rows
+
+    @property
+    def commit_version(self) -> str:
+        """A text that is the same for all its rows and sorts as transactions do."""
+        return self.start.sort_key()

@@ -82,16 +82,15 @@ def _days(value: Any) -> int | None:
 
 def _microseconds(value: Any) -> int | None:
     if isinstance(value, Timestamp):
-        if value.is_zero:
-            return None
-        return int(value.seconds) * 1_000_000 + int(value.microseconds)
+        seconds = value.seconds
+        return None if seconds is None else seconds * 1_000_000 + value.microseconds
     if isinstance(value, DateTime):
         try:
             value = value.to_python()
         except ValueError:
             return None
-    epoch = datetime.datetime(1970, 1, 1, tzinfo=value.tzinfo)
-    return (value - epoch) // datetime.timedelta(microseconds=1)
+    since: datetime.timedelta = value - datetime.datetime(1970, 1, 1, tzinfo=value.tzinfo)
+    return since // datetime.timedelta(microseconds=1)
 
 
 def _span(value: Any) -> int:

@@ -121,7 +121,8 @@ class BatchBuilder:
     def finish(self) -> pa.RecordBatch:
         """The batch; the builder is empty afterwards."""
         arrays = [
-            _array(values, field.type) for values, field in zip(self._values, self.schema, strict=True)
+            _array(values, field.type)
+            for values, field in zip(self._values, self.schema, strict=True)
         ]
         self._values = [[] for _ in self.schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

@@ -18,7 +18,7 @@ from typing import Any
 
 from replica_client import Position, open_binlog
 from replica_client.rows.json_values import change_to_json
-from tests.servers.server import Server
+from tests.servers.local import LocalServer
 
 
 @dataclass
@@ -44,7 +44,7 @@ class KillReport:
 class Workload(threading.Thread):
     """Random transactions on two tables until told to stop."""
 
-    def __init__(self, server: Server, database: str, seed: int) -> None:
+    def __init__(self, server: LocalServer, database: str, seed: int) -> None:
         super().__init__(daemon=True)
         self.server, self.database = server, database
         self.random = random.Random(seed)
@@ -76,7 +76,8 @@ class Workload(threading.Thread):
                 elif what < 0.9:
                     low = chance.randrange(next_id)
                     cursor.execute(
-                        f"UPDATE {database}.{table} SET n=n+1 WHERE id BETWEEN %s AND %s", (low, low + 20)
+                        f"UPDATE {database}.{table} SET n=n+1 WHERE id BETWEEN %s AND %s",
+                        (low, low + 20),
                     )
                 else:
                     cursor.execute(
@@ -91,7 +92,9 @@ class Workload(threading.Thread):
             time.sleep(chance.random() * 0.01)
 
 
-def prove(server: Server, directory: Path, *, database: str, kills: int, seed: int) -> KillReport:
+def prove(
+    server: LocalServer, directory: Path, *, database: str, kills: int, seed: int
+) -> KillReport:
     """Run the workload, kill the client ``kills`` times, and compare what it delivered.
 
     Raises:
@@ -151,7 +154,7 @@ def prove(server: Server, directory: Path, *, database: str, kills: int, seed: i
     for line, row in zip(kept, truth, strict=True):
         assert json.loads(line) == row
     for table in ("a", "b"):
-        state = {}
+        state: dict[int, tuple[int, str]] = {}
         for row in truth:
             if row["table"] == table:
                 if row["before"] is not None:
@@ -170,7 +173,7 @@ def _wait_for_output(client: subprocess.Popen[bytes], output: Path) -> None:
         time.sleep(0.02)
 
 
-def _command(server: Server, database: str, first: str, position_file: Path) -> list[str]:
+def _command(server: LocalServer, database: str, first: str, position_file: Path) -> list[str]:
     return [
         *(sys.executable, "-m", "replica_client", "changes", server.url()),
         *("--tables", f"{database}.*", "--start", f"{first}:4"),

@@ -1,15 +1,18 @@
-"""Transactions to Arrow record batches."""
+"""Row changes of any tables to Arrow record batches of one table each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError
-from replica_client.readers.transaction import Transaction
 from replica_client.rows.batches import BatchBuilder
+from replica_client.rows.change import RowsOfEvent
+
+RecordBatch: TypeAlias = pa.RecordBatch
 
 
 class BatchAssembler:
@@ -27,24 +30,35 @@ class BatchAssembler:
         self._options = options
         self._builders: dict[int, BatchBuilder] = {}
 
-    def add(self, transaction: Transaction) -> Iterator[pa.RecordBatch]:
-        """Take a transaction's changes; yields the batches that became full."""
-        version = transaction.start.sort_key()
-        commit_us = transaction.commit_timestamp_us
-        for rows in transaction.rows:
+    def add(
+        self,
+        rows_of_events: Iterable[RowsOfEvent],
+        commit_version: str,
+        commit_timestamp_us: int | None,
+    ) -> Iterator[RecordBatch]:
+        """Take a transaction's changes; yields the batches that became full.
+
+        Args:
+            rows_of_events: its rows.
+            commit_version: sorts as transactions do.
+            commit_timestamp_us: of its commit; None: the time in each event's header is taken.
+        """
+        for rows in rows_of_events:
             builder = self._builders.get(id(rows.decoder))
             if builder is None:
                 builder = BatchBuilder(rows.shape, tuple(rows.decoder.column_names), self._options)
                 # The decoder is kept alive with its builder, so that its id stays its own.
                 builder.decoder = rows.decoder
                 self._builders[id(rows.decoder)] = builder
-            timestamp_us = rows.event.header.timestamp * 1_000_000 if commit_us is None else commit_us
+            timestamp_us = commit_timestamp_us
+            if timestamp_us is None:
+                timestamp_us = rows.event.header.timestamp * 1_000_000
             for change in rows:
                 if len(builder) + 2 > self._max_rows:
                     yield builder.finish()
-                builder.append(change, version, timestamp_us)
+                builder.append(change, commit_version, timestamp_us)
 
-    def flush(self) -> Iterator[pa.RecordBatch]:
+    def flush(self) -> Iterator[RecordBatch]:
         """What is left in every builder."""
         builders, self._builders = self._builders, {}
         for builder in builders.values():
