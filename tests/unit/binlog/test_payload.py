@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any
 
 import pytest
 import zstandard
@@ -43,7 +44,7 @@ def outer(body: TransactionPayloadEvent, decoder: BinlogDecoder | None = None) -
     return (decoder or BinlogDecoder(format=CRC32)).decode(data, 1000, "bin.1")
 
 
-def parts(body: TransactionPayloadEvent, **options: int) -> list[bytes]:
+def parts(body: TransactionPayloadEvent, **options: Any) -> list[bytes]:
     return list(split_payload(body, DecodeOptions(**options)))
 
 
