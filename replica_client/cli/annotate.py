@@ -18,7 +18,7 @@ from replica_client.cli.annotation.row_texts import row_text_of
 from replica_client.cli.annotation.spans import Span
 from replica_client.cli.keys import KeyFile, decode_options
 from replica_client.cli.output import Column, Lines
-from replica_client.cli.raw_files import files_of, opened, raw_events
+from replica_client.cli.raw_files import files_of, raw_events
 from replica_client.constants.event_types import event_type_name
 from replica_client.errors import BinlogDecodeError, BinlogFormatError
 
@@ -69,23 +69,22 @@ def _annotated(
     decoder: BinlogDecoder, path: Path, position: int, count: int | None
 ) -> Iterator[tuple[BinlogEvent, list[Span]]]:
     done = 0
-    with opened(path) as data:
-        for at, raw in raw_events(data, path.name, decoder.options.keys):
-            plain = decoder.decrypted(raw, at)
-            event = _decoded(decoder, raw, plain, at)
-            if at < position:
-                continue
-            if not done and at != position:
-                raise BinlogFormatError(
-                    f"no event begins there, one begins at {at}; replica-client events lists them",
-                    file=path.name,
-                    position=position,
-                )
-            yield event, annotate_event(plain, event, decoder, row_text_of(event, decoder))
-            yield from _inside(decoder, event)
-            done += 1
-            if done == count:
-                return
+    for at, raw in raw_events(path, decoder):
+        plain = decoder.decrypted(raw, at)
+        event = _decoded(decoder, raw, plain, at)
+        if at < position:
+            continue
+        if not done and at != position:
+            raise BinlogFormatError(
+                f"no event begins there, one begins at {at}; replica-client events lists them",
+                file=path.name,
+                position=position,
+            )
+        yield event, annotate_event(plain, event, decoder, row_text_of(event, decoder))
+        yield from _inside(decoder, event)
+        done += 1
+        if done == count:
+            return
     if not done:
         raise BinlogFormatError(
             "the file ends before that; replica-client events lists its events",

@@ -22,7 +22,7 @@ from replica_client.binlog.payload import split_payload
 from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.keys import KeyFile, decode_options
 from replica_client.cli.output import Column, Lines, progress_console
-from replica_client.cli.raw_files import files_of, opened, raw_events
+from replica_client.cli.raw_files import files_of, raw_events
 from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag, event_type_name
 from replica_client.errors import BinlogDecodeError, EncodeError, SchemaError
 from replica_client.rows.image import RowImageDecoder
@@ -83,7 +83,8 @@ def check(
     files = files_of(paths)
     options = decode_options(key_file)
     findings = Findings()
-    with Progress(console=progress_console(), transient=True) as progress:
+    console = progress_console()
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("checking", total=sum(path.stat().st_size for path in files))
         for path in files:
             for size in FileCheck(path, options, findings).run():
@@ -98,9 +99,15 @@ def check(
         total = findings.fault_counts.total()
         first = next(iter(findings.faults.values()))
         raise FaultFoundError(
-            f"{total} faults of {len(findings.faults)} kinds; the first: file {first.file}, "
-            f"position {first.position}: {first.reason}"
+            f"{counted(total, 'fault')} of {counted(len(findings.faults), 'kind')}, the first in "
+            f"file {first.file} at position {first.position}: {first.reason}; "
+            "copy the file again from the source, or report it if mysqlbinlog reads it"
         )
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 class FileCheck:
@@ -121,13 +128,12 @@ class FileCheck:
     def run(self) -> Iterator[int]:
         """Check the file; yields the size of each event that is done."""
         self._findings.files += 1
-        with opened(self._path) as data:
-            try:
-                for position, raw in raw_events(data, self._path.name, self._decoder.options.keys):
-                    self._event(raw, position)
-                    yield len(raw)
-            except BinlogDecodeError as error:
-                self._fault(error, error.position or 0, error.event_type)
+        try:
+            for position, raw in raw_events(self._path, self._decoder):
+                self._event(raw, position)
+                yield len(raw)
+        except BinlogDecodeError as error:
+            self._fault(error, error.position or 0, error.event_type)
 
     def _event(self, raw: bytes, position: int) -> None:
         try:
@@ -207,8 +213,9 @@ def _print_table(lines: Lines, findings: Findings) -> None:
         rows = findings.rows.get(code, "")
         lines.row((event_type_name(code), code, count, rows, findings.sizes[code]))
     lines.line(
-        f"{findings.files} files, {findings.events.total()} events, "
-        f"{findings.rows.total()} rows, {findings.fault_counts.total()} faults"
+        f"{counted(findings.files, 'file')}, {counted(findings.events.total(), 'event')}, "
+        f"{counted(findings.rows.total(), 'row')}, "
+        f"{counted(findings.fault_counts.total(), 'fault')}"
     )
     for kind, fault in findings.faults.items():
         count = findings.fault_counts[kind]

@@ -1,0 +1,60 @@
+"""``replica-client events``."""
+
+import itertools
+
+from replica_client.binlog.context import BinlogFormat
+from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.cli.event_fields import event_fields
+from replica_client.constants.event_types import ChecksumAlgorithm
+from tests.unit.cli.conftest import DATA
+
+
+def test_json_has_the_promised_fields(run, shop):
+    result = run("events", "--json", *shop)
+    assert result.status == 0
+    assert result.err == ""
+    promised = (
+        "file position size type type_code timestamp server_id next_position flags checksum"
+    ).split()
+    for record in result.records:
+        assert set(promised) <= set(record)
+        assert isinstance(record["fields"], dict)
+    first = result.records[0]
+    assert (first["file"], first["position"], first["type_code"]) == ("shop-bin.000001", 4, 15)
+    assert first["fields"]["server_version"].startswith("9.7")
+
+
+def test_positions_follow_from_sizes(run, shop):
+    outer = [r for r in run("events", "--json", shop[0]).records if "inner_index" not in r]
+    for record, after in itertools.pairwise(outer):
+        assert record["position"] + record["size"] == after["position"]
+    assert outer[-1]["position"] + outer[-1]["size"] == (DATA / "shop-bin.000001").stat().st_size
+
+
+def test_statements_and_tables_are_readable(run, shop):
+    result = run("events", *shop)
+    assert "CREATE DATABASE shop" in result.out
+    assert "shop.customers (id " in result.out
+    assert result.lines[0].split()[:4] == ["file", "position", "size", "type"]
+    count = len(run("events", "--json", *shop).lines)
+    assert len(result.lines) == count + 1
+
+
+def test_start_takes_a_position(run, shop):
+    everything = run("events", "--json", *shop).records
+    begin = next(r for r in everything if r["type"] == "GTID_LOG_EVENT" and r["position"] > 400)
+    later = run(
+        "events", "--json", "--start", f"{begin['file']}:{begin['position']}", *shop
+    ).records
+    assert later == everything[everything.index(begin) :]
+
+
+def test_values_that_are_not_text_are_base64():
+    # QUERY_EVENT with a query that is no UTF-8 and no status variables.
+    body = bytes.fromhex("01000000 00000000 04 0000 0000") + b"test\0" + b"caf\xe9"
+    header = (0).to_bytes(4, "little") + b"\x02" + (1).to_bytes(4, "little")
+    header += (19 + len(body)).to_bytes(4, "little") + bytes(6)
+    layout = BinlogFormat(checksum_algorithm=ChecksumAlgorithm.OFF)
+    event = BinlogDecoder(format=layout).decode(header + body, 4)
+    assert event_fields(event)["query"] == {"$binary": "Y2Fm6Q=="}
+    assert event_fields(event)["schema"] == "test"

@@ -1,0 +1,157 @@
+"""Help, version, exit statuses, and one line for every error."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+import replica_client
+from replica_client.cli import main as main_module
+
+COMMANDS = ("events", "changes", "check", "annotate", "serve", "pipeline", "demo")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(run, command):
+    result = run(command, "--help")
+    assert result.status == 0
+    assert f"Usage: replica-client {command}" in result.out
+    assert f"Example:  replica-client {command}" in " ".join(result.out.split(" "))
+    assert result.err == ""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_example_of_each_command_is_valid_usage(command):
+    example = next(
+        example for function, _, example in main_module._COMMANDS if function.__name__ == command
+    )
+    assert example.startswith(f"replica-client {command}")
+    assert len(f"  Example:  {example}") <= 80, "help would break the line"
+
+
+def test_help_lists_every_command(run):
+    result = run("--help")
+    assert result.status == 0
+    for command in COMMANDS:
+        assert f"\n  {command} " in result.out
+
+
+def test_the_version_tells_the_implementation(run):
+    result = run("--version")
+    assert result.status == 0
+    form = "compiled" if replica_client.compiled() else "pure Python"
+    assert result.out.startswith(f"replica-client {replica_client.__version__} ({form}, Python ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ((), "Missing command"),
+        (("chnages",), "No such command 'chnages'"),
+        (("changes",), "Missing argument 'SOURCE'"),
+        (("changes", "--bogus", "x"), "No such option: --bogus"),
+        (("annotate", "x", "--position", "abc"), "--position"),
+        (("annotate", "x", "--count", "0"), "--count"),
+        (("changes", "postgres://db/"), "postgres:// is not mysql:// or mariadb://"),
+        (("changes", "mysql://db/", "binlog.000001"), "one URL, or one or more paths"),
+        (("check", "mysql://db/"), "paths, not URLs"),
+        (("serve", "x", "--port", "70000"), "--port"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(run, arguments, what):
+    result = run(*arguments)
+    assert result.status == 2
+    assert result.out == ""
+    assert len(result.err.splitlines()) == 1
+    assert what in result.err
+    assert "--help'" in result.err
+
+
+def test_an_option_that_makes_no_sense_is_status_2(run, shop):
+    result = run("changes", *shop, "--start", "nonsense")
+    assert result.status == 2
+    assert "'nonsense' is not understood" in result.err
+
+
+@pytest.mark.parametrize("command", ["events", "changes", "check", "annotate", "serve", "pipeline"])
+def test_a_missing_file_is_one_line_and_status_1(run, tmp_path, command):
+    missing = tmp_path / "binlog.000009"
+    result = run(command, missing)
+    assert result.status == 1
+    assert result.err == (f"replica-client: {missing}: No such file or directory; check the path\n")
+
+
+@pytest.mark.parametrize("command", ["events", "changes", "check", "annotate"])
+def test_a_file_that_is_no_binlog_is_one_line_and_status_1(run, tmp_path, command):
+    path = tmp_path / "notes.txt"
+    path.write_text("hello, world\n", encoding="utf-8")
+    result = run(command, path)
+    assert result.status == 1
+    assert len(result.err.splitlines()) == 1
+    assert "notes.txt" in result.err
+    assert "not a binlog" in result.err
+
+
+@pytest.mark.parametrize("command", ["events", "changes", "check", "annotate"])
+def test_an_unreadable_file_is_one_line_and_status_1(run, monkeypatch, shop, command):
+    def refuse(path, *arguments, **options):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    # Not by chmod: root, as whom CI runs, may read everything.
+    monkeypatch.setattr(Path, "open", refuse)
+    result = run(command, shop[0])
+    assert result.status == 1
+    assert result.err == (
+        f"replica-client: {shop[0]}: Permission denied; check who may read or write it\n"
+    )
+
+
+def test_no_directory_of_binlogs_is_named(run, tmp_path):
+    result = run("check", tmp_path)
+    assert result.status in (1, 2)
+    assert "no binlog file" in result.err
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly(start, shop):
+    process = start("annotate", *shop[:1])
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    assert process.wait(timeout=60) == 1
+
+
+def test_a_full_disk_says_where_and_what_to_do(start, shop):
+    with Path("/dev/full").open("w") as full:
+        process = start("changes", *shop, stdout=full)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert err == (
+        "replica-client: standard output: No space left on device; free space, then start again\n"
+    )
+
+
+def test_a_missing_extra_names_the_pip_command(run, monkeypatch, tmp_path):
+    config = tmp_path / "shop.toml"
+    config.touch()
+
+    def no_pyspark(name):
+        raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark.sql")
+
+    monkeypatch.setattr("replica_client.cli.extras.importlib.import_module", no_pyspark)
+    for arguments in (("demo",), ("pipeline", config)):
+        result = run(*arguments)
+        assert result.status == 1
+        assert result.err == (
+            "replica-client: the Python package pyspark is not installed; "
+            "run: pip install 'replica-client[spark]'\n"
+        )
+
+
+def test_no_secret_of_a_url_is_printed(run):
+    result = run("changes", "mysql://repl:hunter2@127.0.0.1:1/")
+    assert result.status == 1
+    assert "127.0.0.1:1" in result.err
+    assert "hunter2" not in result.err
