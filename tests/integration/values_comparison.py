@@ -187,6 +187,9 @@ class ValuesComparison:
                 if present == "all":
                     self.tally.differences.append(f"{table}: c{at} {kind.sql[:60]} is absent")
                 continue
+            if kind.is_json and isinstance(value, tuple):
+                # Differences without the before image; tests of JSON compare them.
+                continue
             self.tally.values += 1
             name = kind.sql.split("(")[0].split(" ")[0]
             self.tally.by_type[name] = self.tally.by_type.get(name, 0) + 1
