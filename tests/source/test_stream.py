@@ -1,0 +1,140 @@
+"""The live reader against the testing source: whatever happens to the line, each change comes once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+
+import replica_client as rc
+from replica_client.rows.json_values import change_to_json
+from replica_client.testing import BinlogSource
+from replica_client.testing.faults import CutAt, Drip, FlipByte, SendError, Stall
+
+DATA = Path(rc.__file__).parent / "testing" / "data"
+WHOLE = [change_to_json(change) for change in rc.open_binlog(DATA).changes()]
+FAST = rc.ReconnectPolicy(first_delay=0.0, max_delay=0.0)
+BEGINNINGS = ["earliest", "4587bb45-0000-0000-0000-000000000000:1"]
+
+
+async def _changes(url: str, **options: object) -> list[str]:
+    options.setdefault("start", "earliest")
+    async with rc.connect(url, stop_at_end=True, reconnect=FAST, **options) as stream:
+        return [change_to_json(change) async for change in stream.changes()]
+
+
+async def test_stream_and_file_give_the_same_changes() -> None:
+    async with BinlogSource(DATA) as source:
+        assert await _changes(source.url) == WHOLE
+
+
+async def test_stream_and_file_give_the_same_events() -> None:
+    async with BinlogSource(DATA) as source:
+        async with rc.connect(source.url, start="earliest", stop_at_end=True) as stream:
+            events = [event async for event in stream.events()]
+    live = [(e.file, e.position, e.body) for e in events if not _made_up(e)]
+    assert live == [(e.file, e.position, e.body) for e in rc.open_binlog(DATA).events()]
+    first = events[0]
+    assert first.header.type_name == "ROTATE_EVENT"
+    assert (first.header.timestamp, first.header.flags & 0x20) == (0, 0x20)
+
+
+def _made_up(event: rc.BinlogEvent) -> bool:
+    return event.header.is_artificial or event.header.timestamp == 0
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("start", BEGINNINGS, ids=["file", "gtid"])
+async def test_cut_anywhere(start: str) -> None:
+    """One cut at each of many byte offsets of the dump, and more in the connections after it."""
+    size = sum(path.stat().st_size for path in DATA.glob("shop-bin.0*"))
+    chance = random.Random(7)
+    for after in sorted({*range(0, 400, 13), *(chance.randrange(size) for _ in range(60))}):
+        faults = [CutAt(after, connection=0), CutAt(chance.randrange(5000), connection=1)]
+        async with BinlogSource(DATA, faults=faults) as source:
+            assert await _changes(source.url, start=start) == WHOLE, f"cut at byte {after}"
+            assert source.connections >= 2
+
+
+async def test_dripped_stream() -> None:
+    async with BinlogSource(DATA, faults=[Drip(piece_size=7)]) as source:
+        assert await _changes(source.url) == WHOLE
+
+
+async def test_stalled_source_is_noticed_and_left() -> None:
+    async with BinlogSource(DATA, faults=[Stall(after=3000, connection=0)]) as source:
+        got = await _changes(source.url, heartbeat_period=0.2)
+        assert got == WHOLE
+        assert source.connections == 2
+
+
+async def test_flipped_byte_stops_the_stream_with_its_place() -> None:
+    async with BinlogSource(DATA, faults=[FlipByte(event=9)]) as source:
+        with pytest.raises(rc.BinlogDecodeError, match=r"shop-bin\.000001.*position \d+.*CRC-32"):
+            await _changes(source.url)
+
+
+async def test_every_acknowledged_position_resumes_exactly(tmp_path: Path) -> None:
+    async with BinlogSource(DATA) as source:
+        for stop_after in range(1, 18):
+            store = rc.FilePositionStore(tmp_path / f"{stop_after}.json")
+            got: list[str] = []
+            async with rc.connect(source.url, start="earliest", position_store=store) as stream:
+                count = 0
+                async for transaction in stream.transactions():
+                    got += [change_to_json(change) for change in transaction.changes]
+                    await stream.acknowledge(transaction.position)
+                    count += 1
+                    if count == stop_after:
+                        break
+            got += await _changes(source.url, position_store=store)
+            assert got == WHOLE
+
+
+async def test_gives_up_when_the_policy_says_so() -> None:
+    policy = rc.ReconnectPolicy(first_delay=0.0, max_delay=0.0, attempts=3)
+    source = BinlogSource(DATA)
+    async with source:
+        async with rc.connect(source.url, start="earliest", reconnect=policy) as stream:
+            changes = stream.changes()
+            await anext(changes)
+            await source.close()
+            with pytest.raises(rc.TransportError):
+                async with asyncio.timeout(20):
+                    async for _ in changes:
+                        pass
+
+
+async def test_wrong_password_is_one_line_without_it() -> None:
+    async with BinlogSource(DATA, users={"repl": "right"}) as source:
+        url = source.url.replace("right", "WRONG-secret")
+        with pytest.raises(rc.ServerError, match="1045") as caught:
+            await _changes(url)
+        assert "WRONG-secret" not in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+async def test_error_packet_in_the_dump_is_typed() -> None:
+    async with BinlogSource(DATA, faults=[SendError()]) as source:
+        with pytest.raises(rc.ServerError):
+            await _changes(source.url)
+
+
+async def test_unknown_file_and_position() -> None:
+    async with BinlogSource(DATA) as source:
+        with pytest.raises(rc.ServerError, match="1236"):
+            await _changes(source.url, start="shop-bin.000099:4")
+
+
+async def test_batches_of_a_stream() -> None:
+    async with BinlogSource(DATA) as source:
+        async with rc.connect(source.url, start="earliest", stop_at_end=True) as stream:
+            rows = 0
+            async for batch in stream.batches(max_rows=10):
+                assert batch.num_rows <= 10
+                rows += batch.num_rows
+            assert rows == 120
+            last = list(rc.open_binlog(DATA).transactions())[-1]
+            assert stream.position == last.position
