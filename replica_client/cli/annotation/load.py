@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from replica_client.binlog.context import EventContext
 from replica_client.cli.annotation.control import extra_post_header
-from replica_client.cli.annotation.spans import Annotator, require, show_bytes
+from replica_client.cli.annotation.spans import Annotator, require
 from replica_client.constants.event_types import EventType
 
 _CLAUSES = ("field_terminator", "enclosed_by", "line_terminator", "line_start", "escaped_by")
@@ -60,7 +60,8 @@ def _names(a: Annotator, sizes: tuple[int, int, int], old: bool) -> None:
 
 
 def _name(a: Annotator, field: str, size: int) -> None:
-    a.take(field, size + 1, "NUL-terminated", lambda data: show_bytes(data[:-1]))
+    a.take(field, size)
+    a.nul(f"{field} end")
 
 
 def append_block(a: Annotator, ctx: EventContext) -> None:

@@ -1,0 +1,160 @@
+"""``replica-client annotate``: every byte once, and the decoder's own values."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from replica_client.binlog.context import BinlogFormat
+from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.encoder import encode_event
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.events import EVENT_CLASSES
+from replica_client.binlog.events.gtid_tagged import GtidTaggedEvent
+from replica_client.binlog.events.rows import RowsEvent
+from replica_client.binlog.header import EventHeader
+from replica_client.cli.annotation.event import LAYOUTS, annotate_event
+from replica_client.cli.annotation.spans import Annotator
+from replica_client.constants.event_types import EventType
+from replica_client.errors import ShortBufferError
+from tests.unit.cli.annotations import annotated, compared, uncovered
+
+GOLDEN = sorted((Path(__file__).parents[2] / "golden" / "events").glob("*.json"))
+
+
+def golden_events(path: Path):
+    decoder = BinlogDecoder(file=path.stem)
+    for event in json.loads(path.read_text(encoding="utf-8"))["events"]:
+        data = bytes.fromhex(event["hex"])
+        yield data, decoder.decode(data, event["position"]), decoder
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_every_byte_of_every_golden_event_is_covered_once(path):
+    count = 0
+    for data, event, decoder in golden_events(path):
+        spans = annotated(data, event, decoder)
+        assert uncovered(data, spans) is None, event
+        assert not [span for span in spans if span.field == "unexplained"], event
+        count += 1
+    assert count > 40
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_the_values_are_those_of_the_decoder(path):
+    total = 0
+    for data, event, decoder in golden_events(path):
+        count, different = compared(event, annotated(data, event, decoder))
+        assert not different, event
+        total += count
+    assert total > 300
+
+
+def test_the_comparison_can_fail():
+    data, event, decoder = next(golden_events(GOLDEN[0]))
+    other = bytearray(data)
+    other[5] ^= 0xFF
+    spans = annotated(bytes(other), event, decoder)
+    assert compared(event, spans)[1]
+    assert uncovered(bytes(other), spans[1:])
+    assert uncovered(data, spans)
+
+
+def test_every_event_class_has_a_layout():
+    for code, event_class in EVENT_CLASSES.items():
+        assert code in LAYOUTS or issubclass(event_class, RowsEvent), event_class
+
+
+def test_a_cut_event_is_covered_to_its_end():
+    for data, event, decoder in golden_events(GOLDEN[-1]):
+        for size in range(24, len(data), 7):
+            cut = data[:size]
+            spans = annotate_event(cut, event, decoder)
+            assert uncovered(cut, spans) is None, (event, size)
+
+
+def test_a_tagged_gtid():
+    body = GtidTaggedEvent(
+        flags=1,
+        sid=bytes(range(120, 136)),
+        gno=-3 & 0x7FFFFFFF,
+        tag="orders",
+        last_committed=300,
+        sequence_number=301,
+        immediate_commit_timestamp=1795211803000001,
+        transaction_length=1 << 20,
+        immediate_server_version=90704,
+    )
+    header = EventHeader(1795211803, EventType.GTID_TAGGED_LOG_EVENT, 1, 0, 0, 0)
+    data = encode_event(BinlogEvent(header, body), BinlogFormat())
+    decoder = BinlogDecoder(format=BinlogFormat())
+    event = decoder.decode(data, 4)
+    spans = annotate_event(data, event, decoder)
+    assert uncovered(data, spans) is None
+    values = {span.field: span.value for span in spans}
+    assert values["sid"] == "78797a7b-7c7d-7e7f-8081-828384858687"
+    assert values["tag"] == "'orders'"
+    assert values["last_committed"] == "300"
+    assert values["immediate_commit_timestamp"] == "1795211803000001"
+
+
+def test_reading_beyond_the_end_is_refused_and_covered():
+    annotator = Annotator(b"\x05ab")
+    size = annotator.uint("length", 1)
+    with pytest.raises(ShortBufferError) as caught:
+        annotator.take("name", size)
+    annotator.fail(caught.value)
+    assert [(span.field, span.data) for span in annotator.spans] == [
+        ("length", b"\x05"),
+        ("unexplained", b"ab"),
+    ]
+
+
+def test_json_spans_add_up(run, shop):
+    result = run("annotate", "--json", shop[0])
+    assert result.status == 0
+    data = Path(shop[0]).read_bytes()
+    at = 4
+    for record in result.records:
+        assert record["position"] + record["offset"] == at
+        assert data[at : at + record["size"]].hex() == record["hex"]
+        at += record["size"]
+    assert at == len(data)
+
+
+def test_one_event_by_its_position(run, shop):
+    result = run("annotate", shop[0], "--position", 444)
+    assert result.status == 0
+    assert result.lines[0].startswith("== QUERY_EVENT (2), position 444, 356 bytes")
+    assert sum(line.startswith("==") for line in result.lines) == 1
+    assert "CREATE TABLE shop.customers" in result.out
+    assert "sql_mode" in result.out
+    assert "(right)" in result.out
+
+
+def test_count_says_how_many(run, shop):
+    result = run("annotate", shop[0], "--position", 158, "--count", 3)
+    assert sum(line.startswith("==") for line in result.lines) == 3
+
+
+def test_rows_show_each_column(run, shop):
+    records = run("annotate", "--json", shop[0]).records
+    names = {r["field"]: r["value"] for r in records if r["section"] == "row 0 image"}
+    assert names["name"] == '"Ada Lovelace"'
+    assert "null_bits" in names
+
+
+@pytest.mark.parametrize("position", [5, 445, 10**9])
+def test_a_position_without_event_is_one_line(run, shop, position):
+    result = run("annotate", shop[0], "--position", position)
+    assert result.status == 1
+    assert result.out == ""
+    assert len(result.err.splitlines()) == 1
+    assert f"position {position}" in result.err
+    assert "replica-client events" in result.err
+
+
+def test_a_wrong_checksum_is_shown_and_the_event_still_explained(run, damaged):
+    result = run("annotate", damaged, "--position", 444)
+    assert result.status == 0
+    assert "WRONG, the bytes have 0x" in result.out
