@@ -194,7 +194,9 @@ class Generator:
         r = self.random
         sql, args = column, list[Any]()
         for _ in range(r.choice((1, 1, 2, 3))):
-            function = r.choice(("SET", "SET", "REPLACE", "REMOVE", "SET"))
+            function = r.choice(("SET", "SET", "SET", "REPLACE", "REPLACE", "REMOVE", "REMOVE"))
+            if r.random() < 0.04:  # these end updates in place: the row is logged whole
+                function = r.choice(("ARRAY_INSERT", "ARRAY_APPEND", "INSERT"))
             pairs = []
             for _ in range(r.choice((1, 1, 2, 3))):
                 path = self.path(value, function != "REMOVE")

@@ -85,7 +85,7 @@ def test_values(data, value):
         "0ff604030281",  # opaque value cut off
         "0ff603030281",  # too few bytes for precision and scale
         "0ff60303048163",  # scale above precision
-        "0ff605090080ffff",  # more digits than fit
+        "0ff6060900bb9aca00",  # more digits than fit
         "0f0a0400000000",  # date of four bytes
         "0f0c08ffffffffffffff7f",  # fields out of range
         "0f0cff",
@@ -148,6 +148,30 @@ def test_overlapping_strings_do_not_multiply():
     for read in (lambda d: d.text, lambda d: d.value, lambda d: d.compacted()):
         with pytest.raises(ColumnDecodeError, match="overlapping"):
             read(document)
+
+
+def test_overlapping_keys_do_not_multiply():
+    count, length = 2000, 40_000
+    size = 4 + 7 * count + length
+    at = (4 + 7 * count).to_bytes(2, "little")
+    head = count.to_bytes(2, "little") + size.to_bytes(2, "little")
+    keys = (at + length.to_bytes(2, "little")) * count
+    document = JsonDocument(b"\x00" + head + keys + b"\x04\x00\x00" * count + b"k" * length)
+    for read in (lambda d: d.text, lambda d: d.value, lambda d: d.compacted()):
+        with pytest.raises(ColumnDecodeError, match="overlapping"):
+            read(document)
+
+
+def test_length_of_more_than_32_bits():
+    with pytest.raises(ColumnDecodeError, match="32 bits"):
+        decode_json_value(bytes.fromhex("0c8080808010"))
+
+
+def test_negative_numbers_inlined_in_the_large_format():
+    data = encode_json([-2, "x" * 70000, -70000])
+    assert data[0] == 3
+    assert data[9:14] == b"\x05\xfe\xff\xff\xff"
+    assert data[19:24] == b"\x07" + (-70000).to_bytes(4, "little", signed=True)
 
 
 def test_equal_when_the_text_is():
@@ -231,7 +255,7 @@ def test_encoded_depth():
         encode_json([value])
 
 
-@pytest.mark.parametrize("length", [65515, 65516, 65517, 65518, 70000])
+@pytest.mark.parametrize("length", [65497, 65498, 65499, 65500, 70000])
 def test_small_and_large_format(length):
     document = JsonDocument.of({"a": "x" * length, "b": [-1, 1 << 20]})
     # header 4, key entries 2 x 4, value entries 2 x 3, keys 2, length 3, array 4 + 2 x 3 + 4
