@@ -114,10 +114,14 @@ class CustomBuildHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called before a wheel is put together; ``version`` is ``standard`` or ``editable``."""
         root = Path(self.root)
+        self._temporary = tempfile.TemporaryDirectory()
+        into = Path(self._temporary.name)
         included: dict[str, str] = {}
         if (root / REGISTRATION).exists():
-            included[str(root / REGISTRATION)] = "pyspark_replica_client.py"
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+            # A copy, because a file that is put elsewhere is no longer packed where it was.
+            copy = into / "pyspark_replica_client.py"
+            shutil.copy(root / REGISTRATION, copy)
+            included[str(copy)] = copy.name
         wanted = os.environ.get(VARIABLE, "")
         modules = compiled_modules(root)
         try:
@@ -130,8 +134,6 @@ class CustomBuildHook(BuildHookInterface[Any]):
             if version == "editable":
                 compile_modules(root, modules, root)
             else:
-                self._temporary = tempfile.TemporaryDirectory()
-                into = Path(self._temporary.name)
                 for path in compile_modules(root, modules, into).values():
                     included[str(path)] = path.relative_to(into).as_posix()
         except NotCompiledError as error:
@@ -147,8 +149,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Called when the wheel is written."""
-        if self._temporary is not None:
-            self._temporary.cleanup()
+        self._temporary.cleanup()
 
 
 def main() -> int:
