@@ -68,7 +68,7 @@ class HeaderScan:
             event that tells it.
     """
 
-    __slots__ = ("_base", "_data", "_header_size", "end", "missing", "tail_size")
+    __slots__ = ("_base", "_data", "_encrypted", "_header_size", "end", "missing", "tail_size")
 
     def __init__(
         self,
@@ -80,6 +80,7 @@ class HeaderScan:
         self._data = data
         self._base = base
         self._header_size = header_size
+        self._encrypted = False
         self.end = base + start
         self.tail_size = max(0, len(data) - start)
         self.missing = 0
@@ -104,7 +105,9 @@ class HeaderScan:
                 self.missing = header_size - self.tail_size
                 return
             type_code, event_size = _TYPE_AND_SIZE.unpack_from(data, at)
-            if type_code == EventType.START_EVENT_V3:
+            if self._encrypted:
+                pass  # only the size is in clear
+            elif type_code == EventType.START_EVENT_V3:
                 header_size = HEADER_SIZE_V1 if event_size <= _START_V3_SIZE_V1 else HEADER_SIZE
                 self._header_size = header_size
             elif type_code == EventType.FORMAT_DESCRIPTION_EVENT:
@@ -128,7 +131,11 @@ class HeaderScan:
             position = self.end
             self.end = position + event_size
             self.tail_size -= event_size
-            if type_code == EventType.FORMAT_DESCRIPTION_EVENT:
+            if self._encrypted:
+                pass
+            elif type_code == EventType.START_ENCRYPTION_EVENT:
+                self._encrypted = True
+            elif type_code == EventType.FORMAT_DESCRIPTION_EVENT:
                 self._header_size = _announced_header_size(data, at, event_size)
             yield position, header
 

@@ -14,6 +14,7 @@ from typing import Any
 import cython
 
 from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.events.pre_ga_rows import modern_images
 from replica_client.binlog.options import DecodeOptions
 from replica_client.binlog.values.enum_set import SetValue, enum_value, set_value
 from replica_client.binlog.values.json_binary import JsonDocument
@@ -266,6 +267,9 @@ class RowImageDecoder:
             rows = body.rows
             if body.compressed:
                 rows = inflate_record(rows, self.options.max_uncompressed_size)
+            elif not body.version:
+                types = bytes([column.type_code for column in self.shape.columns])
+                rows = modern_images(body, types)
             partial = type(body).__name__ == "PartialUpdateRowsEvent"
             yield from self.iter_rows(
                 body.kind, body.columns_before, body.columns_after, rows, partial

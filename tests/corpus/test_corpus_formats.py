@@ -36,6 +36,8 @@ from replica_client.binlog.keys import read_keys
 from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.event_types import ChecksumAlgorithm, EventType
 from replica_client.errors import BinlogDecodeError, EncryptedBinlogError
+from replica_client.rows.image import RowImageDecoder
+from replica_client.schema.shape import TableShape
 from tests.corpus.binlogs import CORPUS, require_corpus
 from tests.unit.binlog.events.seed import NO_CHECKSUM, whole_event
 
@@ -346,3 +348,31 @@ def test_keys_are_read_from_paths(tmp_path: Path) -> None:
     copy = tmp_path / "keyring"
     copy.write_bytes(load(MYSQL_KEYRING))
     assert read_keys(copy.read_bytes()) == read_keys(load(MYSQL_KEYRING))
+
+
+PRE_GA_FILES = (
+    "mysql-testsuite-9.7.4/binlog/ver_5_1-wl2325_r.001",
+    "mariadb-test-data-10.11.19/binlog/ver_5_1_17.001",
+    "mariadb-test-data-10.11.19/binlog/ver_5_1-telco.001",
+)
+
+
+@pytest.mark.parametrize("name", PRE_GA_FILES)
+def test_pre_ga_row_values(name: str) -> None:
+    """The same statements were run in all three: two rows in, both changed, one out."""
+    data = load(name)
+    decoder = BinlogDecoder(file=name)
+    found: list[Any] = []
+    for position, header in HeaderScan(data):
+        event = decoder.decode(data[position : position + header.event_size], position)
+        if isinstance(event.body, RowsEvent):
+            shape = TableShape.from_table_map(decoder.table_map(event.body.table_id))
+            for before, after in RowImageDecoder(shape, DecodeOptions()).iter_event(event):
+                found.append((before and tuple(before), after and tuple(after)))
+    assert found == [
+        (None, (0, b"one")),
+        (None, (1, b"two")),
+        ((0, b"one"), (1, b"one")),
+        ((1, b"two"), (2, b"two")),
+        ((2, b"two"), None),
+    ]

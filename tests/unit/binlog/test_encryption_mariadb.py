@@ -12,6 +12,7 @@ from replica_client.binlog.events import (
     FormatDescriptionEvent,
     StartEncryptionEvent,
 )
+from replica_client.binlog.file_scan import HeaderScan
 from replica_client.binlog.header import EventHeader
 from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.event_types import ChecksumAlgorithm, EventType
@@ -123,3 +124,15 @@ def test_a_stream_is_in_clear() -> None:
     """A source sends its START_ENCRYPTION with no next position, and then plain events."""
     decoder = begun(True, {}, in_a_stream=True)
     assert decoder.decode(event(5, True), 100).body == AnnotateRowsEvent(b"qqqqq")
+
+
+def test_scan_takes_no_type_from_encrypted_events() -> None:
+    """A ciphertext's byte may be the code of a format description, or of a v1 start."""
+    plain = whole_event(T.START_ENCRYPTION_EVENT, START.encode(), layout(False))
+    events = [plain]
+    for code in (T.FORMAT_DESCRIPTION_EVENT, T.START_EVENT_V3, T.START_ENCRYPTION_EVENT):
+        events += [whole_event(code, b"\xff" * 100), event(3, False)]
+    data = b"\xfebin" + b"".join(events)
+    scan = HeaderScan(data)
+    assert [header.event_size for _, header in scan] == [len(one) for one in events]
+    assert not scan.truncated
