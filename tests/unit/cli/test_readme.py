@@ -1,0 +1,77 @@
+"""What the README shows works as it stands there, on the binlog that comes with the package."""
+
+import asyncio
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import replica_client
+from replica_client.cli.main import app
+from replica_client.testing import BinlogSource
+from tests.unit.cli.conftest import DATA
+
+README = (Path(replica_client.__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+SHELL = [
+    line.split(" # ")[0].strip()
+    for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    for line in block.splitlines()
+]
+
+
+def test_the_first_screen_has_the_two_commands():
+    first_screen = README.splitlines()[:24]
+    for command in ("scripts/demo", "scripts/test"):
+        assert any(line.startswith(command) for line in first_screen)
+        assert (Path(replica_client.__file__).parents[1] / command).exists()
+
+
+def test_the_asyncio_example_runs(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (example,) = [block for block in PYTHON if "asyncio.run" in block]
+    assert len([line for line in example.splitlines() if line.strip()]) <= 12
+    definition = example.replace("asyncio.run(main())", "").replace(
+        'tables=["shop.*"],', 'tables=["shop.*"], start="earliest", stop_at_end=True,'
+    )
+
+    async def run() -> None:
+        async with BinlogSource(DATA) as source:
+            url = '"mysql://repl:secret@db1:3306/"'
+            assert url in definition
+            names: dict[str, object] = {}
+            exec(definition.replace(url, repr(source.url)), names)
+            await asyncio.wait_for(names["main"](), 60)
+
+    asyncio.run(run())
+    assert len(capsys.readouterr().out.splitlines()) == 87
+    assert (tmp_path / "shop.position").exists()
+
+
+def test_the_file_example_runs(capsys):
+    (example,) = [block for block in PYTHON if "open_binlog" in block]
+    path = str(DATA / "shop-bin.000001")
+    exec(example.replace('"binlog.000024"', repr(path)), {"rc": replica_client})
+    assert capsys.readouterr().out.startswith("insert customers None Row(id=1")
+
+
+@pytest.mark.parametrize("line", [line for line in SHELL if line.startswith("replica-client ")])
+def test_every_command_line_is_valid_usage(line, monkeypatch):
+    import typer
+
+    words = shlex.split(line)[1:]
+    if words[0].startswith("--"):
+        return
+    group = typer.main.get_command(app)
+    command = group.commands[words[0]]  # type: ignore[attr-defined]
+    command.make_context(words[0], words[1:])
+
+
+def test_the_extras_that_are_named_exist():
+    text = (Path(replica_client.__file__).parents[1] / "pyproject.toml").read_text("utf-8")
+    extras = tomllib.loads(text)["project"]["optional-dependencies"]
+    named = set(re.findall(r"replica-client\[(\w+)\]", README))
+    assert named
+    assert named <= set(extras)
