@@ -152,7 +152,7 @@ def prove(
     report.files = {row["file"] for row in truth}
     assert len(kept) == len(truth), f"{len(kept)} rows delivered, {len(truth)} in the binlog"
     for line, row in zip(kept, truth, strict=True):
-        assert json.loads(line) == row
+        assert json.loads(line) == row, f"delivered {line[:300]}, in the binlog {str(row)[:300]}"
     for table in ("a", "b"):
         state: dict[int, tuple[int, str]] = {}
         for row in truth:

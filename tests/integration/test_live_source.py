@@ -90,6 +90,25 @@ def _gtid(server, text: str):
     return (rc.Gtid if server.flavor == "mysql" else rc.MariadbGtid).parse(text)
 
 
+async def test_positions_of_a_resumed_stream_are_those_of_the_file(
+    any_server, new_database
+) -> None:
+    server = any_server
+    database = new_database(server)
+    server.rotate()
+    server.execute(f"CREATE TABLE {database}.t (id INT PRIMARY KEY)")
+    server.execute(f"INSERT INTO {database}.t VALUES (1)")
+    async with rc.connect(server.url(), start="latest") as stream:
+        at = stream.position
+    server.execute(f"INSERT INTO {database}.t VALUES (2)")
+    path = server.binlog_path(at.file)
+    own = {t.gtid: (t.start, t.position.offset) for t in rc.open_binlog(path).transactions()}
+    async with rc.connect(server.url(), start=at, stop_at_end=True) as stream:
+        async for t in stream.transactions():
+            assert own[t.gtid] == (t.start, t.position.offset)
+            assert t.start.offset >= at.offset
+
+
 async def test_start_at_a_time(any_server, new_database) -> None:
     server = any_server
     database = new_database(server)
