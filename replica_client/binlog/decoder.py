@@ -283,7 +283,7 @@ class BinlogDecoder:
         if type_code in _BEGINS_FILE:
             self._begin_file(body)
         elif type_code == _START_ENCRYPTION:
-            self._begin_encryption(body, header)
+            self._begin_encryption(body)
         return BinlogEvent(header, body, file, position, checksum, inner_index)
 
     def _context(self, type_code: int, flags: int) -> EventContext:
@@ -306,9 +306,9 @@ class BinlogDecoder:
             self._contexts.clear()
             self._known_table_maps.clear()
 
-    def _begin_encryption(self, body: EventBody, header: EventHeader) -> None:
-        """Encryption begins, unless the event came in a stream, which is always in clear."""
-        if isinstance(body, StartEncryptionEvent) and header.next_position:
+    def _begin_encryption(self, body: EventBody) -> None:
+        """Encryption begins; in a relay log, an event of the source's may say so of another file."""
+        if isinstance(body, StartEncryptionEvent) and self._cipher is None:
             has_checksum = self._format.checksum_algorithm == ChecksumAlgorithm.CRC32
             self._cipher = EventCipher(body, self._options.keys, has_checksum)
 

@@ -10,6 +10,9 @@ The mode is AES-CBC, the last incomplete block XORed with the encrypted initiali
 AES-CTR, if ``file_key_management_encryption_algorithm`` says so. The file does not tell which: the
 first event that comes out whole does.
 
+A source decrypts what it sends, and still sends START_ENCRYPTION: if the first event after it is
+whole as it is, there is nothing to decrypt.
+
 Spec: MariaDB ``Log_event_writer`` and ``Log_event::read_log_event`` (log_event.cc),
 ``MyCTX_nopad`` (mysys_ssl/my_crypt.cc).
 """
@@ -47,7 +50,7 @@ class EventCipher:
         has_checksum: the events end in a CRC-32.
     """
 
-    __slots__ = ("_crypt", "_has_checksum", "_key", "_nonce", "_reason")
+    __slots__ = ("_crypt", "_has_checksum", "_in_clear", "_key", "_nonce", "_reason")
 
     def __init__(
         self, start: StartEncryptionEvent, keys: Mapping[str, bytes], has_checksum: bool
@@ -67,14 +70,19 @@ class EventCipher:
         self._nonce = start.nonce
         self._has_checksum = has_checksum
         self._crypt: _Crypt | None = None
+        self._in_clear: bool | None = None
 
     def decrypt(self, data: bytes, position: int) -> bytes:
-        """The plain bytes of the event at ``position``.
+        """The plain bytes of the event at ``position``; itself where events are sent in clear.
 
         Raises:
             EncryptedBinlogError: the key was not given, or does not fit.
             TruncatedEventError: the event is shorter than a header.
         """
+        if self._in_clear is None:
+            self._in_clear = len(data) >= HEADER_SIZE and self._is_whole(data, position)
+        if self._in_clear:
+            return data
         if self._reason:
             raise EncryptedBinlogError(self._reason)
         if len(data) < HEADER_SIZE:

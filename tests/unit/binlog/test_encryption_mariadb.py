@@ -6,6 +6,7 @@ import pytest
 
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.encoder import event_checksum
 from replica_client.binlog.encryption_mariadb import EventCipher
 from replica_client.binlog.events import (
     AnnotateRowsEvent,
@@ -34,16 +35,13 @@ def event(size: int, checksum: bool) -> bytes:
     return whole_event(T.ANNOTATE_ROWS_EVENT, b"q" * size, layout(checksum), timestamp=0x1234567)
 
 
-def begun(checksum: bool, keys: dict[str, bytes], in_a_stream: bool = False) -> BinlogDecoder:
+def begun(checksum: bool, keys: dict[str, bytes]) -> BinlogDecoder:
     """A decoder that has seen a file's begin, up to position 100."""
     decoder = BinlogDecoder(DecodeOptions(keys=keys), "bin.1", layout(checksum))
     size = 19 + 17 + (4 if checksum else 0)
     body = START.encode()
-    data = EventHeader(1, T.START_ENCRYPTION_EVENT, 1, size, 0 if in_a_stream else 99, 0).encode()
-    data += body
+    data = EventHeader(1, T.START_ENCRYPTION_EVENT, 1, size, 60 + size, 0).encode() + body
     if checksum:
-        from replica_client.binlog.encoder import event_checksum
-
         data += event_checksum(data).to_bytes(4, "little")
     decoder.decode(data, 60)
     return decoder
@@ -80,8 +78,10 @@ def test_positions_beyond_4_gib() -> None:
 
 def test_without_the_key() -> None:
     decoder = begun(True, {})
-    with pytest.raises(EncryptedBinlogError, match="was not given") as caught:
-        decoder.decode(event(5, True), 100)
+    data = EventCipher(START, {"1": KEY}, True).encrypt(event(5, True), 100)
+    for _ in range(2):
+        with pytest.raises(EncryptedBinlogError, match="was not given") as caught:
+            decoder.decode(data, 100)
     assert (caught.value.file, caught.value.position) == ("bin.1", 100)
 
 
@@ -96,13 +96,13 @@ def test_with_another_key(checksum: bool) -> None:
 
 def test_key_of_no_aes_size() -> None:
     with pytest.raises(EncryptedBinlogError, match="16, 24 or 32"):
-        EventCipher(START, {"1": b"short"}, True).decrypt(event(5, True), 100)
+        EventCipher(START, {"1": b"short"}, True).decrypt(bytes(30), 100)
 
 
 def test_scheme_that_is_not_known() -> None:
     cipher = EventCipher(StartEncryptionEvent(2, 1, bytes(12)), {"1": KEY}, True)
     with pytest.raises(EncryptedBinlogError, match="scheme 2"):
-        cipher.decrypt(event(5, True), 100)
+        cipher.decrypt(bytes(30), 100)
 
 
 def test_cut() -> None:
@@ -120,10 +120,14 @@ def test_the_next_file_begins_in_clear() -> None:
     assert decoder.decode(event(5, True), 300).body == AnnotateRowsEvent(b"qqqqq")
 
 
-def test_a_stream_is_in_clear() -> None:
-    """A source sends its START_ENCRYPTION with no next position, and then plain events."""
-    decoder = begun(True, {}, in_a_stream=True)
-    assert decoder.decode(event(5, True), 100).body == AnnotateRowsEvent(b"qqqqq")
+@pytest.mark.parametrize("checksum", [False, True])
+@pytest.mark.parametrize("keys", [{}, {"1": KEY}])
+def test_a_stream_is_in_clear(checksum: bool, keys: dict[str, bytes]) -> None:
+    """A source sends its START_ENCRYPTION, and then plain events (seen on MariaDB 10.11)."""
+    decoder = begun(checksum, keys)
+    for position in (100, 200, 4, 300):
+        data = event(5, checksum)
+        assert decoder.decode(data, position).body == AnnotateRowsEvent(b"qqqqq")
 
 
 def test_scan_takes_no_type_from_encrypted_events() -> None:
