@@ -34,9 +34,12 @@ class CType:
         return self
 
 
-_INTEGERS = (
-    "char schar uchar short ushort int uint long ulong longlong ulonglong Py_ssize_t size_t ssize_t"
-).split()
+_INTEGERS = frozenset(
+    (
+        *("char", "schar", "uchar", "short", "ushort", "int", "uint", "long", "ulong"),
+        *("longlong", "ulonglong", "Py_ssize_t", "size_t"),
+    )
+)
 _REALS = ("float", "double", "longdouble")
 
 
@@ -54,7 +57,7 @@ def _option(*arguments: Any, **options: Any) -> Callable[[_T], _T]:
 
 cclass = cfunc = ccall = final = inline = nogil = no_gc = no_gc_clear = _mark
 boundscheck = wraparound = cdivision = nonecheck = overflowcheck = initializedcheck = _option
-locals = returns = exceptval = freelist = infer_types = annotation_typing = profile = _option  # noqa: A001
+locals = returns = exceptval = freelist = infer_types = annotation_typing = profile = _option
 
 
 def declare(c_type: Any = None, value: Any = None, **names: Any) -> Any:
