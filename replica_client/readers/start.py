@@ -33,8 +33,10 @@ def parse_start(
     if isinstance(value, (Position, datetime.datetime)):
         return value
     text = value.strip()
-    if text == "earliest" or text == "latest":
-        return text
+    if text == "earliest":
+        return "earliest"
+    if text == "latest":
+        return "latest"
     try:
         return Position("", 0, parse_gtid_set(text))
     except GtidFormatError:
