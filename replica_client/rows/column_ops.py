@@ -18,7 +18,7 @@ from replica_client.binlog.values.json_binary import JsonDocument
 from replica_client.binlog.values.network import decode_inet4, decode_inet6, decode_uuid
 from replica_client.binlog.values.strings import (
     BINARY_COLLATION,
-    decode_char,
+    char_function,
     is_utf8,
     text_function,
 )
@@ -224,7 +224,7 @@ def _string(column: ColumnShape, options: DecodeOptions) -> ColumnReader:
         return ColumnReader(ColumnOp.CONVERT, prefix=prefix, convert=convert)
     collation, policy = column.collation_id, options.invalid_text
     is_char = code == _T.MYSQL_TYPE_STRING
-    text = text_function(collation, policy)
+    text = char_function(collation, policy) if is_char else text_function(collation, policy)
     if code in (_T.MYSQL_TYPE_BLOB_COMPRESSED, _T.MYSQL_TYPE_VARCHAR_COMPRESSED):
         inflate = partial(decode_compressed, max_size=options.max_uncompressed_size)
         if text is None:
@@ -240,9 +240,6 @@ def _string(column: ColumnShape, options: DecodeOptions) -> ColumnReader:
     if collation is not None and is_utf8(collation):
         op = ColumnOp.UTF8_CHAR if is_char else ColumnOp.UTF8
         return ColumnReader(op, prefix=prefix, convert=text)
-    if is_char:
-        char = partial(decode_char, collation_id=collation, policy=policy)
-        return ColumnReader(ColumnOp.CONVERT, prefix=prefix, convert=char)
     return ColumnReader(ColumnOp.CONVERT, prefix=prefix, convert=text)
 
 

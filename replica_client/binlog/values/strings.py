@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from replica_client.codec.charsets import charset_of, decode_text, encode_text, text_decoder
+from replica_client.codec.charsets import charset_of, encode_text, text_decoder
 from replica_client.errors import EncodeError
 
 BINARY_COLLATION = 63
@@ -57,14 +57,26 @@ def text_function(collation_id: int | None, policy: TextPolicy = "strict") -> Te
     return text_or_bytes
 
 
+def char_function(collation_id: int | None, policy: TextPolicy = "strict") -> TextFunction | None:
+    """As :func:`text_function`, for a CHAR: trailing spaces go."""
+    text = text_function(collation_id, policy)
+    if text is None:
+        return None
+    decode = text
+
+    def without_spaces(data: bytes) -> str | bytes:
+        value = decode(data)
+        return value.rstrip(" ") if isinstance(value, str) else value
+
+    return without_spaces
+
+
 def decode_char(
     data: bytes, collation_id: int | None, policy: TextPolicy = "strict"
 ) -> str | bytes:
     """A CHAR's text without trailing spaces."""
-    if collation_id is None:
-        return data
-    text = decode_text(data, collation_id, policy)
-    return text.rstrip(" ") if isinstance(text, str) else text
+    decode = char_function(collation_id, policy)
+    return data if decode is None else decode(data)
 
 
 def decode_binary(data: bytes, length: int) -> bytes:
