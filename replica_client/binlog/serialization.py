@@ -41,12 +41,8 @@ def read_unsigned(body: ByteReader) -> int:
     if not first & 1:
         body.skip(1)
         return first >> 1
-    size = 1
-    while first & 1:
-        size += 1
-        first >>= 1
-    word = body.uint(size)
-    return word >> (8 if size == _LONGEST else size)
+    size = (first ^ (first + 1)).bit_length()  # trailing ones, and one
+    return body.uint(size) >> (8 if size == _LONGEST else size)
 
 
 def read_signed(body: ByteReader) -> int:

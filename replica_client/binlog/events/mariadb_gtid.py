@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntFlag
+from struct import Struct
 from typing import Self
 
 from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 
-_FIXED_SIZE = 13
-_POST_HEADER_SIZE = 19
+_FIXED = Struct("<QIB")
 
 
 class MariadbGtidFlag(IntFlag):
@@ -102,21 +102,21 @@ class MariadbGtidEvent:
     @classmethod
     def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
         """Decode post-header and body."""
-        sequence, domain_id, flags = body.uint(8), body.uint(4), body.uint(1)
+        sequence, domain_id, flags = _FIXED.unpack(body.take(_FIXED.size, "GTID"))
         commit_id = xid = flags_extra = engines = alter_sequence = thread_id = None
-        if flags & MariadbGtidFlag.FL_GROUP_COMMIT_ID:
+        if flags & _GROUP_COMMIT:
             commit_id = body.uint(8)
-        if flags & (MariadbGtidFlag.FL_PREPARED_XA | MariadbGtidFlag.FL_COMPLETED_XA):
+        if flags & _XA:
             format_id, gtrid_size, bqual_size = body.sint(4), body.uint(1), body.uint(1)
             gtrid, bqual = body.take(gtrid_size, "gtrid"), body.take(bqual_size, "bqual")
             xid = MariadbXid(format_id, gtrid, bqual)
         if body.remaining and body.peek():
             flags_extra = body.uint(1)
-            if flags_extra & MariadbGtidExtraFlag.FL_EXTRA_MULTI_ENGINE_E1:
+            if flags_extra & _ENGINES:
                 engines = body.uint(1)
             if flags_extra & _ALTER_END:
                 alter_sequence = body.uint(8)
-            if flags_extra & MariadbGtidExtraFlag.FL_EXTRA_THREAD_ID:
+            if flags_extra & _THREAD_ID:
                 thread_id = body.uint(4)
         return cls(
             sequence,
@@ -151,4 +151,10 @@ class MariadbGtidEvent:
         return out.raw(self.extra).done()
 
 
-_ALTER_END = MariadbGtidExtraFlag.FL_COMMIT_ALTER_E1 | MariadbGtidExtraFlag.FL_ROLLBACK_ALTER_E1
+_GROUP_COMMIT = int(MariadbGtidFlag.FL_GROUP_COMMIT_ID)
+_XA = int(MariadbGtidFlag.FL_PREPARED_XA | MariadbGtidFlag.FL_COMPLETED_XA)
+_ENGINES = int(MariadbGtidExtraFlag.FL_EXTRA_MULTI_ENGINE_E1)
+_ALTER_END = int(
+    MariadbGtidExtraFlag.FL_COMMIT_ALTER_E1 | MariadbGtidExtraFlag.FL_ROLLBACK_ALTER_E1
+)
+_THREAD_ID = int(MariadbGtidExtraFlag.FL_EXTRA_THREAD_ID)
