@@ -112,7 +112,8 @@ _ROLES: dict[int, Role] = {
 }
 
 _ROWS = frozenset(
-    (
+    int(code)
+    for code in (
         EventType.PRE_GA_WRITE_ROWS_EVENT,
         EventType.PRE_GA_UPDATE_ROWS_EVENT,
         EventType.PRE_GA_DELETE_ROWS_EVENT,
@@ -131,6 +132,10 @@ _ROWS = frozenset(
         EventType.DELETE_ROWS_COMPRESSED_EVENT,
     )
 )
+
+
+MIDDLE = _ROWS | {int(EventType.TABLE_MAP_EVENT)}
+"""Types that change nothing in a group that began with a BEGIN."""
 
 
 def role_of(event: BinlogEvent) -> Role:

@@ -16,7 +16,7 @@ from replica_client.gtid import (
     MariadbGtid,
     MariadbGtidSet,
 )
-from replica_client.position.groups import Role, role_of
+from replica_client.position.groups import MIDDLE, Role, role_of
 from replica_client.position.position import Position
 
 FIRST_EVENT_OFFSET = 4
@@ -202,6 +202,8 @@ class PositionTracker:
     def _extent(self, header: EventHeader) -> tuple[int, int]:
         """Offsets of an event of a stream and behind it."""
         start, size, code = self._offset, header.event_size, header.type_code
+        if header.next_position == (start + size) & 0xFFFFFFFF and code in MIDDLE:
+            return start, start + size
         if header.flags & _ARTIFICIAL or code in _HEARTBEATS:
             return start, start
         if code == _FORMAT_DESCRIPTION:
@@ -232,6 +234,15 @@ class PositionTracker:
 
     def feed(self, event: BinlogEvent) -> TransactionBoundary | None:
         """Take one event; tells the transaction that ended with it, or that it shows abandoned."""
+        if self._begun and event.header.type_code in MIDDLE and not self._payload_ends:
+            self._event_index += 1
+            if event.inner_index is not None:
+                pass
+            elif self._in_file:
+                self._file, self._offset = event.file or self._file, event.end_position
+            else:
+                self._offset = self._extent(event.header)[1]
+            return None
         if event.inner_index is not None:
             if self._payload_ends:
                 return None
