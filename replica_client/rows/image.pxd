@@ -6,7 +6,7 @@ cdef class Column:
     cdef int digits
     cdef Py_ssize_t length
     cdef Py_ssize_t target
-    cdef bint is_json
+    cdef Py_ssize_t json_index
     cdef bint as_python
     cdef str name
     cdef object convert

@@ -22,7 +22,7 @@ from replica_client.binlog.values.json_diff import apply_diffs, decode_diffs
 from replica_client.codec.compression import inflate_record
 from replica_client.errors import BinlogDecodeError, ColumnDecodeError
 from replica_client.rows.absent import ABSENT
-from replica_client.rows.column_ops import ColumnOp, column_op
+from replica_client.rows.column_ops import ColumnOp, ColumnReader, column_op
 from replica_client.schema.shape import TableShape
 
 if cython.compiled:
@@ -90,7 +90,9 @@ _SPACE = cython.declare(cython.int, 0x20)
 class Column:
     """How to read one column; the fields of :class:`~.column_ops.ColumnReader` as C values."""
 
-    def __init__(self, name: str, reader: Any, target: int, as_python: bool) -> None:
+    def __init__(
+        self, name: str, reader: ColumnReader, target: int, json_index: int, as_python: bool
+    ) -> None:
         self.name = name
         self.op = reader.op
         self.size = reader.size
@@ -99,9 +101,9 @@ class Column:
         self.digits = reader.digits
         self.length = reader.length
         self.target = target
-        self.is_json = reader.is_json
+        self.json_index = json_index
         self.as_python = as_python and reader.is_temporal
-        self.convert = reader.convert
+        self.convert: Any = reader.convert
         self.enumeration = reader.enumeration
         self.labels = reader.labels
         self.sets: dict[int, SetValue] = {}
@@ -190,9 +192,9 @@ class RowImageDecoder:
                 target = len(names)
                 names.append(column.name)
             reader = column_op(column, self.options)
-            self._columns.append(Column(column.name, reader, target, as_python))
-            if reader.is_json:
-                self._json_count += 1
+            json_index = self._json_count if reader.is_json else -1
+            self._columns.append(Column(column.name, reader, target, json_index, as_python))
+            self._json_count += reader.is_json
         self.column_names = tuple(names)
 
     def decode_rows(
@@ -395,7 +397,7 @@ class RowImageDecoder:
                 raise self._failure(column, offset, column.convert)
             if column.target >= 0:
                 try:
-                    if column.is_json and partial_bits is not None:
+                    if column.json_index >= 0 and partial_bits is not None:
                         value = self._json(
                             column, cursor.data, offset, length, partial_bits, before
                         )
@@ -478,15 +480,6 @@ class RowImageDecoder:
                 column.sets[bits] = found
         return found
 
-    def _json_index(self, column: Column) -> int:
-        """Which of the table's JSON columns a column is."""
-        index = 0
-        for other in self._columns:
-            if other is column:
-                break
-            index += other.is_json
-        return index
-
     def _json(
         self,
         column: Column,
@@ -498,7 +491,7 @@ class RowImageDecoder:
     ) -> object:
         """A JSON value of a partial update: whole, or differences to the before image."""
         value = data[offset : offset + length]
-        index = self._json_index(column)
+        index = column.json_index
         if not partial_bits[index >> 3] >> (index & 7) & 1:
             return JsonDocument(value)
         diffs = decode_diffs(value)
