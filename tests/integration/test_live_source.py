@@ -215,3 +215,25 @@ async def test_purged_gtids_are_named(fresh_server) -> None:
     with pytest.raises(rc.ServerError, match=uuid) as caught:
         await _collect(server.url(), start=rc.Position("", 0, rc.GtidSet()))
     assert "\n" not in str(caught.value)
+
+
+async def test_stream_from_a_container(any_container, new_database) -> None:
+    server = any_container
+    server.execute("SET GLOBAL binlog_row_metadata = FULL")  # MariaDB's default says nothing
+    server.disconnect()
+    database = new_database(server)
+    async with rc.connect(server.url(), start="latest") as stream:
+        at = stream.position
+    server.execute(f"CREATE TABLE {database}.t (id INT PRIMARY KEY, t VARCHAR(20)) CHARSET utf8mb4")
+    server.execute(f"INSERT INTO {database}.t VALUES (1, 'ä'), (2, NULL)")
+    server.execute(f"UPDATE {database}.t SET t = 'é' WHERE id = 2")
+    async with rc.connect(server.url(), start=at, stop_at_end=True) as stream:
+        changes = [change async for change in stream.changes()]
+    assert [
+        (c.kind, c.after["id"] if c.shape.columns[0].resolved else c.after[0]) for c in changes
+    ] == [
+        ("insert", 1),
+        ("insert", 2),
+        ("update", 2),
+    ]
+    assert [c.after[1] for c in changes] == ["ä", None, "é"]
