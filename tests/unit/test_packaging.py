@@ -123,6 +123,26 @@ SHOW = (
 
 
 @can_compile
+def test_an_unpacked_wheel_runs_both_ways(checkout: Path, tmp_path: Path) -> None:
+    assert build(checkout, REPLICA_CLIENT_BUILD="compiled").returncode == 0
+    (wheel,) = (checkout / "out").glob("*.whl")
+    installed = tmp_path / "installed"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(installed)
+    for implementation, expected in (("compiled", "True"), ("", "True"), ("python", "False")):
+        result = run_python(installed, SHOW, implementation)
+        assert result.stdout.split()[:1] == [expected], result.stderr
+    version = subprocess.run(
+        [sys.executable, "-m", "replica_client", "--version"],
+        cwd=installed,
+        env={**os.environ, "REPLICA_CLIENT_IMPL": "", "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+    )
+    assert "(compiled, " in version.stdout, version.stderr
+
+
+@can_compile
 def test_the_variable_chooses_the_implementation(checkout: Path) -> None:
     missing = run_python(checkout, SHOW, "compiled")
     assert missing.returncode != 0
