@@ -86,7 +86,8 @@ _CODES = {
 def vitess_column(case: dict[str, Any]) -> ColumnShape:
     code, length = _CODES[case["type"]]
     text = case["metadata"].replace("TypeString", "254")
-    metadata = int(eval(text))  # noqa: S307 - an arithmetic expression of the fixture
+    # An arithmetic expression.
+    metadata = int(eval(text))
     scale = digits = 0
     unsigned = "UINT" in (case["declared"] or "")
     if code in (T.MYSQL_TYPE_TIMESTAMP2, T.MYSQL_TYPE_DATETIME2, T.MYSQL_TYPE_TIME2):
@@ -99,9 +100,7 @@ def vitess_column(case: dict[str, Any]) -> ColumnShape:
         # Its metadata has the real type in the upper byte.
         upper = metadata >> 8
         length = (metadata & 0xFF) | ((upper & 0x30) ^ 0x30) << 4
-    elif code in (T.MYSQL_TYPE_ENUM, T.MYSQL_TYPE_SET):
-        length = metadata
-    elif code in (T.MYSQL_TYPE_VARCHAR, T.MYSQL_TYPE_VAR_STRING):
+    elif case["type"] in ("Enum", "Set", "Varchar", "VarString"):
         length = metadata
     return ColumnShape(
         "c",
@@ -125,11 +124,11 @@ def as_vitess(case: dict[str, Any], value: Any) -> str:
         return f"hex:{value.to_bytes(len(expected) // 2 - 2, 'big').hex()}"
     if kind == "Geometry":
         # Three bytes are no geometry; the fixture's cell takes anything.
-        return expected
+        return str(expected)
     if kind == "JSON":
-        return value.text
+        return str(value)
     if isinstance(value, bytes):
-        return f"hex:{value.hex()}" if expected.startswith("hex:") else value.decode()
+        return f"hex:{value.hex()}" if expected.startswith("hex:") else str(value, "utf-8")
     return str(value)
 
 
