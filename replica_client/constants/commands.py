@@ -1,7 +1,7 @@
 """Command bytes and the flags of the dump commands.
 
-Spec: MySQL ``enum_server_command`` (my_command.h), ``rpl_constants.h``; MariaDB KB "3-Binlog Network
-Stream".
+Spec: MySQL ``enum_server_command`` (my_command.h), ``rpl_constants.h``; MariaDB KB "3-Binlog
+Network Stream".
 """
 
 from __future__ import annotations

@@ -71,7 +71,8 @@ class WrongSequence(Fault):
 class FlipByte(Fault):
     """Invert a byte of the ``event``-th event of the dump (from 0).
 
-    ``offset`` counts from the event's first byte, or back from its end when negative: -1 is in its CRC.
+    ``offset`` counts from the event's first byte, or back from its end when negative: -1 is in its
+    CRC.
     """
 
     event: int = 0

@@ -170,8 +170,9 @@ class ServedFile:
     def sent_description(self, from_start: bool = True, keep_created: bool = True) -> bytes:
         """The format description as a source sends it.
 
-        The IN_USE flag is cleared. In the middle of a file the event is made up: ``next_position`` and
-        the creation time are 0, so that a replica does not take it for the start of a new server.
+        The IN_USE flag is cleared. In the middle of a file the event is made up: ``next_position``
+        and the creation time are 0, so that a replica does not take it for the start of a new
+        server.
         """
         decoder = BinlogDecoder(file=self.name)
         event = decoder.decode(self.description, FIRST_POSITION)

@@ -114,7 +114,9 @@ class BinlogLibrary:
         result = self.files[0].executed()
         for file in self.files[1:]:
             more = file.executed()
-            if (isinstance(result, GtidSet) and isinstance(more, GtidSet)) or (isinstance(result, MariadbGtidSet) and isinstance(more, MariadbGtidSet)):
+            if (isinstance(result, GtidSet) and isinstance(more, GtidSet)) or (
+                isinstance(result, MariadbGtidSet) and isinstance(more, MariadbGtidSet)
+            ):
                 result = result | more
         return result
 

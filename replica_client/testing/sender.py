@@ -272,7 +272,8 @@ class DumpSender:
     def _wire_format(self, file: ServedFile) -> BinlogFormat:
         """Layout of events that are made up.
 
-        With checksums as the last format description said; before the first one as the client asked.
+        With checksums as the last format description said; before the first one as the client
+        asked.
         """
         if self._checksums:
             return replace(file.format, checksum_algorithm=ChecksumAlgorithm.CRC32)

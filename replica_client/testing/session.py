@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import ssl
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from replica_client.constants.capabilities import Capability
 from replica_client.constants.commands import Command, DumpFlag
@@ -117,6 +118,29 @@ class SourceSession:
         except (OSError, TimeoutError):
             self._writer.transport.abort()
 
+    async def _start_tls(self, context: ssl.SSLContext) -> None:
+        """Begin TLS, with what the client has sent of it already."""
+        reader: Any = self._reader
+        transport: Any = self._writer.transport
+        transport.pause_reading()
+        early = bytes(reader._buffer)
+        reader._buffer.clear()
+        plain = transport.get_protocol()
+        starting = asyncio.create_task(self._writer.start_tls(context))
+        while early and not starting.done():
+            await asyncio.sleep(0)
+            tls = transport.get_protocol()
+            if tls is not plain and tls._transport is not None:
+                view = tls.get_buffer(len(early))
+                view[: len(early)] = early
+                tls.buffer_updated(len(early))
+                break
+        try:
+            await starting
+        except OSError as error:
+            raise ConnectionError(str(error)) from error
+        reader._transport = self._writer.transport
+
     # Packets.
 
     async def _read(self) -> bytes:
@@ -168,8 +192,7 @@ class SourceSession:
         if len(payload) == _SSL_REQUEST_SIZE and source.tls_context is not None:
             SslRequest.decode(payload)
             sequence = self._output.sequence
-            await self._writer.start_tls(source.tls_context)
-            self._reader._transport = self._writer.transport  # type: ignore[attr-defined]
+            await self._start_tls(source.tls_context)
             self._output.sequence = sequence
             secure = True
             payload = await self._read()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import ssl
 import uuid
@@ -36,8 +37,8 @@ class BinlogSource:
         async with BinlogSource(["binlog.000001"]) as source:
             ...  # connect to source.url
 
-    Flavor, version, server id and checksums are those of the last file. Clients may use aiomysql, PyMySQL,
-    ``mysqlbinlog --read-from-remote-server``, or this package.
+    Flavor, version, server id and checksums are those of the last file. Clients may use aiomysql,
+    PyMySQL, ``mysqlbinlog --read-from-remote-server``, or this package.
 
     Args:
         paths: a path or several: binlog files in order, or a directory of them. They are only read.
@@ -46,7 +47,8 @@ class BinlogSource:
         users: passwords by name.
         faults: what goes wrong, see :mod:`replica_client.testing.faults`.
         auth_plugin: of all accounts; None: what a server of that version has by default.
-        cold_cache: caching_sha2_password: the first login of each user must show the password itself.
+        cold_cache: caching_sha2_password: the first login of each user must show the password
+            itself.
         tls: True: with a self-signed certificate (:meth:`certificate`); or a context of your own.
         answers: rows for statements of your own: ``{"SELECT 1": (["1"], [(1,)])}``.
         semi_sync: ask clients that offer it for semi-synchronous acknowledgements.
@@ -272,7 +274,5 @@ def run_source(
             print(source.url, flush=True)  # noqa: T201
             await source.serve_forever()
 
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(serve())
-    except KeyboardInterrupt:
-        pass

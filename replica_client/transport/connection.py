@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -200,7 +202,7 @@ class SourceConnection:
         report_host: str = "",
         queue_size: int = DEFAULT_QUEUE_SIZE,
     ) -> DumpStream:
-        """Register as a replica and start a dump; the connection is used up.
+        """Register as a replica and start a dump; the connection is used up, also by a failure.
 
         Args:
             request: where it starts.
@@ -216,10 +218,40 @@ class SourceConnection:
 
         Raises:
             ServerError: a statement or the registration was refused.
-            BinlogPurgedError: the source lacks transactions that we lack too; ``missing`` names them.
+            BinlogPurgedError: the source lacks transactions that we lack too; ``missing`` names
+                them.
             ConfigError: the request does not fit the source, or it has no semi-synchronous source.
             EncodeError: the position is beyond what the protocol can ask for.
         """
+        try:
+            return await self._start_dump(
+                request,
+                server_id=server_id,
+                replica_uuid=replica_uuid,
+                heartbeat_period=heartbeat_period,
+                read_timeout=read_timeout,
+                semi_sync=semi_sync,
+                net_write_timeout=net_write_timeout,
+                report_host=report_host,
+                queue_size=queue_size,
+            )
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _start_dump(
+        self,
+        request: DumpRequest,
+        *,
+        server_id: int,
+        replica_uuid: str,
+        heartbeat_period: float,
+        read_timeout: float | None,
+        semi_sync: bool,
+        net_write_timeout: int,
+        report_host: str,
+        queue_size: int,
+    ) -> DumpStream:
         if heartbeat_period <= 0:
             raise ConfigError("heartbeat_period must be greater than 0 seconds")
         server = self.server
@@ -242,6 +274,14 @@ class SourceConnection:
             async with asyncio.timeout(self.options.read_timeout):
                 with _translated(f"registration at {self.options.address}", self.options):
                     await connection.command(ComRegisterSlave(server_id, report_host).encode())
+        except AccessDeniedError as error:
+            # Servers say "access denied" here as they do for a wrong password.
+            raise AccessDeniedError(
+                error.errno,
+                error.sqlstate,
+                error.message,
+                f"grant REPLICATION SLAVE on *.* to {self.options.user!r} at {self.options.address}",
+            ) from None
         except TimeoutError:
             connection.close()
             raise TransportTimeoutError(
@@ -384,7 +424,10 @@ def _driver_text(error: DriverError) -> tuple[str, str]:
 
 
 def _unreachable(cause: OSError, options: ConnectOptions) -> str:
-    reason = cause.strerror or str(cause)
+    # asyncio's own text hides the reason behind the address.
+    reason = os.strerror(cause.errno) if cause.errno and cause.errno > 0 else str(cause)
+    if isinstance(cause, socket.gaierror):
+        reason = "the host name is not known"
     if options.unix_socket:
         return (
             f"no connection to the Unix socket {options.unix_socket}: {reason}; is the server up?"

@@ -259,7 +259,8 @@ class DumpStream:
         """The next events, each from common header to checksum.
 
         Returns:
-            All that wait (at least one); an empty list once a dump that does not block reached the end.
+            All that wait (at least one); an empty list once a dump that does not block reached the
+            end.
 
         Raises:
             ServerError: the source refused or ended the dump.

@@ -1,9 +1,9 @@
-"""aiomysql's connection with our own connection phase: the only file that touches its private names.
+"""aiomysql's connection with our own connection phase.
 
-aiomysql connects, sends statements and reads result sets. What it lacks or does unsafely is
-replaced here: it would send a clear-text password to any server that asks, trusts any RSA key, has no
-client_ed25519, encodes passwords as latin1, closes and reopens the socket for TLS, and reads packets
-of any size.
+This is the only file that touches its private names. aiomysql connects, sends statements and reads
+result sets. What it lacks or does unsafely is replaced here: it would send a clear-text password
+to any server that asks, trusts any RSA key, has no client_ed25519, encodes passwords as latin1,
+closes and reopens the socket for TLS, and reads packets of any size.
 """
 
 from __future__ import annotations
@@ -34,6 +34,10 @@ from replica_client.wire.login import LoginSession
 from replica_client.wire.packets import ERR_HEADER
 from replica_client.wire.server_errors import server_error_of
 
+MAX_GREETING_SIZE = 4096
+
+_ERR = bytes([ERR_HEADER])
+
 
 class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
     """An aiomysql connection that logs in with :class:`~replica_client.wire.login.LoginSession`.
@@ -42,6 +46,12 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         options: where and as whom.
         server_public_key: contents of the file that the options name, or None.
     """
+
+    # The driver's own, which has no annotations.
+    _reader: Any
+    _writer: Any
+    _result: Any
+    _next_seq_id: int
 
     def __init__(self, options: ConnectOptions, server_public_key: bytes | None = None) -> None:
         super().__init__(
@@ -65,8 +75,8 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         await self._connect()
 
     async def _get_server_information(self) -> None:
-        payload = await self.read_payload()
-        if payload[:1] == bytes([ERR_HEADER]):
+        payload = await self.read_payload(MAX_GREETING_SIZE)
+        if payload[:1] == _ERR:
             raise server_error_of(payload)
         greeting = HandshakeV10.decode(payload)
         self._greeting = greeting
@@ -110,7 +120,9 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
                 await self._start_tls(context)
                 session.secured(replace(credentials, secure=True))
             elif options.tls.mode is not TlsMode.PREFERRED or options.tls.ca is not None:
-                raise TlsError("the server offers no TLS; use tls=disabled if that is acceptable")
+                raise TlsError(
+                    f"{options.address} offers no TLS; use tls=disabled if that is acceptable"
+                )
         self.write_packet(session.response())
         while session.ok is None:
             answer = session.receive(await self.read_payload())
@@ -129,15 +141,20 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         try:
             await self._writer.start_tls(context, server_hostname=self._options.host)
         except (OSError, EOFError) as error:  # ssl.SSLError is an OSError
-            raise TlsError(tls_failure(error, self._options.tls)) from None
+            raise TlsError(
+                f"{self._options.address}: {tls_failure(error, self._options.tls)}"
+            ) from None
         secure = self._writer.transport
         self._reader._transport = secure  # Python 3.11 leaves the old one there
         self._secure = True
         tls = secure.get_extra_info("ssl_object")
         self.tls_version = tls.version() or "" if tls is not None else ""
 
-    async def read_payload(self) -> bytes:
+    async def read_payload(self, limit: int | None = None) -> bytes:
         """The next payload, joined from its pieces.
+
+        Args:
+            limit: bytes that it may have; None: ``max_packet_size``.
 
         Raises:
             ConnectionLostError: the connection ended.
@@ -145,37 +162,52 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         """
         out = b""
         while True:
-            try:
-                header = await self._reader.readexactly(4)
-                size = int.from_bytes(header[:3], "little")
-                limit = self._options.max_packet_size
-                if len(out) + size > limit:
-                    raise PacketTooLargeError(
-                        f"a packet of at least {len(out) + size} bytes is larger than "
-                        f"max_packet_size ({limit}); raise that option if it is legitimate"
-                    )
-                piece = await self._reader.readexactly(size)
-            except asyncio.CancelledError:
-                self._close_on_cancel()
-                raise
-            except (asyncio.IncompleteReadError, OSError) as error:
-                self.close()
-                raise ConnectionLostError("the server closed the connection") from error
-            if header[3] != self._next_seq_id and not (
-                header[3] == 0 and piece[:1] == bytes([ERR_HEADER])
-            ):
-                self.close()
-                raise PacketSequenceError(
-                    f"packet has sequence number {header[3]}, expected {self._next_seq_id}"
-                )
-            self._next_seq_id = (header[3] + 1) & 0xFF
+            header = await self._exactly(4)
+            size, number = int.from_bytes(header[:3], "little"), header[3]
+            # A server that shuts down or kills the session sends an ERR packet numbered 0.
+            if number not in (self._next_seq_id, 0):
+                self._refuse_sequence(number)
+            self._check_size(len(out) + size, limit)
+            piece = await self._exactly(size)
+            if number != self._next_seq_id and piece[:1] != _ERR:
+                self._refuse_sequence(number)
+            self._next_seq_id = (number + 1) & 0xFF
             out += piece
             if size < MAX_PIECE_SIZE:
                 return out
 
+    async def _exactly(self, size: int) -> bytes:
+        reader: asyncio.StreamReader = self._reader
+        try:
+            return await reader.readexactly(size)
+        except asyncio.CancelledError:
+            self._close_on_cancel()
+            raise
+        except (asyncio.IncompleteReadError, OSError) as error:
+            self.close()
+            raise ConnectionLostError(f"{self._options.address} closed the connection") from error
+
+    def _refuse_sequence(self, number: int) -> None:
+        expected = self._next_seq_id
+        self.close()
+        raise PacketSequenceError(
+            f"packet has sequence number {number}, expected {expected}"
+            + (": is it a MySQL or MariaDB server?" if self._greeting is None else "")
+        )
+
+    def _check_size(self, size: int, limit: int | None) -> None:
+        allowed = self._options.max_packet_size if limit is None else limit
+        if size > allowed:
+            self.close()
+            name = "max_packet_size" if limit is None else "what a greeting may have"
+            raise PacketTooLargeError(
+                f"a packet of at least {size} bytes is larger than {name} ({allowed})"
+                + ("; raise that option if it is legitimate" if limit is None else "")
+            )
+
     async def _read_packet(self, packet_type: type[MysqlPacket] = MysqlPacket) -> MysqlPacket:
         payload = await self.read_payload()
-        if payload[:1] == bytes([ERR_HEADER]):
+        if payload[:1] == _ERR:
             result, self._result = self._result, None
             if result is not None:
                 result.unbuffered_active = False
@@ -193,8 +225,9 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         """Hand the connection's transport to another protocol.
 
         Returns:
-            The writer, whose transport is paused, and the bytes that were already read. Whoever takes
-            it must keep the writer: it closes the transport when it goes. This object is closed then.
+            The writer, whose transport is paused, and the bytes that were already read. Whoever
+            takes it must keep the writer: it closes the transport when it goes. This object is
+            closed then.
         """
         writer: asyncio.StreamWriter = self._writer
         reader = self._reader

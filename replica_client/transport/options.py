@@ -28,8 +28,8 @@ class TlsOptions:
 
     Attributes:
         mode: ``disabled``; ``preferred``: TLS when the server has it; ``required``: TLS or failure;
-            ``verify-ca``: also the certificate's chain; ``verify-identity``: also its host name. When a
-            CA is given, ``preferred`` and ``required`` check the chain too.
+            ``verify-ca``: also the certificate's chain; ``verify-identity``: also its host name.
+            When a CA is given, ``preferred`` and ``required`` check the chain too.
         ca: file of CA certificates (PEM); None: the system's, where a mode verifies.
         cert: file of our own certificate (PEM), for accounts that require one.
         key: file of its private key (PEM); None: it is in ``cert``.

@@ -72,8 +72,8 @@ def semi_sync_variables(server: ServerInfo) -> tuple[str, ...]:
 def session_setup(server: ServerInfo, settings: SessionSettings) -> list[str]:
     """The SET statements before a dump.
 
-    The user variables are read by the source's dump thread: @master_binlog_checksum says that we can
-    take checksums (without it a source with checksums refuses), and so on.
+    The user variables are read by the source's dump thread: @master_binlog_checksum says that we
+    can take checksums (without it a source with checksums refuses), and so on.
     """
     both = not server.is_mariadb and server.version >= (8, 0, 26)
 

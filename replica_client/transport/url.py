@@ -38,7 +38,8 @@ def _password(text: str) -> str:
     return text
 
 
-# Option in a URL -> (field, how to read it, what it wants). Fields that begin with "tls." are TlsOptions'.
+# Option in a URL -> (field, how to read it, what it wants). Fields that begin with "tls." are
+# TlsOptions'.
 _OPTIONS: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
     "tls": ("tls.mode", _tls_mode, " | ".join(TlsMode)),
     "tls_ca": ("tls.ca", str, "a file"),
@@ -64,10 +65,12 @@ def is_source_url(text: str) -> bool:
 def parse_url(url: str) -> ConnectOptions:
     """Read a source's URL; parts are percent-decoded.
 
-    Options: ``tls`` (disabled, preferred, required, verify-ca, verify-identity), ``tls_ca``, ``tls_cert``,
-    ``tls_key``, ``socket``, ``password``, ``connect_timeout``, ``read_timeout``, ``max_packet_size``,
-    ``allow_public_key_retrieval``, ``server_public_key``, ``compression``, ``program_name``. MySQL's
-    names (``ssl-mode``, ``ssl-ca`` …) and hyphens for underscores are understood.
+    Options: ``tls`` (disabled, preferred, required, verify-ca, verify-identity), ``tls_ca``,
+        ``tls_cert``,
+    ``tls_key``, ``socket``, ``password``, ``connect_timeout``, ``read_timeout``,
+    ``max_packet_size``, ``allow_public_key_retrieval``, ``server_public_key``, ``compression``,
+    ``program_name``. MySQL's names (``ssl-mode``, ``ssl-ca`` …) and hyphens for underscores are
+    understood.
 
     Raises:
         ConfigError: it is not such a URL; the message says which part, and shows no secret.

@@ -5,8 +5,8 @@ A packet on the wire is a 3-byte little-endian payload length, a sequence number
 payload of 16 MiB - 1 bytes or more is cut into pieces of exactly 0xFFFFFF bytes and a last shorter
 (possibly empty) one.
 
-This module is Cython in pure Python mode: it runs as it is, and faster when compiled with the C types that
-``framing.pxd`` beside it adds.
+This module is Cython in pure Python mode: it runs as it is, and faster when compiled with the C
+types that ``framing.pxd`` beside it adds.
 
 Spec: MySQL "Protocol::Packet", "Sending More Than 16Mb"; MariaDB KB "0-packet".
 """
@@ -33,16 +33,16 @@ SEMI_SYNC_MAGIC = 0xEF
 class PacketFramer:
     """Cuts a byte stream, split anywhere, into payloads.
 
-    In event mode (``events=True``, what a dump uses) a payload that starts with 0x00 is an event and is
-    delivered without that byte; the first payload that starts otherwise (EOF, ERR) ends the stream
-    and is kept in :attr:`last`.
+    In event mode (``events=True``, what a dump uses) a payload that starts with 0x00 is an event
+    and is delivered without that byte; the first payload that starts otherwise (EOF, ERR) ends the
+    stream and is kept in :attr:`last`.
 
     Args:
         max_packet_size: bytes that one joined payload may have.
         sequence: number that the first packet must have.
         events: event mode.
-        semi_sync: event mode with the two-byte semi-synchronous header after the status byte; the first packet
-            tells whether the source really sends it.
+        semi_sync: event mode with the two-byte semi-synchronous header after the status byte; the
+            first packet tells whether the source really sends it.
 
     Attributes:
         sequence: number that the next packet must have.

@@ -33,6 +33,8 @@ BASE_CAPABILITIES = (
 )
 """What we always ask for. LOCAL INFILE is never among it: no server gets a file of ours."""
 
+NO_CAPABILITY = Capability(0)
+
 MAX_AUTH_ROUNDS = 16
 """Packets that a server may send during authentication."""
 
@@ -43,7 +45,8 @@ class LoginSession:
     Args:
         greeting: the server's first packet.
         user: account name.
-        credentials: for the plugins; ``secure`` must tell the truth at the time of :meth:`response`.
+        credentials: for the plugins; ``secure`` must tell the truth at the time of
+            :meth:`response`.
         database: default database, or empty.
         attributes: connection attributes that the server may show.
         extra: further capabilities, e.g. compression; taken when the server has them.
@@ -62,7 +65,7 @@ class LoginSession:
         *,
         database: str = "",
         attributes: Mapping[str, str] | None = None,
-        extra: Capability = Capability(0),
+        extra: Capability = NO_CAPABILITY,
     ) -> None:
         if not greeting.capabilities & Capability.CLIENT_PROTOCOL_41:
             raise UnexpectedPacketError("the server does not speak protocol 4.1: it is too old")
@@ -93,8 +96,8 @@ class LoginSession:
     def response(self) -> bytes:
         """The handshake response's payload.
 
-        When the server's default plugin is not ours, or would need the password itself, the response is
-        made for mysql_native_password; the server then names the account's own plugin.
+        When the server's default plugin is not ours, or would need the password itself, the
+        response is made for mysql_native_password; the server then names the account's own plugin.
         """
         safe = ("mysql_native_password", "caching_sha2_password")
         if self.plugin_name not in CLIENT_PLUGINS or self.plugin_name not in safe:
@@ -113,8 +116,8 @@ class LoginSession:
         """Take the server's next packet.
 
         Returns:
-            The payload to answer with, or None: wait for the next packet, or, when :attr:`ok` is set,
-            the login is done.
+            The payload to answer with, or None: wait for the next packet, or, when :attr:`ok` is
+            set, the login is done.
 
         Raises:
             ServerError: the server refused.

@@ -29,7 +29,8 @@ class ColumnDefinition:
     """A column of a result set.
 
     Bytes: six length-encoded strings (catalog ``def``, schema, table, original table, name,
-    original name), 0x0C, then character_set (2), length (4), type (1), flags (2), decimals (1), 0 (2).
+    original name), 0x0C, then character_set (2), length (4), type (1), flags (2), decimals (1), 0
+    (2).
     """
 
     name: str

@@ -33,8 +33,8 @@ _ACCESS_HINTS: dict[int, str] = {
     ErrorCode.ER_ACCOUNT_HAS_BEEN_LOCKED_MARIADB: "unlock the account with ALTER USER … ACCOUNT UNLOCK",
 }
 
-# Error 1236 is one number for many causes; only its English text tells them apart. The first row whose
-# words are all in the lower-case text decides.
+# Error 1236 is one number for many causes; only its English text tells them apart. The first row
+# whose words are all in the lower-case text decides.
 _READ_CAUSES: tuple[tuple[tuple[str, ...], type[BinlogReadError], str], ...] = (
     (
         ("same server_uuid/server_id",),

@@ -117,7 +117,11 @@ async def test_the_other_flavors_gtids_are_refused(tmp_path) -> None:
         (DumpRequest("binlog.000009"), UnknownBinlogError, "SHOW BINARY LOGS"),
         (DumpRequest("binlog.000001", 10**7), UnknownBinlogError, "no such position"),
         (DumpRequest("binlog.000001", 30), BinlogReadError, "inside an event"),
-        (DumpRequest(gtid_set=GtidSet.parse(f"{SOURCE_UUID}:1-99")), BinlogReadError, "right server"),
+        (
+            DumpRequest(gtid_set=GtidSet.parse(f"{SOURCE_UUID}:1-99")),
+            BinlogReadError,
+            "right server",
+        ),
     ],
 )
 async def test_starts_that_a_source_refuses(tmp_path, request_, kind, text) -> None:

@@ -1,6 +1,7 @@
 """Authentication plugins, one module each, both sides; :data:`CLIENT_PLUGINS` is their list.
 
-Spec: MySQL "Authentication Methods"; MariaDB KB "Authentication from MariaDB 10.4", "ed25519", "parsec".
+Spec: MySQL "Authentication Methods"; MariaDB KB "Authentication from MariaDB 10.4", "ed25519",
+"parsec".
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ class CachingSha2Client:
     """Client side.
 
     The server answers the first response with 3 (cached: done) or 4 (send the password itself):
-    inside TLS or a Unix socket in clear text, otherwise under the server's RSA key, which is known or,
-    when that is allowed, asked for.
+    inside TLS or a Unix socket in clear text, otherwise under the server's RSA key, which is known
+    or, when that is allowed, asked for.
     """
 
     def __init__(self, credentials: Credentials) -> None:

@@ -25,8 +25,8 @@ class ClearPasswordClient:
 class DialogClient:
     """Client side of dialog: one question, answered with the password.
 
-    A question starts with a byte: 2 or 4 for a prompt (visible or hidden answer), its lowest bit set for the
-    last one. A second question cannot be answered by a program that has one password.
+    A question starts with a byte: 2 or 4 for a prompt (visible or hidden answer), its lowest bit
+    set for the last one. A second question cannot be answered by a program that has one password.
     """
 
     def __init__(self, credentials: Credentials) -> None:

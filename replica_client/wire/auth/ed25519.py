@@ -1,8 +1,8 @@
 """client_ed25519 (MariaDB): the server's random bytes signed with a key made of the password.
 
 The signature is Ed25519's (RFC 8032), but the secret scalar and the prefix come from SHA-512 of the
-password itself instead of a 32-byte seed, so a ready-made signer cannot be used: the curve's arithmetic is
-here. It is not constant-time; the password is used once per login.
+password itself instead of a 32-byte seed, so a ready-made signer cannot be used: the curve's
+arithmetic is here. It is not constant-time; the password is used once per login.
 """
 
 from __future__ import annotations

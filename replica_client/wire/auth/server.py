@@ -49,8 +49,8 @@ class ServerLogin:
         """Take the client's bytes.
 
         Returns:
-            True or False: the password was right or wrong; bytes: a payload to send, after which the
-            client answers again (except after ``FAST_AUTH_SUCCEEDED``, when the login is done).
+            True or False: the password was right or wrong; bytes: a payload to send, after which
+            the client answers again (except after ``FAST_AUTH_SUCCEEDED``, when the login is done).
         """
         if self.plugin == "mysql_native_password":
             return verify_native(data, self.scramble, self.password)

@@ -109,8 +109,16 @@ def test_random_bytes_end_in_typed_errors(data) -> None:
 @pytest.mark.parametrize(
     ("errno", "message", "kind"),
     [
-        (1045, "Access denied for user 'repl'@'localhost' (using password: YES)", AccessDeniedError),
-        (1227, "Access denied; you need (at least one of) the REPLICATION SLAVE", AccessDeniedError),
+        (
+            1045,
+            "Access denied for user 'repl'@'localhost' (using password: YES)",
+            AccessDeniedError,
+        ),
+        (
+            1227,
+            "Access denied; you need (at least one of) the REPLICATION SLAVE",
+            AccessDeniedError,
+        ),
         (1381, "You are not using binary logging", BinlogDisabledError),
         (1236, "Binary log is not open", BinlogDisabledError),
         (1236, "Could not find first log file name in binary log index file", UnknownBinlogError),
