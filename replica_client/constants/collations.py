@@ -34,7 +34,7 @@ _IDS_BY_CHARSET: dict[str, tuple[range, ...]] = {
         range(66, 67),
         range(99, 100),
     ),
-    "cp1251": (range(14, 15), range(17, 18), range(23, 24), range(50, 53)),
+    "cp1251": (range(14, 15), range(23, 24), range(50, 53)),
     "cp1256": (range(57, 58), range(67, 68)),
     "cp1257": (range(29, 30), range(58, 60)),
     "cp850": (range(4, 5), range(80, 81)),

@@ -7,48 +7,24 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, overload
 
-from replica_client.constants.collations import CHARSET_BY_COLLATION_ID
+from replica_client.codec.charsets.multi_byte import MultiByteCharset
+from replica_client.codec.charsets.single_byte import single_byte_decoder, single_byte_encoder
+from replica_client.codec.charsets.unicode import (
+    UNICODE_CODECS,
+    unicode_decoder,
+    unicode_encoder,
+)
+from replica_client.constants.collations import CHARSET_BY_COLLATION_ID, CHARSETS
 from replica_client.errors import EncodeError, ReplicaClientError
 
 TextDecoder = Callable[[bytes], str]
 """Bytes of one character set to text; raises UnicodeDecodeError."""
 
-_CODECS = {
-    "ascii": ("ascii", 1),
-    "big5": ("big5", 2),
-    "binary": ("utf-8", 1),
-    "cp1250": ("cp1250", 1),
-    "cp1251": ("cp1251", 1),
-    "cp1256": ("cp1256", 1),
-    "cp1257": ("cp1257", 1),
-    "cp850": ("cp850", 1),
-    "cp852": ("cp852", 1),
-    "cp866": ("cp866", 1),
-    "cp932": ("cp932", 2),
-    "eucjpms": ("euc_jp", 3),
-    "euckr": ("euc_kr", 2),
-    "gb18030": ("gb18030", 4),
-    "gb2312": ("gb2312", 2),
-    "gbk": ("gbk", 2),
-    "greek": ("iso8859_7", 1),
-    "hebrew": ("iso8859_8", 1),
-    "koi8r": ("koi8_r", 1),
-    "koi8u": ("koi8_u", 1),
-    "latin1": ("cp1252", 1),
-    "latin2": ("iso8859_2", 1),
-    "latin5": ("iso8859_9", 1),
-    "latin7": ("iso8859_13", 1),
-    "macce": ("mac_latin2", 1),
-    "macroman": ("mac_roman", 1),
-    "sjis": ("shift_jis", 2),
-    "tis620": ("tis_620", 1),
-    "ucs2": ("utf-16-be", 2),
-    "ujis": ("euc_jp", 3),
-    "utf16": ("utf-16-be", 4),
-    "utf16le": ("utf-16-le", 4),
-    "utf32": ("utf-32-be", 4),
-    "utf8mb3": ("utf-8", 3),
-    "utf8mb4": ("utf-8", 4),
+_MAX_BYTES = {
+    **dict.fromkeys(CHARSETS, 1),
+    **dict.fromkeys(("big5", "cp932", "euckr", "gb2312", "gbk", "sjis", "ucs2"), 2),
+    **dict.fromkeys(("eucjpms", "ujis", "utf8mb3"), 3),
+    **dict.fromkeys(("gb18030", "utf16", "utf16le", "utf32", "utf8mb4"), 4),
 }
 
 
@@ -90,11 +66,9 @@ def charset_named(name: str) -> Charset:
     lowered = name.lower()
     if lowered == "utf8":
         lowered = "utf8mb3"
-    if lowered in _CODECS:
-        return Charset(lowered, _CODECS[lowered][1])
-    if lowered in CHARSET_BY_COLLATION_ID.values():
-        return Charset(lowered, 1)
-    raise UnknownCollationError(f"unknown character set {name!r}")
+    if lowered not in _MAX_BYTES:
+        raise UnknownCollationError(f"unknown character set {name[:40]!r}")
+    return Charset(lowered, _MAX_BYTES[lowered])
 
 
 @cache
@@ -111,9 +85,33 @@ def charset_of(collation_id: int) -> Charset:
 
 
 @cache
-def text_decoder(
-    collation_id: int, errors: Literal["strict", "replace"] = "strict"
-) -> TextDecoder:
+def _multi_byte(charset: Charset) -> MultiByteCharset:
+    return MultiByteCharset(charset.name, charset.max_bytes)
+
+
+@cache
+def _decoder(charset: Charset, errors: str) -> TextDecoder:
+    if charset.name == "binary":
+        return unicode_decoder("utf8mb4", errors)
+    if charset.name in UNICODE_CODECS:
+        return unicode_decoder(charset.name, errors)
+    if charset.max_bytes > 1:
+        return _multi_byte(charset).decoder(errors)
+    return single_byte_decoder(charset.name, errors)
+
+
+@cache
+def _encoder(charset: Charset) -> Callable[[str], bytes]:
+    if charset.name == "binary":
+        return unicode_encoder("utf8mb4")
+    if charset.name in UNICODE_CODECS:
+        return unicode_encoder(charset.name)
+    if charset.max_bytes > 1:
+        return _multi_byte(charset).encode
+    return single_byte_encoder(charset.name)
+
+
+def text_decoder(collation_id: int, errors: Literal["strict", "replace"] = "strict") -> TextDecoder:
     """The function that decodes text of a collation: what a column's decoder keeps.
 
     It raises a plain :class:`UnicodeDecodeError` where :func:`decode_text` raises its subclass.
@@ -121,14 +119,7 @@ def text_decoder(
     Raises:
         UnknownCollationError: no MySQL or MariaDB has such a collation.
     """
-    charset = charset_of(collation_id)
-
-    def decode(data: bytes) -> str:
-        if charset.name not in _CODECS:
-            raise UnicodeDecodeError(charset.name, data, 0, len(data), "no table yet")
-        return data.decode(_CODECS[charset.name][0], errors)
-
-    return decode
+    return _decoder(charset_of(collation_id), errors)
 
 
 @overload
@@ -172,9 +163,7 @@ def decode_text(
         return text_decoder(collation_id, errors)(data)
     except UnicodeDecodeError as error:
         name = charset_of(collation_id).name
-        raise UndecodableTextError(
-            name, data, error.start, error.end, error.reason
-        ) from None
+        raise UndecodableTextError(name, data, error.start, error.end, error.reason) from None
 
 
 def encode_text(text: str, collation_id: int) -> bytes:
@@ -186,8 +175,7 @@ def encode_text(text: str, collation_id: int) -> bytes:
     """
     charset = charset_of(collation_id)
     try:
-        return text.encode(_CODECS[charset.name][0])
-    except (KeyError, UnicodeEncodeError) as error:
-        raise EncodeError(
-            f"text does not fit into character set {charset.name}"
-        ) from error
+        return _encoder(charset)(text)
+    except UnicodeEncodeError as error:
+        character = f"U+{ord(text[error.start]):04X}"
+        raise EncodeError(f"{character} is not in character set {charset.name}") from None

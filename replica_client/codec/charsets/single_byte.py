@@ -1,0 +1,52 @@
+"""Character sets of one byte for each character, by a table of 256 characters."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable
+
+from replica_client.codec.charsets.tables.differences import CODECS, DECODE_RUNS, ENCODE_RUNS
+
+UNDEFINED = "\ufffe"
+"""What stands in a table for a byte that is no character; no set has this character."""
+
+
+def decoding_table(name: str) -> str:
+    """The 256 characters of a character set."""
+    table = [UNDEFINED] * 256
+    for byte in range(256):
+        try:
+            table[byte] = bytes([byte]).decode(CODECS[name])
+        except UnicodeDecodeError:
+            continue
+    for first, count, character in DECODE_RUNS.get(name, ()):
+        for at in range(count):
+            table[first + at] = UNDEFINED if character < 0 else chr(character + at)
+    return "".join(table)
+
+
+def single_byte_decoder(name: str, errors: str) -> Callable[[bytes], str]:
+    """The function that decodes a single-byte set; raises UnicodeDecodeError."""
+    table = decoding_table(name)
+    decode = codecs.charmap_decode
+
+    def decoder(data: bytes) -> str:
+        return decode(data, errors, table)[0]
+
+    return decoder
+
+
+def single_byte_encoder(name: str) -> Callable[[str], bytes]:
+    """The function that encodes a single-byte set; raises UnicodeEncodeError."""
+    table = decoding_table(name)
+    # Of several bytes for a character, the first one.
+    by_character = {
+        ord(table[byte]): byte for byte in range(255, -1, -1) if table[byte] != UNDEFINED
+    }
+    for first, count, character in ENCODE_RUNS.get(name, ()):
+        by_character.update((character + at, first + at) for at in range(count))
+
+    def encoder(text: str) -> bytes:
+        return codecs.charmap_encode(text, "strict", by_character)[0]
+
+    return encoder
