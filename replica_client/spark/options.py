@@ -1,0 +1,285 @@
+"""Options of the ``mysql-binlog`` source.
+
+=====================  ========================================================================
+option                 meaning
+=====================  ========================================================================
+path                   binlog files: a file, a directory, a glob, or several with commas
+url                    ``mysql://user@host:port/`` or ``mariadb://…``: a live source
+password               of the URL's user; Spark hides options of this name in its UI
+passwordEnv            name of an environment variable of the driver that holds it
+passwordFile           file on the driver that holds it
+tables, exclude        patterns ``database.table`` with ``*`` and ``?``, with commas
+table                  one ``database.table``: its own typed columns instead of the envelope
+columns                names of the wanted columns, with commas
+startingPosition       ``earliest``, ``latest``, FILE:OFFSET, a GTID set or a time
+endingPosition         batch only: ``latest``, FILE:OFFSET or a time; changes before it
+maxBytesPerTrigger     stream: binlog bytes per micro-batch, in whole transactions
+maxRowsPerTrigger      stream: changed rows per micro-batch, in whole transactions
+partitionSize          bytes of a binlog file that one partition reads, about
+keyFile                keys of encrypted binlog files
+serverIdBase           live: our server ids are this number and the following ones
+heartbeatPeriod        live: seconds of silence after which the source sends a heartbeat
+pollInterval           stream: seconds between two looks for something new
+=====================  ========================================================================
+
+Sizes take k, m and g. Names are matched without regard to case. Defaults: files and batches start
+at ``earliest``, a live stream at ``latest``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from replica_client.binlog.keys import read_keys
+from replica_client.binlog.options import DecodeOptions
+from replica_client.errors import ConfigError
+from replica_client.readers.assembler import AssemblyOptions
+from replica_client.readers.start import Start, parse_start
+from replica_client.rows.selection import Selection
+from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD
+from replica_client.transport.options import ConnectOptions
+from replica_client.transport.url import parse_url
+
+KNOWN_OPTIONS = (
+    "path",
+    "url",
+    "password",
+    "passwordEnv",
+    "passwordFile",
+    "tables",
+    "exclude",
+    "table",
+    "columns",
+    "startingPosition",
+    "endingPosition",
+    "maxBytesPerTrigger",
+    "maxRowsPerTrigger",
+    "partitionSize",
+    "keyFile",
+    "serverIdBase",
+    "heartbeatPeriod",
+    "pollInterval",
+)
+DEFAULT_PARTITION_SIZE = 64 << 20
+DEFAULT_POLL_INTERVAL = 0.2
+
+_PATHS = "paths"  # what load([...]) becomes
+_LIVE_ONLY = ("password", "passwordEnv", "passwordFile", "serverIdBase", "heartbeatPeriod")
+_SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_MAX_SERVER_ID = (1 << 32) - 1
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """The options, read and checked; travels to the executors.
+
+    Attributes:
+        paths: files, directories and globs; empty for a live source.
+        connect: where the live source is; None for files.
+        table: database and table of a typed query, or None.
+        starting: where to start; None: the default of the kind of query.
+        ending: where a batch stops, or None.
+        max_bytes: of a micro-batch, or None.
+        max_rows: of a micro-batch, or None.
+        others: as their options are named.
+    """
+
+    paths: tuple[str, ...] = ()
+    connect: ConnectOptions | None = None
+    tables: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] | None = None
+    table: tuple[str, str] | None = None
+    columns: tuple[str, ...] | None = None
+    starting: Start | None = None
+    ending: Start | None = None
+    max_bytes: int | None = None
+    max_rows: int | None = None
+    partition_size: int = DEFAULT_PARTITION_SIZE
+    server_id_base: int | None = None
+    heartbeat_period: float = DEFAULT_HEARTBEAT_PERIOD
+    poll_interval: float = DEFAULT_POLL_INTERVAL
+    decode: DecodeOptions = field(default_factory=DecodeOptions, repr=False)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> SourceOptions:
+        """Read what the user gave.
+
+        Raises:
+            ConfigError: an option is unknown, wrong, or missing; the message names it.
+        """
+        given = _known(options)
+        paths = _paths(given)
+        if bool(paths) == ("url" in given):
+            raise ConfigError(
+                "give one of the options path (binlog files) and url (a live source)"
+                + (", not both" if paths else "")
+            )
+        if paths and (wrong := [name for name in _LIVE_ONLY if name in given]):
+            raise ConfigError(f"option {wrong[0]} is for a live source (url), not for files (path)")
+        if "table" in given and ("tables" in given or "exclude" in given):
+            raise ConfigError(
+                "give either table (one table, typed columns) or tables and exclude (any, as JSON)"
+            )
+        self = cls(
+            paths=paths,
+            connect=_connect_options(given) if "url" in given else None,
+            tables=_words(given.get("tables")),
+            exclude=_words(given.get("exclude")),
+            table=_table(given["table"]) if "table" in given else None,
+            columns=_words(given.get("columns")),
+            max_bytes=_size(given, "maxBytesPerTrigger"),
+            max_rows=_count(given, "maxRowsPerTrigger"),
+            partition_size=_size(given, "partitionSize") or DEFAULT_PARTITION_SIZE,
+            server_id_base=_count(given, "serverIdBase"),
+            heartbeat_period=_seconds(given, "heartbeatPeriod", DEFAULT_HEARTBEAT_PERIOD),
+            poll_interval=_seconds(given, "pollInterval", DEFAULT_POLL_INTERVAL),
+        )
+        if self.server_id_base is not None and self.server_id_base > _MAX_SERVER_ID - 10_000:
+            raise ConfigError(f"option serverIdBase is at most {_MAX_SERVER_ID - 10_000}")
+        if "startingPosition" in given:
+            starting = parse_start(given["startingPosition"], "earliest", "option startingPosition")
+            self = replace(self, starting=starting)
+        if "endingPosition" in given:
+            self = replace(self, ending=_ending(given["endingPosition"]))
+        if "keyFile" in given:
+            keys = read_keys(_read(given["keyFile"], "keyFile"))
+            self = replace(self, decode=replace(self.decode, keys=keys))
+        self.assembly()
+        return self
+
+    @property
+    def live(self) -> bool:
+        """Whether the source is a live one."""
+        return self.connect is not None
+
+    def assembly(self) -> AssemblyOptions:
+        """Which tables and columns are read.
+
+        Raises:
+            ConfigError: a pattern is wrong.
+        """
+        tables: tuple[str, ...] | None = self.tables
+        if self.table is not None:
+            tables = (".".join(glob.escape(part) for part in self.table),)
+        return AssemblyOptions(Selection(tables, self.exclude, self.columns))
+
+
+def nearest(name: str, known: tuple[str, ...]) -> str:
+    """The known name that was probably meant, as words for an error message."""
+    lowered = {option.lower(): option for option in known}
+    found = difflib.get_close_matches(name.lower(), list(lowered), 1, 0.5)
+    if found:
+        return f"did you mean {lowered[found[0]]}?"
+    return f"known are {', '.join(known)}"
+
+
+def _known(options: Mapping[str, str]) -> dict[str, str]:
+    names = {name.lower(): name for name in (*KNOWN_OPTIONS, _PATHS)}
+    given = {}
+    for name, value in options.items():
+        known = names.get(name.lower())
+        if known is None:
+            raise ConfigError(
+                f"mysql-binlog has no option {name!r}; {nearest(name, KNOWN_OPTIONS)}"
+            )
+        given[known] = value
+    return given
+
+
+def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
+    several = given.get(_PATHS)
+    if several is not None:
+        try:
+            return tuple(str(path) for path in json.loads(several))
+        except ValueError:
+            raise ConfigError("option paths is a JSON list of paths") from None
+    return _words(given.get("path")) or ()
+
+
+def _words(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    return tuple(part.strip() for part in text.split(",") if part.strip()) or None
+
+
+def _table(text: str) -> tuple[str, str]:
+    database, dot, table = text.replace("`", "").partition(".")
+    if not (database and dot and table) or "*" in text or "," in text:
+        raise ConfigError(
+            f"option table {text!r}: give one database.table; tables takes patterns and lists"
+        )
+    return database, table
+
+
+def _ending(text: str) -> Start | None:
+    end = parse_start(text, "latest", "option endingPosition")
+    if end == "latest":
+        return None
+    if end == "earliest" or not getattr(end, "file", True):
+        raise ConfigError(f"option endingPosition {text!r}: give latest, FILE:OFFSET or a time")
+    return end
+
+
+def _size(given: Mapping[str, str], name: str) -> int | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or not int(match[1]):
+        raise ConfigError(f"option {name} {text!r}: give bytes above 0, such as 64m")
+    return int(match[1]) * _UNITS[match[2].lower()]
+
+
+def _count(given: Mapping[str, str], name: str) -> int | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    if not text.strip().isdecimal() or not int(text):
+        raise ConfigError(f"option {name} {text!r}: give a whole number above 0")
+    return int(text)
+
+
+def _seconds(given: Mapping[str, str], name: str, default: float) -> float:
+    text = given.get(name)
+    if text is None:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e6:
+        raise ConfigError(f"option {name} {text!r}: give seconds above 0")
+    return value
+
+
+def _connect_options(given: Mapping[str, str]) -> ConnectOptions:
+    connect = parse_url(given["url"])
+    sources = [name for name in ("password", "passwordEnv", "passwordFile") if name in given]
+    if len(sources) > 1:
+        raise ConfigError(f"give one of the options {', '.join(sources)}")
+    if not sources:
+        return connect
+    value = given[sources[0]]
+    if sources[0] == "passwordEnv":
+        secret = os.environ.get(value)
+        if secret is None:
+            raise ConfigError(f"option passwordEnv: the driver has no environment variable {value}")
+        value = secret
+    elif sources[0] == "passwordFile":
+        value = _read(value, "passwordFile").decode("utf-8", "surrogateescape").rstrip("\r\n")
+    return replace(connect, password=value)
+
+
+def _read(path: str, option: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"option {option}: {path}: {error.strerror or error}") from None

@@ -1,0 +1,149 @@
+"""The two readers that Spark makes: for a batch, and for a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from replica_client.position.position import Position
+from replica_client.spark.file_plan import FilePlanner
+from replica_client.spark.live_plan import LivePlanner
+from replica_client.spark.options import SourceOptions
+from replica_client.spark.ranges import BinlogRange, Filters, batches
+from replica_client.spark.typed import TypedTable
+
+IDLE_WAIT = 1.0
+"""Seconds that a look for something new waits when there is nothing: Spark asks without a pause."""
+
+Planner = FilePlanner | LivePlanner
+
+
+def make_planner(options: SourceOptions) -> Planner:
+    """The planner for the kind of source."""
+    return LivePlanner(options) if options.live else FilePlanner(options)
+
+
+class BinlogBatchReader(DataSourceReader):
+    """Reads a range of the binlog once.
+
+    Args:
+        options: of the query.
+        table: of a typed query, or None.
+    """
+
+    def __init__(self, options: SourceOptions, table: TypedTable | None) -> None:
+        self._options = options
+        self._table = table
+        self._filters = Filters()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The ranges, cut between transactions."""
+        planner = make_planner(self._options)
+        try:
+            self._filters = planner.filters()
+            start, stop = planner.start(), planner.stop()
+            # Spark makes one partition of none.
+            return planner.ranges(start, stop) or [BinlogRange(start, start)]
+        finally:
+            planner.close()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The changes of a range."""
+        assert isinstance(partition, BinlogRange)
+        if partition.stop == partition.start:
+            return iter(())
+        return batches(self._options, self._table, self._filters, partition)
+
+
+class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the binlog as it grows; offsets are positions between transactions.
+
+    Spark makes one process that asks for offsets for as long as the query runs: its planner, with
+    the connection to a live source, is made there and is no part of what goes to the executors.
+
+    Args:
+        options: of the query.
+        table: of a typed query, or None.
+    """
+
+    def __init__(self, options: SourceOptions, table: TypedTable | None) -> None:
+        self._options = options
+        self._table = table
+        self._filters = Filters()
+        self._planner: Planner | None = None
+        self._frozen = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_planner": None}
+
+    def _plan(self) -> Planner:
+        if self._planner is None:
+            self._planner = make_planner(self._options)
+            self._filters = self._planner.filters()
+        return self._planner
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new query starts."""
+        return self._plan().start(stream=True).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The limit that the options set."""
+        options = self._options
+        if options.max_bytes is not None:
+            return ReadMaxBytes(options.max_bytes)
+        if options.max_rows is not None:
+            return ReadMaxRows(options.max_rows)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """How far the next micro-batch goes; waits a moment when there is nothing."""
+        options = self._options
+        max_bytes, max_rows = options.max_bytes, options.max_rows
+        if isinstance(limit, ReadAllAvailable):
+            max_bytes = max_rows = None
+        elif isinstance(limit, ReadMaxBytes):
+            max_bytes = limit.max_bytes
+        elif isinstance(limit, ReadMaxRows):
+            max_rows = limit.max_rows
+        begin = Position.from_json(start)
+        wait = 0.0 if self._frozen else IDLE_WAIT
+        end = self._plan().latest(begin, max_bytes, max_rows, wait)
+        return begin.to_json() if end == begin else end.to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """What comes after now is for another run."""
+        self._plan().freeze()
+        self._frozen = True
+
+    def partitions(
+        self, start: Mapping[str, Any], end: Mapping[str, Any]
+    ) -> Sequence[InputPartition]:
+        """The ranges between two offsets."""
+        return self._plan().ranges(Position.from_json(start), Position.from_json(end))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The changes of a range; the same however often it is read."""
+        assert isinstance(partition, BinlogRange)
+        return batches(self._options, self._table, self._filters, partition)
+
+    def commit(self, end: Mapping[str, Any]) -> None:
+        """Nothing waits for it: Spark's checkpoint says what is done."""
+
+    def stop(self) -> None:
+        """End the connection to the source."""
+        if self._planner is not None:
+            self._planner.close()
