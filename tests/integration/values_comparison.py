@@ -208,9 +208,7 @@ class ValuesComparison:
     ) -> Iterator[tuple[Any, Any]]:
         """The rows of a table that were logged since a position."""
         definitions = self._definitions(kinds)
-        decoder = BinlogDecoder()
-        for data in self._dump(start):
-            event: BinlogEvent = decoder.decode(data, 0)
+        for event, decoder in logged_events(self.server, start):
             if not isinstance(event.body, RowsEvent):
                 continue
             table_map = decoder.table_map(event.body.table_id)
@@ -258,25 +256,27 @@ class ValuesComparison:
             )
         return found
 
-    def _dump(self, start: tuple[str, int]) -> Iterator[bytes]:
-        """Every event from a position to the end, as the dump sends it."""
-        file, offset = start
-        connection: Any = self.server.connect()
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute(
-                    "SET @master_binlog_checksum = 'CRC32', @mariadb_slave_capability = 4"
-                )
-                cursor.execute("SET @source_binlog_checksum = 'CRC32'")
-            request = struct.pack("<IHI", offset, 1, 0x5EED) + file.encode()
-            connection._execute_command(COMMAND.COM_BINLOG_DUMP, request)
-            while True:
-                packet = connection._read_packet()
-                if packet.is_eof_packet():
-                    return
-                yield packet.get_all_data()[1:]
-        finally:
-            connection._force_close()
+
+def logged_events(
+    server: Server, start: tuple[str, int]
+) -> Iterator[tuple[BinlogEvent, BinlogDecoder]]:
+    """Every event from a position to the end, and the decoder that knows their table maps."""
+    file, offset = start
+    decoder = BinlogDecoder()
+    connection: Any = server.connect()
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SET @master_binlog_checksum = 'CRC32', @mariadb_slave_capability = 4")
+            cursor.execute("SET @source_binlog_checksum = 'CRC32'")
+        request = struct.pack("<IHI", offset, 1, 0x5EED) + file.encode()
+        connection._execute_command(COMMAND.COM_BINLOG_DUMP, request)
+        while True:
+            packet = connection._read_packet()
+            if packet.is_eof_packet():
+                return
+            yield decoder.decode(packet.get_all_data()[1:], 0), decoder
+    finally:
+        connection._force_close()
 
 
 def _text(value: Any) -> str | None:
