@@ -83,12 +83,7 @@ def check(
     files = files_of(paths)
     options = decode_options(key_file)
     findings = Findings()
-    console = progress_console()
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("checking", total=sum(path.stat().st_size for path in files))
-        for path in files:
-            for size in FileCheck(path, options, findings).run():
-                progress.advance(task, size)
+    _run(files, options, findings)
     lines = Lines(_COUNTS)
     if json:
         _print_json(lines, findings)
@@ -103,6 +98,19 @@ def check(
             f"file {first.file} at position {first.position}: {first.reason}; "
             "copy the file again from the source, or report it if mysqlbinlog reads it"
         )
+
+
+def _run(files: list[Path], options: DecodeOptions, findings: Findings) -> None:
+    sizes = (size for path in files for size in FileCheck(path, options, findings).run())
+    console = progress_console()
+    if not console.is_terminal:
+        for _ in sizes:
+            pass
+        return
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("checking", total=sum(path.stat().st_size for path in files))
+        for size in sizes:
+            progress.advance(task, size)
 
 
 def counted(count: int, noun: str) -> str:
