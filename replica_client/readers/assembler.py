@@ -12,6 +12,7 @@ from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.binlog.events.unknown import UnknownEvent
 from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.event_types import EventFlag, EventType
+from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ConfigError, DataLossError, UnsupportedEventError
 from replica_client.gtid import Gtid, MariadbGtid
 from replica_client.position.position import Position
@@ -154,7 +155,7 @@ class TransactionAssembler:
         body = event.body
         if not body.column_count:
             return  # a dummy event that only carries STMT_END_F
-        found = self._decoder_of(decoder.table_map(body.table_id))
+        found = self._decoder_of(decoder.table_map(body.table_id), decoder.format.flavor)
         if found is None:
             return
         shape, rows_decoder = found
@@ -183,7 +184,9 @@ class TransactionAssembler:
             return 0
         return resume.row_index if event_index == resume.event_index else None
 
-    def _decoder_of(self, table_map: TableMapEvent) -> tuple[TableShape, RowImageDecoder] | None:
+    def _decoder_of(
+        self, table_map: TableMapEvent, flavor: ServerFlavor
+    ) -> tuple[TableShape, RowImageDecoder] | None:
         key = (
             table_map.schema,
             table_map.table,
@@ -199,7 +202,7 @@ class TransactionAssembler:
         selection = self._options.selection
         found = None
         if selection.wants(table_map.schema, table_map.table):
-            shape = TableShape.from_table_map(table_map)
+            shape = TableShape.from_table_map(table_map, flavor)
             columns = selection.columns_of(shape.database, shape.table)
             found = (shape, RowImageDecoder(shape, self._decode, columns=columns))
         if len(self._decoders) >= _MAX_DECODERS:
