@@ -8,6 +8,7 @@ import struct
 from collections.abc import Sequence
 
 from replica_client.testing.faults import CutAt, Drip, Fault, SendBytes, Stall
+from replica_client.wire.compressed import Compression, encode_frames
 from replica_client.wire.framing import encode_packets, packet_count
 
 CHUNK_SIZE = 256 * 1024
@@ -27,12 +28,16 @@ class Output:
     Attributes:
         sequence: number of the next packet.
         dumping: the dump has begun: faults that count bytes of the dump count from here.
+        compression: of the connection, once it is logged in; faults count compressed bytes then.
+        frame_number: of the next compressed frame.
     """
 
     def __init__(self, writer: asyncio.StreamWriter, faults: Sequence[Fault]) -> None:
         self.writer = writer
         self.sequence = 0
         self.dumping = False
+        self.compression: Compression | None = None
+        self.frame_number = 0
         self._pending = bytearray()
         self._sent = {True: 0, False: 0}
         self._cuts = [fault for fault in faults if isinstance(fault, CutAt)]
@@ -59,6 +64,8 @@ class Output:
         """
         data = bytes(self._pending)
         self._pending.clear()
+        if self.compression is not None and data:
+            data, self.frame_number = encode_frames(data, self.compression, self.frame_number)
         if not self._scripted:
             self.writer.write(data)
             await self.writer.drain()

@@ -26,6 +26,8 @@ from replica_client.wire.commands import (
     ComRegisterSlave,
     SemiSyncAck,
 )
+from replica_client.wire.compressed import HEADER_SIZE as FRAME_HEADER_SIZE
+from replica_client.wire.compressed import Compression, FrameDecoder
 from replica_client.wire.framing import MAX_PIECE_SIZE
 from replica_client.wire.handshake import HandshakeResponse, HandshakeV10, SslRequest
 from replica_client.wire.packets import AuthSwitchRequest, ErrPacket, OkPacket
@@ -51,6 +53,8 @@ CAPABILITIES = (
     | Capability.CLIENT_PLUGIN_AUTH
     | Capability.CLIENT_CONNECT_ATTRS
     | Capability.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
+    | Capability.CLIENT_COMPRESS
+    | Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM
 )
 
 
@@ -85,6 +89,8 @@ class SourceSession:
         self._output = Output(writer, faults)
         self._sql: SqlSession | None = None
         self._dump: asyncio.Task[None] | None = None
+        self._frames: FrameDecoder | None = None
+        self._plain = bytearray()
 
     async def run(self) -> None:
         """Serve until the client or a fault ends it."""
@@ -146,14 +152,26 @@ class SourceSession:
     async def _read(self) -> bytes:
         out = b""
         while True:
-            header = await self._reader.readexactly(4)
+            header = await self._exactly(4)
             size = int.from_bytes(header[:3], "little")
             if len(out) + size > MAX_COMMAND_SIZE:
                 raise ProtocolError("command too large")
-            out += await self._reader.readexactly(size)
+            out += await self._exactly(size)
             self._output.sequence = (header[3] + 1) & 0xFF
             if size < MAX_PIECE_SIZE:
                 return out
+
+    async def _exactly(self, size: int) -> bytes:
+        if self._frames is None:
+            return await self._reader.readexactly(size)
+        while len(self._plain) < size:
+            head = await self._reader.readexactly(FRAME_HEADER_SIZE)
+            rest = await self._reader.readexactly(int.from_bytes(head[:3], "little"))
+            self._plain += self._frames.feed(head + rest)
+            self._output.frame_number = (head[3] + 1) & 0xFF
+        out = bytes(self._plain[:size])
+        del self._plain[:size]
+        return out
 
     async def _send(self, *payloads: bytes) -> None:
         for payload in payloads:
@@ -223,6 +241,11 @@ class SourceSession:
         )
         source.logged_in(self.connection_id, response.user, secure=secure)
         await self._send(OkPacket().encode())
+        for algorithm in Compression:
+            if response.capabilities & algorithm.capability:
+                self._output.compression = algorithm
+                self._frames = FrameDecoder(algorithm)
+                break
         return True
 
     async def _authenticate(

@@ -36,7 +36,6 @@ from replica_client.transport.request import DumpRequest
 from replica_client.transport.server_info import BinlogStatus, ServerInfo, parse_version
 from replica_client.wire.commands import ComRegisterSlave
 from replica_client.wire.dump_session import DumpSession
-from replica_client.wire.framing import encode_packets
 
 DEFAULT_HEARTBEAT_PERIOD = 10.0
 HEARTBEATS_PER_DEADLINE = 3
@@ -288,7 +287,11 @@ class SourceConnection:
                 f"no answer to COM_REGISTER_SLAVE from {self.options.address} within "
                 f"{self.options.read_timeout:g} s (option read_timeout)"
             ) from None
-        session = DumpSession(max_packet_size=self.options.max_packet_size, semi_sync=semi_sync)
+        session = DumpSession(
+            max_packet_size=self.options.max_packet_size,
+            semi_sync=semi_sync,
+            compression=connection.compression,
+        )
         protocol = DumpProtocol(
             session,
             address=self.options.address,
@@ -298,7 +301,7 @@ class SourceConnection:
         )
         writer, rest = connection.take_over(protocol)
         self._connection = None
-        protocol.start(writer, encode_packets(command), rest)
+        protocol.start(writer, session.packets(command), rest)
         return DumpStream(protocol, session, server)
 
     async def _refuse_purged(self, request: DumpRequest) -> None:

@@ -19,6 +19,7 @@ from pymysql.connections import MysqlPacket
 
 from replica_client.constants.capabilities import Capability
 from replica_client.errors import (
+    ConfigError,
     ConnectionLostError,
     PacketSequenceError,
     PacketTooLargeError,
@@ -28,13 +29,16 @@ from replica_client.errors import (
 from replica_client.transport.options import ConnectOptions, TlsMode
 from replica_client.transport.tls import client_context, tls_failure
 from replica_client.wire.auth.plugin import Credentials
+from replica_client.wire.compressed import Compression, FrameDecoder, encode_frames
 from replica_client.wire.framing import MAX_PIECE_SIZE
 from replica_client.wire.handshake import HandshakeV10
-from replica_client.wire.login import LoginSession
+from replica_client.wire.login import NO_CAPABILITY, LoginSession
 from replica_client.wire.packets import ERR_HEADER
 from replica_client.wire.server_errors import server_error_of
 
 MAX_GREETING_SIZE = 4096
+
+_READ_SIZE = 1 << 16
 
 _ERR = bytes([ERR_HEADER])
 
@@ -67,6 +71,9 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         self._options = options
         self._public_key = server_public_key
         self._greeting: HandshakeV10 | None = None
+        self._frames: FrameDecoder | None = None
+        self._plain = bytearray()
+        self.compression: Compression | None = None
         self.tls_version = ""
         self.auth_plugin = ""
 
@@ -103,11 +110,17 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
             allow_public_key_retrieval=options.allow_public_key_retrieval,
             server_public_key=self._public_key,
         )
+        wanted = Compression(options.compression) if options.compression else None
+        if wanted is not None and not greeting.capabilities & wanted.capability:
+            raise ConfigError(
+                f"{options.address} offers no {wanted} compression; use another, or none"
+            )
         session = LoginSession(
             greeting,
             options.user,
             credentials,
             database=options.database,
+            extra=wanted.capability if wanted is not None else NO_CAPABILITY,
             attributes={
                 "_client_name": "replica_client",
                 "program_name": options.program_name,
@@ -131,6 +144,9 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         self.client_flag = int(session.capabilities)
         self.server_status = session.ok.status
         self.auth_plugin = session.plugin_name
+        if wanted is not None:
+            self.compression = wanted
+            self._frames = FrameDecoder(wanted)
         self._auth_plugin_used = session.plugin_name
 
     async def _start_tls(self, context: ssl.SSLContext) -> None:
@@ -165,6 +181,8 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
             header = await self._exactly(4)
             size, number = int.from_bytes(header[:3], "little"), header[3]
             # A server that shuts down or kills the session sends an ERR packet numbered 0.
+            if self._frames is not None:
+                self._next_seq_id = number  # the frames are what is numbered
             if number not in (self._next_seq_id, 0):
                 self._refuse_sequence(number)
             self._check_size(len(out) + size, limit)
@@ -179,13 +197,27 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
     async def _exactly(self, size: int) -> bytes:
         reader: asyncio.StreamReader = self._reader
         try:
-            return await reader.readexactly(size)
+            if self._frames is None:
+                return await reader.readexactly(size)
+            while len(self._plain) < size:
+                data = await reader.read(_READ_SIZE)
+                if not data:
+                    raise asyncio.IncompleteReadError(bytes(self._plain), size)
+                self._plain += self._frames.feed(data)
+            out = bytes(self._plain[:size])
+            del self._plain[:size]
+            return out
         except asyncio.CancelledError:
             self._close_on_cancel()
             raise
         except (asyncio.IncompleteReadError, OSError) as error:
             self.close()
             raise ConnectionLostError(f"{self._options.address} closed the connection") from error
+
+    def _write_bytes(self, data: bytes) -> None:
+        if self.compression is not None:
+            data = encode_frames(data, self.compression)[0]
+        self._writer.write(data)
 
     def _refuse_sequence(self, number: int) -> None:
         expected = self._next_seq_id

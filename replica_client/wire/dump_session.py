@@ -9,6 +9,7 @@ from replica_client.errors import (
     UnexpectedPacketError,
 )
 from replica_client.wire.commands import SemiSyncAck
+from replica_client.wire.compressed import Compression, FrameDecoder, encode_frames
 from replica_client.wire.framing import DEFAULT_MAX_PACKET_SIZE, PacketFramer, encode_packets
 from replica_client.wire.packets import EOF_HEADER, ERR_HEADER, EofPacket
 from replica_client.wire.server_errors import server_error_of
@@ -24,25 +25,39 @@ class DumpSession:
     Args:
         max_packet_size: bytes that one event may have.
         semi_sync: semi-synchronous replication was asked for.
+        compression: the connection's compression, or None.
 
     Attributes:
         ended: no more events will come.
         error: the ``ServerError`` or ``ProtocolError`` that ended the stream, or None.
     """
 
-    __slots__ = ("_framer", "ended", "error")
+    __slots__ = ("_compression", "_framer", "_frames", "ended", "error")
 
     def __init__(
-        self, *, max_packet_size: int = DEFAULT_MAX_PACKET_SIZE, semi_sync: bool = False
+        self,
+        *,
+        max_packet_size: int = DEFAULT_MAX_PACKET_SIZE,
+        semi_sync: bool = False,
+        compression: Compression | None = None,
     ) -> None:
-        self._framer = PacketFramer(max_packet_size, sequence=1, events=True, semi_sync=semi_sync)
+        self._compression = compression
+        self._frames: FrameDecoder | None = None
+        sequence = 1
+        if compression is not None:
+            # Servers number the frames; the packets inside only begin with a frame's number.
+            self._frames = FrameDecoder(compression, None if semi_sync else 1)
+            sequence = -1
+        self._framer = PacketFramer(
+            max_packet_size, sequence=sequence, events=True, semi_sync=semi_sync
+        )
         self.ended = False
         self.error: ReplicaClientError | None = None
 
     @property
     def mid_packet(self) -> bool:
         """Whether the bytes so far end inside a packet."""
-        return self._framer.mid_packet
+        return self._framer.mid_packet or (self._frames is not None and self._frames.mid_frame)
 
     @property
     def semi_sync_active(self) -> bool:
@@ -65,6 +80,8 @@ class DumpSession:
         if self.ended:
             return []
         try:
+            if self._frames is not None:
+                buffer, size = self._frames.feed(buffer, size), -1
             events = self._framer.feed(buffer, size)
         except ProtocolError as error:
             self._end(error)
@@ -98,9 +115,14 @@ class DumpSession:
 
         A connection that ends inside a packet is a ``MalformedPacketError`` in :attr:`error`.
         """
-        if not self.ended and self._framer.mid_packet:
+        if not self.ended and self.mid_packet:
             self._end(MalformedPacketError("the connection ended inside a packet"))
 
     def semi_sync_ack(self, file: str, position: int) -> bytes:
         """The bytes that tell the source that everything up to there is stored."""
-        return encode_packets(SemiSyncAck(file, position).encode())
+        return self.packets(SemiSyncAck(file, position).encode())
+
+    def packets(self, payload: bytes) -> bytes:
+        """The bytes that carry a payload of ours."""
+        data = encode_packets(payload)
+        return data if self._compression is None else encode_frames(data, self._compression)[0]

@@ -39,7 +39,7 @@ class PacketFramer:
 
     Args:
         max_packet_size: bytes that one joined payload may have.
-        sequence: number that the first packet must have.
+        sequence: number that the first packet must have; -1: any, and not checked.
         events: event mode.
         semi_sync: event mode with the two-byte semi-synchronous header after the status byte; the
             first packet tells whether the source really sends it.
@@ -123,19 +123,19 @@ class PacketFramer:
                     break
                 length = data[at] | (data[at + 1] << 8) | (data[at + 2] << 16)
                 number = data[at + 3]
-                if number != self.sequence:
-                    # A server that shuts down or kills the session sends an ERR packet numbered 0.
-                    if number == 0 and length > 0 and not self._joining:
+                if self.sequence >= 0:
+                    if number == 0 != self.sequence and length > 0 and not self._joining:
+                        # A server that shuts down or kills us sends an ERR packet numbered 0.
                         if end - at < 5:
                             self._head = data[at:end]
                             break
                         if data[at + 4] == 0xFF:
                             self.sequence = 0
-                if number != self.sequence:
-                    raise PacketSequenceError(
-                        f"packet has sequence number {number}, expected {self.sequence}"
-                    )
-                self.sequence = (self.sequence + 1) & 0xFF
+                    if number != self.sequence:
+                        raise PacketSequenceError(
+                            f"packet has sequence number {number}, expected {self.sequence}"
+                        )
+                    self.sequence = (self.sequence + 1) & 0xFF
                 at += 4
                 if len(self._body) + length > self._max:
                     raise PacketTooLargeError(
@@ -179,7 +179,8 @@ class PacketFramer:
             raise MalformedPacketError("an event packet lacks the semi-synchronous header")
         if payload[2] & 1:
             self.ack_wanted += 1
-            self.sequence = 1  # both sides restart the numbering where a reply belongs
+            if self.sequence >= 0:
+                self.sequence = 1  # both sides restart the numbering where a reply belongs
         out.append(payload[3:])
 
 

@@ -16,6 +16,7 @@ from replica_client.errors import (
     BinlogDisabledError,
     BinlogPurgedError,
     BinlogReadError,
+    ConfigError,
     ConnectionLostError,
     ServerError,
     TransportTimeoutError,
@@ -219,6 +220,25 @@ async def test_the_same_uuid_again_replaces_the_older_dump(server) -> None:
                 pass
     await first.close()
     await second.close()
+
+
+@pytest.mark.parametrize("tls", ["disabled", "preferred"])
+@pytest.mark.parametrize("compression", ["zlib", "zstd"])
+async def test_compression(any_server, new_database, compression, tls) -> None:
+    database = new_database(any_server)
+    any_server.execute(f"CREATE TABLE `{database}`.t (id INT PRIMARY KEY, v TEXT)")
+    any_server.execute(f"INSERT INTO `{database}`.t VALUES (1, REPEAT('y', 60000))")
+    request = DumpRequest(any_server.binlog_position()[0], non_block=True)
+    options = f"?tls={tls}&allow_public_key_retrieval=true"
+    url = f"{any_server.url()}{options}&compression={compression}"
+    if compression == "zstd" and any_server.name != "mysql-9.7":
+        with pytest.raises(ConfigError, match="offers no zstd"):
+            await connect(url)
+        return
+    packed = await dump(url, request)
+    plain = await dump(any_server.url() + options, request)
+    assert len(packed) > 3
+    assert plain[: len(packed)] == packed
 
 
 # Authentication: every plugin that a server has, without and with TLS.

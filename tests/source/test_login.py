@@ -11,6 +11,7 @@ from replica_client.errors import (
     AccessDeniedError,
     ConfigError,
     ConnectError,
+    ConnectionLostError,
     MalformedPacketError,
     PacketTooLargeError,
     ProtocolError,
@@ -21,7 +22,9 @@ from replica_client.errors import (
     UnexpectedPacketError,
 )
 from replica_client.testing import BinlogSource
+from replica_client.testing.faults import CutAt
 from replica_client.transport.connection import SourceConnection
+from replica_client.transport.request import DumpRequest
 from replica_client.transport.url import parse_url
 from replica_client.wire.auth.server import SERVER_PLUGINS
 from replica_client.wire.framing import encode_packets
@@ -30,6 +33,7 @@ from replica_client.wire.login import BASE_CAPABILITIES
 from replica_client.wire.packets import AuthSwitchRequest, OkPacket
 from replica_client.wire.resultset import encode_result
 from tests.source.binlogs import BinlogMaker, two_files
+from tests.source.conftest import read_all, read_until_error, start_dump
 
 PASSWORD = "s3cr€t/@:#%"
 
@@ -327,3 +331,38 @@ async def test_random_servers(seed) -> None:
     finally:
         server.close()
         await server.wait_closed()
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("compression", ["zlib", "zstd"])
+async def test_compression(tmp_path, compression, tls) -> None:
+    maker = BinlogMaker()
+    for _ in range(5):
+        maker.transaction(100_000)
+    path = maker.save(tmp_path / "binlog.000001")
+    async with BinlogSource(path, tls=tls) as source:
+        url = f"{source.url}?compression={compression}"
+        assert await login(url)
+        request = DumpRequest(non_block=True)
+        stream = await start_dump(url, request)
+        events = []
+        async with stream:
+            while batch := await stream.read():
+                events += batch
+        assert events == await read_all(source.url, request)
+        assert stream.statistics.bytes_received < 50_000
+        for size in range(0, stream.statistics.bytes_received, 97):
+            source.faults[:] = [CutAt(size)]
+            found, error = await read_until_error(url, request)
+            assert isinstance(error, ConnectionLostError)
+            assert found == events[: len(found)]
+
+
+async def test_other_clients_with_compression_are_served(tmp_path) -> None:
+    path = BinlogMaker().save(tmp_path / "binlog.000001")
+    async with BinlogSource(path) as source:
+        async with await SourceConnection.open(
+            parse_url(source.url + "?compression=zlib")
+        ) as connection:
+            long = "x" * 5000
+            assert await connection.query("SELECT %s", (long,)) == [(long,)]
