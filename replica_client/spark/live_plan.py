@@ -8,12 +8,12 @@ import time
 from replica_client.errors import ConfigError, ServerError, UnknownTableError
 from replica_client.position.position import Position
 from replica_client.readers.start import timestamp_of
+from replica_client.schema.shape import ColumnDefinition, TableShape
 from replica_client.spark.live_range import FIRST_EVENT
 from replica_client.spark.live_schema import shape_of_table
 from replica_client.spark.live_source import LiveSource
 from replica_client.spark.options import SourceOptions
 from replica_client.spark.ranges import BinlogRange, Filters
-from replica_client.schema.shape import ColumnDefinition, TableShape
 from replica_client.spark.typed import TypedTable
 
 

@@ -1,0 +1,99 @@
+"""What a pipeline remembers beside Spark's checkpoint: its id, and where it began.
+
+The id counts the change log's batches; it is bound to the checkpoint, because batch numbers begin
+anew with a new one. The start is resolved once: ``latest`` means the moment of the first run, also
+when that run was killed before its first batch.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from replica_client.errors import ConfigError, PositionStoreError, SinkError
+
+_FILE = "replica-client.json"
+_LOCK = ".replica-client.lock"
+
+
+@dataclass(frozen=True)
+class PipelineState:
+    """Id of the pipeline, and the source's startingPosition of its first run."""
+
+    pipeline: str
+    start: str
+
+
+@contextmanager
+def locked(output: Path) -> Iterator[None]:
+    """Hold the output directory; one pipeline at a time writes there.
+
+    Raises:
+        ConfigError: another one runs.
+        SinkError: the directory cannot be made.
+    """
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        lock = (output / _LOCK).open("a")
+    except OSError as error:
+        raise SinkError(f"{output}: {error.strerror}; choose another output directory") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ConfigError(
+                f"{output}: another pipeline writes there; stop it, or choose another output"
+            ) from None
+        yield
+
+
+def load_state(checkpoint: Path) -> PipelineState | None:
+    """The state beside a checkpoint, None when there is none.
+
+    Raises:
+        PositionStoreError: it is there and cannot be read.
+    """
+    path = checkpoint / _FILE
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        return PipelineState(str(value["pipeline"]), str(value["start"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PositionStoreError(
+            f"{path} cannot be read ({error}); restore it from a backup"
+        ) from None
+
+
+def create_state(checkpoint: Path, start: str) -> PipelineState:
+    """Make the state of a new pipeline, whole or not at all.
+
+    Raises:
+        PositionStoreError: it cannot be written.
+    """
+    state = PipelineState(uuid.uuid4().hex, start)
+    path = checkpoint / _FILE
+    temporary = path.with_suffix(".tmp")
+    try:
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump(asdict(state), file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        number = os.open(checkpoint, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+    except OSError as error:
+        raise PositionStoreError(
+            f"{path}: {error.strerror}; nothing was started: free space or choose another output"
+        ) from None
+    return state
