@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 MAX_COMMAND_SIZE = 64 << 20
 _SSL_REQUEST_SIZE = 32
 
+LONG_SCRAMBLE_PLUGINS = ("client_ed25519", "parsec")
+"""Plugins with 32 random bytes of their own, which the greeting cannot carry."""
+
 CAPABILITIES = (
     Capability.CLIENT_LONG_PASSWORD
     | Capability.CLIENT_FOUND_ROWS
@@ -200,7 +203,7 @@ class SourceSession:
             capabilities,
             auth_plugin=(
                 "mysql_native_password"
-                if source.auth_plugin == "client_ed25519"
+                if source.auth_plugin in LONG_SCRAMBLE_PLUGINS
                 else source.auth_plugin
             ),
         )
@@ -258,9 +261,9 @@ class SourceSession:
         data = response.auth_response
         switched = plugin != (response.auth_plugin or "mysql_native_password")
         if switched:
-            if plugin == "client_ed25519":
-                scramble = secrets.token_bytes(32)
-            ending = b"" if plugin == "client_ed25519" else b"\0"
+            ending = b"\0"
+            if plugin in LONG_SCRAMBLE_PLUGINS:
+                scramble, ending = secrets.token_bytes(32), b""
             await self._send(AuthSwitchRequest(plugin, scramble + ending).encode())
             data = await self._read()
         login = ServerLogin(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from replica_client.constants.capabilities import Capability
 from replica_client.errors import UnexpectedPacketError
-from replica_client.wire.auth import CLIENT_PLUGINS, client_plugin
+from replica_client.wire.auth import CLIENT_PLUGINS, UNMARKED_PLUGINS, client_plugin
 from replica_client.wire.auth.plugin import ClientPlugin, Credentials
 from replica_client.wire.handshake import HandshakeResponse, HandshakeV10, SslRequest
 from replica_client.wire.packets import (
@@ -139,4 +139,6 @@ class LoginSession:
             return self._plugin.begin(switch.data)
         if header == MORE_DATA_HEADER and self._plugin is not None:
             return self._plugin.more(AuthMoreData.decode(payload).data)
+        if payload and self._plugin is not None and self.plugin_name in UNMARKED_PLUGINS:
+            return self._plugin.more(payload)
         raise UnexpectedPacketError(f"packet starting with 0x{header & 0xFF:02x} during login")

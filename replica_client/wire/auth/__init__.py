@@ -13,6 +13,7 @@ from replica_client.wire.auth.caching_sha2 import CachingSha2Client
 from replica_client.wire.auth.clear import ClearPasswordClient, DialogClient
 from replica_client.wire.auth.ed25519 import Ed25519Client
 from replica_client.wire.auth.native import NativePasswordClient
+from replica_client.wire.auth.parsec import ParsecClient
 from replica_client.wire.auth.plugin import ClientPlugin, Credentials
 from replica_client.wire.auth.sha256 import Sha256Client
 
@@ -23,7 +24,11 @@ CLIENT_PLUGINS: Mapping[str, type[ClientPlugin]] = {
     "mysql_clear_password": ClearPasswordClient,
     "dialog": DialogClient,
     "client_ed25519": Ed25519Client,
+    "parsec": ParsecClient,
 }
+
+UNMARKED_PLUGINS = frozenset(("dialog", "parsec"))
+"""MariaDB plugins whose later packets come without the AuthMoreData byte."""
 
 
 def client_plugin(name: str, credentials: Credentials) -> ClientPlugin:

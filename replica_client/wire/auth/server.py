@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from replica_client.wire.auth import caching_sha2, ed25519, sha256
+from replica_client.wire.auth import caching_sha2, ed25519, parsec, sha256
 from replica_client.wire.auth.caching_sha2 import verify_sha2
 from replica_client.wire.auth.native import verify_native
 from replica_client.wire.auth.rsa import decrypt_password
@@ -20,6 +20,7 @@ SERVER_PLUGINS = (
     "sha256_password",
     "mysql_clear_password",
     "client_ed25519",
+    "parsec",
 )
 """Plugins that :class:`ServerLogin` can ask for."""
 
@@ -56,6 +57,8 @@ class ServerLogin:
             return verify_native(data, self.scramble, self.password)
         if self.plugin == "client_ed25519":
             return ed25519.verify(data, self.scramble, self.password)
+        if self.plugin == "parsec":
+            return self._parsec(data)
         if self.plugin == "mysql_clear_password":
             return self._is_clear(data)
         if self.plugin == "sha256_password":
@@ -71,6 +74,14 @@ class ServerLogin:
         if data == sha256.REQUEST_PUBLIC_KEY:
             return self._public_key()
         return self._is_encrypted(data)
+
+    def _parsec(self, data: bytes) -> bytes | bool:
+        # A fixed salt: nobody stores it, and each login has random bytes of both sides.
+        salt = b"replica_client".ljust(parsec.SALT_SIZE, b".")
+        if not self._waiting:
+            self._waiting = "signature"
+            return parsec.parameters(0, salt)
+        return parsec.verify(data, self.scramble, self.password, 0, salt)
 
     def _caching_sha2(self, data: bytes) -> bytes | bool:
         if self._waiting == "password":

@@ -14,7 +14,7 @@ from replica_client.errors import (
     UnexpectedPacketError,
 )
 from replica_client.testing.certificates import rsa_key
-from replica_client.wire.auth import CLIENT_PLUGINS, client_plugin, ed25519
+from replica_client.wire.auth import CLIENT_PLUGINS, UNMARKED_PLUGINS, client_plugin, ed25519
 from replica_client.wire.auth.caching_sha2 import scramble_sha2
 from replica_client.wire.auth.native import scramble_native
 from replica_client.wire.auth.plugin import Credentials
@@ -56,7 +56,7 @@ def talk(plugin: str, password: bytes, *, account: bytes = b"secret", **options)
     """Client and server side of a plugin against each other."""
     secure = options.pop("secure", False)
     cached = options.pop("cached", True)
-    scramble = LONG_SCRAMBLE if plugin == "client_ed25519" else SCRAMBLE
+    scramble = LONG_SCRAMBLE if plugin in ("client_ed25519", "parsec") else SCRAMBLE
     client = client_plugin(plugin, Credentials(password, secure=secure, **options))
     server = ServerLogin(plugin, account, scramble, secure, cached, rsa_key())
     data: bytes | None = client.begin(scramble)
@@ -64,7 +64,8 @@ def talk(plugin: str, password: bytes, *, account: bytes = b"secret", **options)
         answer = server.receive(data)
         if isinstance(answer, bool):
             return answer
-        data = client.more(AuthMoreData.decode(answer).data)
+        unmarked = plugin in UNMARKED_PLUGINS
+        data = client.more(answer if unmarked else AuthMoreData.decode(answer).data)
         if data is None:
             return is_final(answer)
     raise AssertionError("no end")
@@ -75,6 +76,7 @@ def talk(plugin: str, password: bytes, *, account: bytes = b"secret", **options)
     [
         ("mysql_native_password", {}),
         ("client_ed25519", {}),
+        ("parsec", {}),
         ("caching_sha2_password", {}),
         ("caching_sha2_password", {"cached": False, "secure": True}),
         ("caching_sha2_password", {"cached": False, "allow_public_key_retrieval": True}),
@@ -108,6 +110,14 @@ def test_a_key_that_is_none(key) -> None:
     assert client.begin(SCRAMBLE) == b"\x01"
     with pytest.raises(MalformedPacketError):
         client.more(key)
+
+
+@pytest.mark.parametrize("data", [b"", b"P", b"P\x0b" + bytes(18), b"P\0" + bytes(17), b"Q\0"])
+def test_parsec_parameters_that_are_none(data) -> None:
+    client = client_plugin("parsec", Credentials(b"secret"))
+    assert client.begin(LONG_SCRAMBLE) == b""
+    with pytest.raises(MalformedPacketError):
+        client.more(data)
 
 
 def test_unknown_plugin_is_named_with_the_known_ones() -> None:

@@ -1,0 +1,76 @@
+"""parsec (MariaDB >= 11.6): Ed25519 with a key that PBKDF2 makes of password and salt.
+
+After the server's 32 random bytes the client sends an empty packet; the server answers with ``P``,
+the iteration factor (1) and the account's salt (18); the client with 32 random bytes of its own
+and the signature (64) of both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+
+from replica_client.errors import MalformedPacketError
+from replica_client.wire.auth.plugin import Credentials, no_more
+
+SCRAMBLE_SIZE = 32
+SALT_SIZE = 18
+SIGNATURE_SIZE = 64
+MAX_FACTOR = 10
+"""1024 << factor iterations; a server could otherwise keep us busy for hours."""
+
+_ALGORITHM = b"P"
+
+
+def _seed(password: bytes, factor: int, salt: bytes) -> bytes:
+    return hashlib.pbkdf2_hmac("sha512", password, salt, 1024 << factor, 32)
+
+
+def sign(password: bytes, factor: int, salt: bytes, message: bytes) -> bytes:
+    """The signature of a message with the account's key."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.from_private_bytes(_seed(password, factor, salt))
+    return key.sign(message)
+
+
+def parameters(factor: int, salt: bytes) -> bytes:
+    """The server's second packet."""
+    return _ALGORITHM + bytes((factor,)) + salt
+
+
+def verify(response: bytes, scramble: bytes, password: bytes, factor: int, salt: bytes) -> bool:
+    """The server's side: whether the client's last packet proves the password."""
+    if len(response) != SCRAMBLE_SIZE + SIGNATURE_SIZE:
+        return False
+    client, signature = response[:SCRAMBLE_SIZE], response[SCRAMBLE_SIZE:]
+    return signature == sign(password, factor, salt, scramble + client)
+
+
+class ParsecClient:
+    """Client side."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self._scramble = b""
+        self._signed = False
+
+    def begin(self, scramble: bytes) -> bytes:
+        """The empty packet that asks for the salt."""
+        if len(scramble) < SCRAMBLE_SIZE:
+            raise MalformedPacketError(
+                f"parsec: the server sent {len(scramble)} random bytes, not {SCRAMBLE_SIZE}"
+            )
+        self._scramble = scramble[:SCRAMBLE_SIZE]
+        return b""
+
+    def more(self, data: bytes) -> bytes | None:
+        """The signature."""
+        if self._signed:
+            raise no_more("parsec")
+        if data[:1] != _ALGORITHM or len(data) != 2 + SALT_SIZE or data[1] > MAX_FACTOR:
+            raise MalformedPacketError("parsec: the server's salt packet cannot be read")
+        self._signed = True
+        client = secrets.token_bytes(SCRAMBLE_SIZE)
+        message = self._scramble + client
+        return client + sign(self._credentials.password, data[1], data[2:], message)
