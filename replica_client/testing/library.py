@@ -64,14 +64,14 @@ class BinlogLibrary:
         try:
             for path in expand(paths):
                 self.files.append(ServedFile(path.name, path))
+            if not self.files:
+                raise ConfigError("a source needs at least one binlog file")
+            names = [file.name for file in self.files]
+            if len(set(names)) < len(names):
+                raise ConfigError("two binlog files of a source have the same name")
         except BaseException:
             self.close()
             raise
-        if not self.files:
-            raise ConfigError("a source needs at least one binlog file")
-        names = [file.name for file in self.files]
-        if len(set(names)) < len(names):
-            raise ConfigError("two binlog files of a source have the same name")
 
     @property
     def flavor(self) -> ServerFlavor:

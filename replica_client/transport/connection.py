@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -71,6 +72,7 @@ class SourceConnection:
             ProtocolError: it does not speak the protocol, or wants what we refuse.
         """
         key = _read_key(options.server_public_key)
+        options = await _with_password(options)
         connection = LoginConnection(options, key)
         self = cls(options, connection)
         try:
@@ -371,6 +373,14 @@ def _binlog_disabled() -> BinlogDisabledError:
         "the source writes no binlog",
         "start it with --log-bin",
     )
+
+
+async def _with_password(options: ConnectOptions) -> ConnectOptions:
+    if options.password_provider is None:
+        return options
+    answer = options.password_provider()
+    password = answer if isinstance(answer, str) else await answer
+    return replace(options, password=password)
 
 
 def _read_key(path: str | None) -> bytes | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -59,6 +60,8 @@ class ConnectOptions:
         port: TCP port.
         user: account name; empty: the operating system's user.
         password: never shown by ``repr``, logs or errors.
+        password_provider: asked for the password at each login instead (tokens that expire); may
+            be a coroutine function.
         database: default database, or empty.
         unix_socket: path of a Unix socket to use instead of TCP, or None.
         tls: see :class:`TlsOptions`; a Unix socket has none.
@@ -76,6 +79,7 @@ class ConnectOptions:
     port: int = DEFAULT_PORT
     user: str = ""
     password: str = field(default="", repr=False)
+    password_provider: Callable[[], str | Awaitable[str]] | None = field(default=None, repr=False)
     database: str = ""
     unix_socket: str | None = None
     tls: TlsOptions = field(default_factory=TlsOptions)

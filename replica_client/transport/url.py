@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from replica_client.errors import ConfigError
-from replica_client.transport.options import DEFAULT_PORT, ConnectOptions, TlsMode, TlsOptions
+from replica_client.transport.option_file import from_environment, read_option_file
+from replica_client.transport.options import ConnectOptions, TlsMode, TlsOptions
 
 SCHEMES = ("mysql", "mariadb")
 
@@ -62,7 +64,7 @@ def is_source_url(text: str) -> bool:
     return text.partition("://")[0].lower() in SCHEMES and "://" in text
 
 
-def parse_url(url: str) -> ConnectOptions:
+def parse_url(url: str, environment: Mapping[str, str] | None = None) -> ConnectOptions:
     """Read a source's URL; parts are percent-decoded.
 
     Options: ``tls`` (disabled, preferred, required, verify-ca, verify-identity), ``tls_ca``,
@@ -71,6 +73,14 @@ def parse_url(url: str) -> ConnectOptions:
     ``max_packet_size``, ``allow_public_key_retrieval``, ``server_public_key``, ``compression``,
     ``program_name``. MySQL's names (``ssl-mode``, ``ssl-ca`` …) and hyphens for underscores are
     understood.
+
+    What the URL leaves out comes from the option file that it names (``option_file=~/.my.cnf``,
+    groups client and replica_client), then from the variables REPLICA_CLIENT_USER and
+    REPLICA_CLIENT_PASSWORD (or MYSQL_PWD).
+
+    Args:
+        url: the URL.
+        environment: instead of the process's environment.
 
     Raises:
         ConfigError: it is not such a URL; the message says which part, and shows no secret.
@@ -92,34 +102,61 @@ def parse_url(url: str) -> ConnectOptions:
     database = unquote(parts.path.removeprefix("/"))
     if "/" in parts.path.removeprefix("/"):
         raise ConfigError("a source's URL has one path part at most, the default database")
+    given = parse_qsl(parts.query, keep_blank_values=True)
     fields: dict[str, Any] = {}
     tls: dict[str, Any] = {}
-    for name, value in parse_qsl(parts.query, keep_blank_values=True):
-        _take_option(name, value, fields, tls)
+    defaults = from_environment(os.environ if environment is None else environment)
+    for name, value in given:
+        if _key(name) == "option_file":
+            defaults |= read_option_file(value)
+    _take_defaults(defaults, fields, tls)
+    for name, value in given:
+        if _key(name) != "option_file":
+            _take_option(name, value, fields, tls, "the URL")
     if parts.password is not None:
         fields["password"] = unquote(parts.password)
-    return ConnectOptions(
-        host=unquote(host) if host else "127.0.0.1",
-        port=DEFAULT_PORT if port is None else port,
-        user=unquote(parts.username or ""),
-        database=database,
-        tls=TlsOptions(**tls),
-        **fields,
-    )
+    if host:
+        fields["host"] = unquote(host)
+    if port is not None:
+        fields["port"] = port
+    if parts.username:
+        fields["user"] = unquote(parts.username)
+    if database:
+        fields["database"] = database
+    return ConnectOptions(**fields, tls=TlsOptions(**tls))
 
 
-def _take_option(name: str, value: str, fields: dict[str, Any], tls: dict[str, Any]) -> None:
+def _key(name: str) -> str:
     key = name.lower().replace("-", "_")
-    key = _ALIASES.get(key, key)
+    return _ALIASES.get(key, key)
+
+
+def _take_defaults(
+    defaults: Mapping[str, str], fields: dict[str, Any], tls: dict[str, Any]
+) -> None:
+    for name, value in defaults.items():
+        if name in ("host", "user", "database"):
+            fields[name] = value
+        elif name == "port":
+            if not value.isdigit():
+                raise ConfigError("port in the option file is not a number")
+            fields[name] = int(value)
+        else:
+            _take_option(name, value, fields, tls, "the option file")
+
+
+def _take_option(
+    name: str, value: str, fields: dict[str, Any], tls: dict[str, Any], where: str
+) -> None:
+    key = _key(name)
     if key not in _OPTIONS:
-        raise ConfigError(
-            f"option {name!r} in the URL is not known; known are {', '.join(sorted(_OPTIONS))}"
-        )
+        known = ", ".join(sorted([*_OPTIONS, "option_file"]))
+        raise ConfigError(f"option {name!r} in {where} is not known; known are {known}")
     target, read, wanted = _OPTIONS[key]
     try:
         parsed = read(value)
     except (ValueError, KeyError):
-        raise ConfigError(f"option {name} in the URL wants {wanted}") from None
+        raise ConfigError(f"option {name} in {where} wants {wanted}") from None
     if target.startswith("tls."):
         tls[target.removeprefix("tls.")] = parsed
     else:

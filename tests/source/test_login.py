@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from dataclasses import replace
 
 import aiomysql
 import pymysql
@@ -366,3 +367,21 @@ async def test_other_clients_with_compression_are_served(tmp_path) -> None:
         ) as connection:
             long = "x" * 5000
             assert await connection.query("SELECT %s", (long,)) == [(long,)]
+
+
+async def test_password_from_a_callable(tmp_path) -> None:
+    path = BinlogMaker().save(tmp_path / "binlog.000001")
+    asked = []
+
+    async def token() -> str:
+        asked.append(1)
+        return "secret"
+
+    async with BinlogSource(path) as source:
+        options = parse_url(source.url.replace(":secret", ""), {})
+        for provider in (token, lambda: "secret"):
+            connection = await SourceConnection.open(replace(options, password_provider=provider))
+            await connection.close()
+        assert asked == [1]
+        with pytest.raises(AccessDeniedError):
+            await SourceConnection.open(replace(options, password_provider=lambda: "wrong"))

@@ -1,0 +1,68 @@
+"""The testing source's little SQL."""
+
+import pytest
+
+from replica_client.errors import ServerError
+from replica_client.testing.library import BinlogLibrary
+from replica_client.testing.sql import SqlSession, normal
+from tests.source.binlogs import SOURCE_UUID, two_files
+
+
+@pytest.fixture
+def session(tmp_path):
+    library = BinlogLibrary(two_files(tmp_path))
+    yield SqlSession(library, 7, 3306, SOURCE_UUID, "repl", {}, list, lambda number: number == 3)
+    library.close()
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("SELECT VERSION()", [["9.7.4"]]),
+        ("select version() as v limit 1;", [["9.7.4"]]),
+        ("SELECT @@GLOBAL.binlog_checksum, @@session.`sql_mode`", [["CRC32", ""]]),
+        ("SELECT 'it''s', \"a\\\"b\", -7, 1.5, NULL", [["it's", 'a"b', -7, "1.5", None]]),
+        ("/* a comment */ SELECT CONNECTION_ID()", [[7]]),
+        ("SELECT @@global.gtid_executed", [[f"{SOURCE_UUID}:1-10"]]),
+        ("SHOW VARIABLES LIKE 'gtid_m%'", [("gtid_mode", "ON")]),
+        ("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin')", [("log_bin", "ON")]),
+        ("SHOW WARNINGS", []),
+    ],
+)
+def test_answers(session, sql, rows) -> None:
+    result = session.execute(sql)
+    assert result is not None
+    assert [type(row)(row) for row in result[1]] == rows
+
+
+def test_user_variables(session) -> None:
+    assert session.execute("SET @a = 1, @B := @@server_id, @c = 'x', autocommit = 1") is None
+    assert session.execute("SELECT @a, @b, @`c`, @none")[1] == [[1, 11, "x", None]]
+    for sql in ("SET NAMES utf8mb4", "SET SESSION net_write_timeout = 60", "BEGIN", "COMMIT", ""):
+        assert session.execute(sql) is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "errno"),
+    [
+        ("SELECT * FROM t", 1064),
+        ("DROP TABLE t", 1064),
+        ("SELECT @@no_such_variable", 1193),
+        ("SELECT no_such_function()", 1305),
+        ("KILL 99", 1094),
+        ("SELECT (", 1064),
+        ("SET @a", 1064),
+    ],
+)
+def test_refusals(session, sql, errno) -> None:
+    with pytest.raises(ServerError) as caught:
+        session.execute(sql)
+    assert caught.value.errno == errno
+
+
+def test_kill(session) -> None:
+    assert session.execute("KILL CONNECTION 3") is None
+
+
+def test_normal_form() -> None:
+    assert normal(" select\n 1 ;") == "SELECT 1"
