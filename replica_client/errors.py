@@ -39,6 +39,9 @@
     ├── SchemaError
     │   ├── UnknownTableError
     │   └── SchemaMismatchError
+    ├── BackupError                 a copy of a source's binlog files cannot go on
+    │   ├── BackupGapError          the source no longer has what comes next
+    │   └── BackupMismatchError     the copy is not one of this source's files
     ├── DataLossError               a change to a captured table cannot be delivered as rows
     └── SinkError
 
@@ -295,6 +298,18 @@ class UnknownTableError(SchemaError):
 
 class SchemaMismatchError(SchemaError):
     """A known shape does not fit the table map; the message shows both."""
+
+
+class BackupError(ReplicaClientError):
+    """A copy of a source's binlog files cannot go on; what was copied is as it was."""
+
+
+class BackupGapError(BackupError):
+    """The source no longer has what comes next: it was purged, or the source was reset."""
+
+
+class BackupMismatchError(BackupError):
+    """The copy and the source's file of the same name differ, or the directory is not such a copy."""
 
 
 class DataLossError(ReplicaClientError):

@@ -12,7 +12,7 @@ import typer
 
 from replica_client._compiled import compiled
 from replica_client._version import __version__
-from replica_client.cli import annotate, changes, check, demo, events, pipeline, serve
+from replica_client.cli import annotate, backup, changes, check, demo, events, pipeline, serve
 from replica_client.cli.failures import (
     DONE,
     FAULTY,
@@ -77,6 +77,7 @@ _COMMANDS: tuple[tuple[Callable[..., Any], str, str], ...] = (
     (changes.changes, "Row changes.", changes.EXAMPLE),
     (check.check, "Whether files are whole.", check.EXAMPLE),
     (annotate.annotate, "What each byte of an event means.", annotate.EXAMPLE),
+    (backup.backup, "A byte-identical copy of a source's binlog files.", backup.EXAMPLE),
     (serve.serve, "Binlog files over the real protocol.", serve.EXAMPLE),
     (pipeline.pipeline, "The Spark pipeline.", pipeline.EXAMPLE),
     (demo.demo, "The main job on the embedded source.", demo.EXAMPLE),

@@ -1,0 +1,140 @@
+"""``replica-client backup``: a byte-identical copy of a source's binlog files."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from replica_client.cli.interruption import run_async
+from replica_client.cli.output import Column, Lines, clock, message, progress_console
+from replica_client.cli.sources import live_source
+from replica_client.readers.backup.catalog import FileRecord
+from replica_client.readers.backup.engine import Backup, BackupOptions, BackupStatus
+
+EXAMPLE = "replica-client backup mysql://repl@db1/ /backup/db1"
+
+COLUMNS = (
+    Column("file", 20),
+    Column("bytes", 12, right=True),
+    Column("begun (UTC)", 19),
+    Column("last event (UTC)", 19),
+    Column("sha256", 16),
+    Column("GTIDs after it"),
+)
+_PROGRESS_INTERVAL = 0.1
+
+
+def backup(
+    url: Annotated[str, typer.Argument(metavar="URL", help="The source.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Made when it is not there.")],
+    stop_at_end: Annotated[
+        bool, typer.Option("--stop-at-end", help="End where the source's binlog ends now.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+) -> None:
+    """Copy a source's binlog files byte for byte, and follow it.
+
+    Every event's checksum is verified. A run goes on where the one before ended, however it ended;
+    backup.json in DIR names the files, their SHA-256 and the GTID set before and after each. Prints a
+    line for each file that is finished, and for the open one at the end.
+    """
+    if live_source([url]) is None:
+        raise typer.BadParameter("give a mysql:// or mariadb:// URL", param_hint="URL")
+    lines = Lines(COLUMNS)
+
+    def show(record: FileRecord) -> None:
+        if json:
+            lines.json(_fields(record))
+        else:
+            lines.row(_cells(record))
+        lines.flush()
+
+    run_async(_run(url, directory, stop_at_end, show))
+
+
+async def _run(url: str, directory: Path, stop_at_end: bool, show: Any) -> None:
+    console = progress_console()
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    work = Backup(
+        url,
+        directory,
+        BackupOptions(stop_at_end=stop_at_end),
+        on_file=show,
+        on_progress=_Shown(progress),
+    )
+    last: FileRecord | None = None
+    with progress:
+        try:
+            last = await work.run()
+        finally:
+            record = last or work.newest
+            if record is not None and not record.finished:
+                show(record)
+    if last is None:
+        message("the source has no binlog files")
+
+
+class _Shown:
+    """The backup's status as a progress bar."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task: TaskID = progress.add_task("connecting", total=None)
+        self._total: int | None = None
+        self._connections = -1
+        self._drawn = 0.0
+
+    def __call__(self, status: BackupStatus) -> None:
+        if status.connections != self._connections:
+            self._connections = status.connections
+            self._total = None if status.behind is None else status.appended + status.behind
+        elif time.monotonic() - self._drawn < _PROGRESS_INTERVAL:
+            return
+        self._drawn = time.monotonic()
+        total = self._total
+        if total is not None:
+            total = max(total, status.appended)
+        self._progress.update(
+            self._task,
+            description=f"{status.file}:{status.position}",
+            completed=status.appended,
+            total=total,
+        )
+
+
+def _fields(record: FileRecord) -> dict[str, Any]:
+    fields = asdict(record)
+    return {"file": fields.pop("name"), **fields}
+
+
+def _cells(record: FileRecord) -> tuple[Any, ...]:
+    return (
+        record.name,
+        record.size,
+        clock(record.first_timestamp),
+        clock(record.last_timestamp),
+        record.sha256[:16] if record.sha256 else "open",
+        record.gtid_set_after or "",
+    )

@@ -1,0 +1,242 @@
+"""What a backup directory holds: its index file, written atomically.
+
+``backup.json`` is one JSON object::
+
+    {"format": "replica-client-backup", "version": 1,
+     "source": {"flavor": …, "version": …, "server_uuid": …, "server_id": …},
+     "files": [{"name": "binlog.000001", "size": 1234, "finished": true, "sha256": …,
+                "gtid_set_before": …, "gtid_set_after": …,
+                "first_timestamp": …, "last_timestamp": …, "next_file": …, "decrypted": false}, …]}
+
+The entry of the file that is still written may lag behind the file, which is looked through on
+start; a finished file is exactly what its entry says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from replica_client.errors import BackupError, BackupMismatchError
+
+INDEX_NAME: Final = "backup.json"
+_FORMAT: Final = "replica-client-backup"
+_VERSION: Final = 1
+_NAME = re.compile(r"[^/\0.][^/\0]*\.\d{1,19}")
+_MAX_NAME_SIZE = 255
+
+
+@dataclass(slots=True)
+class FileRecord:
+    """One file of a backup.
+
+    Attributes:
+        name: as the source calls it.
+        size: bytes in it.
+        finished: the source closed it, and the copy is whole.
+        sha256: of a finished file, in hex.
+        gtid_set_before: transactions before its first, as text; None where the file does not say.
+        gtid_set_after: the same with those that ended in it.
+        first_timestamp: when it was begun (seconds since 1970).
+        last_timestamp: of its last event.
+        next_file: the file that follows, when its last event says so.
+        decrypted: the source keeps it encrypted (MariaDB), and sent the same events in clear.
+    """
+
+    name: str
+    size: int = 0
+    finished: bool = False
+    sha256: str | None = None
+    gtid_set_before: str | None = None
+    gtid_set_after: str | None = None
+    first_timestamp: int = 0
+    last_timestamp: int = 0
+    next_file: str | None = None
+    decrypted: bool = False
+
+    @property
+    def number(self) -> int:
+        """The number at the end of its name."""
+        return file_number(self.name)
+
+
+@dataclass(slots=True)
+class SourceIdentity:
+    """Which server a backup is of; empty until the first connection."""
+
+    flavor: str = ""
+    version: str = ""
+    server_uuid: str = ""
+    server_id: int = 0
+
+
+@dataclass(slots=True)
+class Catalog:
+    """The index of a backup directory.
+
+    Attributes:
+        directory: where the files are.
+        source: which server they are of.
+        files: in order; all but the last are finished.
+    """
+
+    directory: Path
+    source: SourceIdentity = field(default_factory=SourceIdentity)
+    files: list[FileRecord] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, directory: Path) -> Catalog:
+        """Read the index; a directory without one must not hold binlog files.
+
+        Raises:
+            BackupMismatchError: the directory is not a backup, or finished files are not as they were.
+            OSError: it cannot be read.
+        """
+        path = directory / INDEX_NAME
+        try:
+            text = path.read_bytes()
+        except FileNotFoundError:
+            strange = next((p.name for p in directory.iterdir() if is_binlog_name(p.name)), None)
+            if strange is not None:
+                raise BackupMismatchError(
+                    f"{directory} holds {strange} but no {INDEX_NAME}: it is no backup that could be "
+                    "continued; choose an empty directory"
+                ) from None
+            return cls(directory)
+        try:
+            catalog = cls(directory, *_decode(json.loads(text)))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise BackupMismatchError(
+                f"{path} is damaged ({error}); restore it from a copy, or choose an empty directory"
+            ) from None
+        catalog._check_finished()
+        return catalog
+
+    @property
+    def last(self) -> FileRecord | None:
+        """The newest file."""
+        return self.files[-1] if self.files else None
+
+    def find(self, name: str) -> FileRecord | None:
+        """A file by name."""
+        return next((record for record in self.files if record.name == name), None)
+
+    def save(self) -> None:
+        """Write the index; when this returns it survives a crash.
+
+        Raises:
+            OSError: it could not be written; the old one is whole.
+        """
+        document = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "source": asdict(self.source),
+            "files": [asdict(record) for record in self.files],
+        }
+        temporary = self.directory / f".{INDEX_NAME}.tmp"
+        with naming(temporary):
+            with temporary.open("wb") as file:
+                file.write(json.dumps(document, indent=1).encode("ascii") + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self.directory / INDEX_NAME)
+        sync_directory(self.directory)
+
+    def _check_finished(self) -> None:
+        """A finished file may have been moved away, but not changed, unless it is the last."""
+        for record in self.files:
+            path = self.directory / record.name
+            try:
+                size = path.stat().st_size
+            except FileNotFoundError:
+                if record is self.last and record.finished:
+                    raise BackupMismatchError(
+                        f"{path} is not there, but the backup goes on behind it: bring it back"
+                    ) from None
+                continue
+            if record.finished and size != record.size:
+                raise BackupMismatchError(
+                    f"{path} has {size} bytes, {INDEX_NAME} says {record.size}: it was changed; "
+                    "bring back the file as it was"
+                )
+
+
+def is_binlog_name(name: str) -> bool:
+    """Whether a name is one that a binlog file may have: no path, a number at its end."""
+    return bool(_NAME.fullmatch(name)) and len(name.encode()) <= _MAX_NAME_SIZE
+
+
+def file_number(name: str) -> int:
+    """The number at the end of a binlog file's name."""
+    return int(name.rpartition(".")[2])
+
+
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Keep other backup processes out of a directory; made when it is not there.
+
+    Raises:
+        BackupError: another process is in it.
+        OSError: it cannot be made or read.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BackupError(
+                f"another process writes a backup to {directory}; choose another directory"
+            ) from None
+        yield
+    finally:
+        os.close(handle)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make names in a directory survive a crash, where the file system can."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):
+            os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let errors of the operating system name the file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def _decode(document: Any) -> tuple[SourceIdentity, list[FileRecord]]:
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise ValueError("it is no backup index")
+    if document.get("version") != _VERSION:
+        raise ValueError(f"version {document.get('version')!r}, this release reads {_VERSION}")
+    records = [FileRecord(**_known(FileRecord, entry)) for entry in document["files"]]
+    for record in records:
+        if not isinstance(record.name, str) or not is_binlog_name(record.name):
+            raise ValueError(f"{record.name!r:.80} is no binlog file name")
+        if not isinstance(record.size, int):
+            raise ValueError(f"the size of {record.name} is no number")
+    if not all(record.finished for record in records[:-1]):
+        raise ValueError("a file before the last is not finished")
+    return SourceIdentity(**_known(SourceIdentity, document["source"])), records
+
+
+def _known(kind: type[Any], entry: dict[str, Any]) -> dict[str, Any]:
+    names = {one.name for one in fields(kind)}
+    return {name: value for name, value in entry.items() if name in names}
