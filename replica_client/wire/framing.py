@@ -115,8 +115,7 @@ class PacketFramer:
                     if self._missing > 0:
                         break
                     if not self._joining:
-                        self._deliver(bytes(self._body), out)
-                        self._body = bytearray()
+                        self._deliver_joined(out)
                     continue
                 if end - at < 4:
                     self._head = data[at:end]
@@ -152,13 +151,21 @@ class PacketFramer:
                 self._joining = length == MAX_PIECE_SIZE
                 self._missing = length
                 if length == 0:
-                    self._deliver(bytes(self._body), out)
-                    self._body = bytearray()
+                    self._deliver_joined(out)
         except ProtocolError as error:
             self.fault = error
             if not out:
                 raise
         return out
+
+    def _deliver_joined(self, out: list[bytes]) -> None:
+        body = self._body
+        self._body = bytearray()
+        if self._events and not self.semi_sync and len(body) > 1 and body[0] == 0:
+            with memoryview(body) as view:
+                out.append(bytes(view[1:]))  # one copy: it may have hundreds of megabytes
+        else:
+            self._deliver(bytes(body), out)
 
     def _deliver(self, payload: bytes, out: list[bytes]) -> None:
         if not self._events:
