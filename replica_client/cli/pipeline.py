@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
+from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from replica_client.cli.extras import extra_module
-from replica_client.cli.output import Lines, progress_console
+from replica_client.cli.output import Lines
 
 EXAMPLE = "replica-client pipeline shop.toml"
+
+# What a configuration needs, as --help shows it.
+CONFIGURATION = """
+\b
+    [source]
+    url = "mysql://repl@db1/"
+    password_env = "REPL_PASSWORD"
+    tables = ["shop.*"]
+\b
+    [pipeline]
+    output = "lake"
+    trigger = "available-now"
+"""
 
 
 def pipeline(
     config: Annotated[
         Path, typer.Argument(metavar="CONFIG.toml", help="What to read and where to write.")
     ],
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as one JSON object.")
-    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show Spark's own messages.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="The result as one JSON object.")] = False,
 ) -> None:
-    """Run the Spark pipeline: row changes into a change log, continued from its checkpoint.
+    """Write row changes into a change log, a Delta table, with Spark.
 
-    The file, in short: [source] url or path, tables, start; [pipeline] output, trigger
-    ("available-now" or "continuous"), max_bytes_per_trigger. It may be killed at any instant: the
-    next run goes on behind the last micro-batch, and the change log has each change once.
+    Continues from its checkpoint; a change is written once, also after a kill at any instant.
     """
     config.open("rb").close()
-    run = extra_module("replica_client.spark.pipeline", "spark,lake").run_pipeline
-    result = run(config, console=progress_console(), verbose=verbose)
+    module = extra_module("replica_client.spark.pipeline", "spark")
+    result = module.run_pipeline(config, verbose=verbose)
     lines = Lines()
-    if as_json:
+    if json:
         lines.json(
             {
                 "rows": result.rows,
@@ -42,8 +52,8 @@ def pipeline(
             }
         )
     else:
-        lines.line(
-            f"{result.rows} changes written to {result.change_log} (version {result.version})"
-        )
-        lines.line(f"position reached: {result.position or 'none, there is no binlog yet'}")
-    lines.flush()
+        lines.line(f"{result.rows} changes written, source read to {result.position or 'nothing'}")
+        lines.line(f"change log: {result.change_log} (Delta table, version {result.version})")
+
+
+pipeline.__doc__ = f"{cleandoc(pipeline.__doc__ or '')}\n\nThe file:\n{CONFIGURATION}"
