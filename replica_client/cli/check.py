@@ -24,7 +24,12 @@ from replica_client.cli.keys import KeyFile, decode_options
 from replica_client.cli.output import Column, Lines, progress_console
 from replica_client.cli.raw_files import files_of, raw_events
 from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag, event_type_name
-from replica_client.errors import BinlogDecodeError, EncodeError, SchemaError
+from replica_client.errors import (
+    BinlogDecodeError,
+    EncodeError,
+    EncryptedBinlogError,
+    SchemaError,
+)
 from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.shape import TableShape
 
@@ -48,6 +53,14 @@ class Fault:
     position: int
     event_type: int | None
     reason: str
+    is_encrypted: bool = False
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        if self.is_encrypted:
+            return "give the server's key file with --key-file FILE"
+        return "copy the file again from the source, or report it if mysqlbinlog reads it"
 
 
 @dataclass(slots=True)
@@ -95,8 +108,7 @@ def check(
         first = next(iter(findings.faults.values()))
         raise FaultFoundError(
             f"{counted(total, 'fault')} of {counted(len(findings.faults), 'kind')}, the first in "
-            f"file {first.file} at position {first.position}: {first.reason}; "
-            "copy the file again from the source, or report it if mysqlbinlog reads it"
+            f"file {first.file} at position {first.position}: {first.reason}; {first.remedy}"
         )
 
 
@@ -213,7 +225,10 @@ class FileCheck:
         reason = error.reason if isinstance(error, BinlogDecodeError) else str(error)
         name = event_type_name(code) if code is not None else ""
         kind = f"{type(error).__name__} {name}".strip()
-        self._findings.add_fault(Fault(kind, self._path.name, position, code, reason))
+        encrypted = isinstance(error, EncryptedBinlogError)
+        self._findings.add_fault(
+            Fault(kind, self._path.name, position, code, reason, is_encrypted=encrypted)
+        )
 
 
 def _print_table(lines: Lines, findings: Findings) -> None:

@@ -30,7 +30,7 @@ _REMEDIES: tuple[tuple[type[Exception], str], ...] = (
     (ChecksumMismatchError, "the file is damaged: copy it again from the source"),
     (TruncatedEventError, "the file is cut, or still being written: copy it again from the source"),
     (MissingTableMapError, "start at the beginning of a transaction"),
-    (EncryptedBinlogError, "give the key that the server encrypted it with"),
+    (EncryptedBinlogError, "give the server's key file with --key-file FILE"),
     (AccessDeniedError, "check user, password, host and the REPLICATION SLAVE privilege"),
     (BinlogDisabledError, "start the source with --log-bin and a --server-id"),
     (UnknownBinlogError, "see SHOW BINARY LOGS on the source for what there is"),

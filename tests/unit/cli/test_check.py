@@ -1,5 +1,6 @@
 """``replica-client check``: intact files pass, and each kind of fault is found and named."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,32 @@ def test_an_empty_file_is_a_fault(run, tmp_path):
     result = run("check", path)
     assert result.status == 1
     assert "empty.000001" in result.err
+
+
+ENCRYPTED = Path(__file__).parents[2] / "golden" / "mariadb-10.11.18" / "encrypted.binlog"
+
+
+@pytest.mark.parametrize("command", ["check", "changes", "events", "annotate"])
+def test_an_encrypted_file_without_its_key_asks_for_the_key_file(run, command):
+    result = run(command, ENCRYPTED)
+    assert result.status == 1
+    assert "which was not given; give the server's key file with --key-file FILE" in result.err
+    assert "copy" not in result.err
+
+
+def test_an_encrypted_file_with_its_key_passes(run, tmp_path):
+    keys = json.loads(ENCRYPTED.with_suffix(".json").read_text())["keys"]
+    key_file = tmp_path / "keys.txt"
+    key_file.write_text("".join(f"{number};{key}\n" for number, key in keys.items()))
+    result = run("check", ENCRYPTED, "--key-file", key_file)
+    assert result.status == 0
+    assert "0 faults" in result.out
+
+
+def test_a_key_that_does_not_fit_asks_for_the_key_file(run, tmp_path):
+    key_file = tmp_path / "keys.txt"
+    key_file.write_text(f"1;{'ab' * 32}\n")
+    result = run("check", ENCRYPTED, "--key-file", key_file)
+    assert result.status == 1
+    assert "does not decrypt" in result.err
+    assert "--key-file FILE" in result.err
