@@ -210,7 +210,7 @@ def _name(event: TableMapEvent, name: bytes) -> str:
     try:
         return name.decode()
     except UnicodeDecodeError as error:
-        raise BinlogDecodeError(
+        raise ColumnDecodeError(
             f"{event.schema}.{event.table}: the column name {name!r} is not UTF-8"
         ) from error
 
