@@ -2,6 +2,8 @@
 
 import errno
 import os
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -137,17 +139,23 @@ def test_a_missing_extra_names_the_pip_command(run, monkeypatch, tmp_path):
     config = tmp_path / "shop.toml"
     config.touch()
 
-    def no_pyspark(name):
+    def no_pyspark(name, package=None):
         raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark.sql")
 
     monkeypatch.setattr("replica_client.cli.extras.importlib.import_module", no_pyspark)
+    project = tomllib.loads(
+        (Path(replica_client.__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    )["project"]
     for arguments in (("demo",), ("pipeline", config)):
         result = run(*arguments)
         assert result.status == 1
-        assert result.err == (
+        said = re.fullmatch(
             "replica-client: the Python package pyspark is not installed; "
-            "run: pip install 'replica-client[spark]'\n"
+            r"run: pip install 'replica-client\[([a-z,]+)\]'\n",
+            result.err,
         )
+        assert said, result.err
+        assert set(said[1].split(",")) <= set(project["optional-dependencies"])
 
 
 def test_no_secret_of_a_url_is_printed(run):
