@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, Transaction
 from pyspark.sql.datasource import (
     DataSource,
@@ -203,12 +203,3 @@ def open_change_log(directory: Path, schema: pa.Schema) -> DeltaTable:
     except (DeltaError, OSError) as error:
         text = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise SinkError(f"{directory}: the change log cannot be made: {text}") from None
-
-
-def committed_rows(directory: Path) -> tuple[int, int]:
-    """Version of a change log, and how many rows it has by its statistics; -1 when there is none."""
-    try:
-        table = DeltaTable(str(directory))
-    except TableNotFoundError:
-        return -1, 0
-    return table.version(), table.count()

@@ -64,7 +64,7 @@ _PIPELINE_KEYS = {
 }
 _SECTIONS = ("source", "pipeline", "spark")
 _TRIGGERS = ("available-now", "continuous")
-_INTERVAL = re.compile(r"\s*\d+(\.\d+)?\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)\s*")
+_INTERVAL = re.compile(r"\s*\d+(\.\d+)?\s*(milliseconds?|seconds?|minutes?|hours?)\s*")
 _WANTED = {
     "text": "text in quotes",
     "file": "a path in quotes",

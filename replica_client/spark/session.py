@@ -9,26 +9,16 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from replica_client.errors import ConfigError
 from replica_client.spark.java import java_home
 
 DEFAULT_MASTER = "local[*]"
-DEFAULT_MEMORY = "1g"
-
-_LOGGING = """\
-rootLogger.level = error
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = spark: %m%n
-logger.all.name = org.apache
-logger.all.level = {level}
-"""
 
 
 def make_session(
@@ -56,43 +46,37 @@ def make_session(
     # Workers would else take the python3 of the PATH, and not find this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1" if _is_local(master) else "")
-    if not os.environ["SPARK_LOCAL_IP"]:
-        del os.environ["SPARK_LOCAL_IP"]
-    logging.getLogger("py4j").setLevel(logging.ERROR)
-    builder = SparkSession.builder.appName(name)
-    if master is not None or "SPARK_MASTER" not in os.environ:
-        builder = builder.master(master or DEFAULT_MASTER)
-    log4j = _logging_file("warn" if verbose else "off")
-    options = f"-Dlog4j2.configurationFile={log4j.as_uri()} -Dlog4j2.disable.jmx=true"
-    # Kept off the driver's command line, these would come too late.
-    os.environ["PYSPARK_SUBMIT_ARGS"] = (
-        f'--conf "spark.driver.extraJavaOptions={options}" '
-        f"--driver-memory {DEFAULT_MEMORY} pyspark-shell"
-    )
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    conf = SparkConf().setAppName(name)
+    if master is not None or not conf.contains("spark.master"):
+        conf.setMaster(master or DEFAULT_MASTER)
+    local = str(conf.get("spark.master")).startswith("local")
+    if local and "SPARK_LOCAL_IP" not in os.environ:
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     for key, value in {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "8",
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir(), "replica-client-warehouse")),
+        "spark.log.level": "WARN" if verbose else "OFF",
         **(settings or {}),
     }.items():
-        builder = builder.config(key, value)
-    try:
-        session = builder.getOrCreate()
-    except (PySparkException, RuntimeError) as error:
-        text = " ".join(str(error).split())
-        raise ConfigError(f"Spark does not start: {text[:300]}") from error
-    session.sparkContext.setLogLevel("WARN" if verbose else "OFF")
-    return session
-
-
-def _is_local(master: str | None) -> bool:
-    return (master or DEFAULT_MASTER).startswith("local")
-
-
-def _logging_file(level: str) -> Path:
-    file = Path(tempfile.mkdtemp(prefix="replica-client-spark-"), "log4j2.properties")
-    file.write_text(_LOGGING.format(level=level))
-    return file
+        conf.set(key, value)
+    with tempfile.TemporaryFile() as said:
+        try:
+            gateway = None
+            if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+                # What Java says on standard error is for us, unless somebody wants to see it.
+                quiet = {} if verbose else {"stderr": said}
+                gateway = launch_gateway(conf, popen_kwargs=quiet)
+            if SparkContext._active_spark_context is None:
+                SparkContext(conf=conf, gateway=gateway)
+            return SparkSession.builder.getOrCreate()
+        except (PySparkException, Py4JError, RuntimeError, OSError, ValueError) as error:
+            text = " ".join(str(error).split())
+            said.seek(0)
+            lines = said.read().decode("utf-8", "replace").strip().splitlines()
+            if lines:
+                text += f" ({lines[-1].strip()})"
+            raise ConfigError(f"Spark does not start: {text[:400]}") from None

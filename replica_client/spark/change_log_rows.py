@@ -1,0 +1,28 @@
+"""The rows of a change log, read without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+
+def change_log_rows(directory: Path) -> list[dict[str, Any]]:
+    """All changes in the order of the binlog, each a mapping by column name; empty without a table."""
+    try:
+        table = DeltaTable(str(directory)).to_pyarrow_table()
+    except TableNotFoundError:
+        return []
+    rows: list[dict[str, Any]] = table.to_pylist()
+    rows.sort(key=lambda row: (row["_commit_version"], row["_event_index"], row["_row_index"]))
+    return rows
+
+
+def change_log_row_count(directory: Path) -> int:
+    """How many changes it has, by its files' statistics; 0 without a table."""
+    try:
+        return int(DeltaTable(str(directory)).count())
+    except TableNotFoundError:
+        return 0
