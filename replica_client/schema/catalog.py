@@ -1,0 +1,381 @@
+"""The tables and databases as they are at a moment, and what statements do to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from replica_client.schema.ddl.changes import (
+    AlterDatabase,
+    AlterTable,
+    ChangeKind,
+    CreateDatabase,
+    CreateLike,
+    CreateSequence,
+    CreateTable,
+    DropDatabase,
+    DropTables,
+    Meaning,
+    NotUnderstood,
+    RenameTables,
+    TableName,
+    TruncateTable,
+    Unrelated,
+)
+from replica_client.schema.ddl.columns_after import altered, with_system_period
+from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.cursor import NotUnderstoodError
+from replica_client.schema.ddl.select_columns import selected_columns
+from replica_client.schema.model import ColumnModel, DatabaseModel, TableModel
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """The table is known not to exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unverified:
+    """What the table looks like must be read again, and proven.
+
+    Attributes:
+        reason: why.
+        last: what it looked like before, when that is known.
+    """
+
+    reason: str
+    last: TableModel | None = None
+
+
+TableState = TableModel | Absent | Unverified
+"""What is known of a table; None where nothing is."""
+
+ABSENT = Absent()
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """What a statement did to a table or database.
+
+    Attributes:
+        kind: what was done.
+        table: database and table before; ``""`` for the table when it is about a database.
+        before: what was known of it before.
+        after: what is known of it now; under its new name after a rename.
+    """
+
+    kind: ChangeKind
+    table: TableName
+    before: TableState | None = None
+    after: TableState | None = None
+
+
+class Catalog(Protocol):
+    """Where states are kept."""
+
+    def table(self, name: TableName) -> TableState | None:
+        """What is known of a table."""
+        ...
+
+    def set_table(self, name: TableName, state: TableState | None) -> None:
+        """Keep what is known of a table from now on."""
+        ...
+
+    def database(self, name: str) -> DatabaseModel:
+        """What is known of a database."""
+        ...
+
+    def set_database(self, name: str, model: DatabaseModel) -> None:
+        """Keep what is known of a database from now on."""
+        ...
+
+    def known_tables(self, database: str | None = None) -> list[TableName]:
+        """The tables of a database, or of all, of which something is known."""
+        ...
+
+
+_BIG = ColumnModel("", "bigint", nullable=False)
+_SEQUENCE = tuple(
+    replace(_BIG, name=name)
+    for name in (
+        *("next_not_cached_value", "minimum_value", "maximum_value", "start_value", "increment"),
+        "cache_size",
+    )
+)
+_SEQUENCE_COLUMNS = (
+    *_SEQUENCE[:5],
+    replace(_SEQUENCE[5], unsigned=True),
+    ColumnModel("cycle_option", "tinyint", unsigned=True, nullable=False),
+    replace(_BIG, name="cycle_count"),
+)
+
+
+def apply(
+    catalog: Catalog,
+    meaning: Meaning,
+    context: StatementContext,
+    temporary: set[tuple[int, str, str]],
+) -> list[TableChange]:
+    """Let a statement change the catalog.
+
+    Args:
+        catalog: what is changed.
+        meaning: of the statement.
+        context: of the statement.
+        temporary: temporary tables by thread, which hide others of their name; changed, too.
+    """
+    return list(_Applier(catalog, context, temporary).apply(meaning))
+
+
+class _Applier:
+    def __init__(
+        self, catalog: Catalog, context: StatementContext, temporary: set[tuple[int, str, str]]
+    ) -> None:
+        self._catalog = catalog
+        self._context = context
+        self._temporary = temporary
+
+    def apply(self, meaning: Meaning) -> Iterator[TableChange]:
+        failed = self._context.error_code
+        if failed and not isinstance(meaning, (DropTables, DropDatabase, Unrelated)):
+            # It ended with an error, and is in the binlog: a part of it may be done.
+            meaning = _named(meaning, f"the statement ended with error {failed} on the source")
+        match meaning:
+            case Unrelated():
+                return
+            case CreateTable() | CreateLike() | CreateSequence():
+                yield from self._create(meaning)
+            case AlterTable():
+                yield from self._alter(meaning)
+            case RenameTables():
+                for old, new in meaning.renames:
+                    yield from self._rename(old, new, if_exists=meaning.if_exists)
+            case DropTables():
+                for table in meaning.tables:
+                    yield from self._drop(table, temporary=meaning.temporary)
+            case TruncateTable():
+                if not self._is_temporary(meaning.table):
+                    state = self._catalog.table(meaning.table)
+                    yield TableChange("truncate_table", meaning.table, state, state)
+            case CreateDatabase() | AlterDatabase() | DropDatabase():
+                yield self._database(meaning)
+            case NotUnderstood():
+                yield from self._not_understood(meaning)
+
+    def _is_temporary(self, table: TableName) -> bool:
+        return (self._context.thread_id, *table) in self._temporary
+
+    def _create(self, meaning: CreateTable | CreateLike | CreateSequence) -> Iterator[TableChange]:
+        table = meaning.table
+        if meaning.temporary:
+            self._temporary.add((self._context.thread_id, *table))
+            return
+        before = self._catalog.table(table)
+        if meaning.if_not_exists and not meaning.or_replace and not self._can_create(before, table):
+            if before is None:
+                # Perhaps it was there before, and looks otherwise.
+                state = Unverified("CREATE TABLE IF NOT EXISTS: it may have been there before")
+                self._catalog.set_table(table, state)
+            return
+        after: TableState
+        try:
+            after = self._created(meaning)
+        except NotUnderstoodError as error:
+            after = Unverified(str(error))
+        self._catalog.set_table(table, after)
+        yield TableChange("create_table", table, before, after)
+
+    def _can_create(self, before: TableState | None, table: TableName) -> bool:
+        """Whether it is certain that the table was not there."""
+        if before is None:
+            return self._catalog.database(table[0]).complete
+        return isinstance(before, Absent)
+
+    def _created(self, meaning: CreateTable | CreateLike | CreateSequence) -> TableState:
+        database, name = meaning.table
+        if isinstance(meaning, CreateSequence):
+            return TableModel(database, name, _SEQUENCE_COLUMNS)
+        if isinstance(meaning, CreateLike):
+            if self._is_temporary(meaning.model):
+                raise NotUnderstoodError("it is made like a temporary table")
+            model = self._catalog.table(meaning.model)
+            if not isinstance(model, TableModel):
+                raise NotUnderstoodError(
+                    f"it is made like {'.'.join(meaning.model)}, which is not known"
+                )
+            return model.renamed(database, name)
+        charset = meaning.charset or self._catalog.database(database).charset
+        columns: tuple[ColumnModel, ...]
+        columns = tuple(text.model(charset) for text in meaning.columns)
+        if meaning.select:
+            columns = selected_columns(
+                meaning.select, columns, self._context, self._known_table, charset
+            )
+        if meaning.versioned and not meaning.period:
+            columns = with_system_period(columns)
+        return altered(
+            TableModel(
+                database, name, columns, meaning.primary_key or (), charset, meaning.versioned
+            ),
+            (),
+            charset,
+        )
+
+    def _known_table(self, table: TableName) -> TableModel | None:
+        if self._is_temporary(table):
+            return None
+        state = self._catalog.table(table)
+        return state if isinstance(state, TableModel) else None
+
+    def _alter(self, meaning: AlterTable) -> Iterator[TableChange]:
+        table = meaning.table
+        if self._is_temporary(table):
+            if meaning.rename is not None:
+                self._temporary.discard((self._context.thread_id, *table))
+                self._temporary.add((self._context.thread_id, *meaning.rename))
+            return
+        before = self._catalog.table(table)
+        if isinstance(before, Absent):
+            if meaning.if_exists:
+                return
+            before = None
+        after: TableState | None = before
+        if isinstance(before, TableModel):
+            try:
+                charset = self._catalog.database(table[0]).charset
+                after = altered(before, meaning.steps, charset)
+            except NotUnderstoodError as error:
+                after = Unverified(str(error), before)
+        if meaning.to_table is not None:
+            copy = after.renamed(*meaning.to_table) if isinstance(after, TableModel) else None
+            state = copy or Unverified("made of a partition of a table that is not known")
+            self._catalog.set_table(meaning.to_table, state)
+        if meaning.from_table is not None:
+            self._catalog.set_table(meaning.from_table, ABSENT)
+        if meaning.rename is not None and meaning.rename != table:
+            self._catalog.set_table(table, ABSENT)
+            after = self._moved(after, meaning.rename)
+        elif after is not before:
+            assert after is not None
+            self._catalog.set_table(table, after)
+        yield TableChange("alter_table", table, before, after)
+
+    def _moved(self, state: TableState | None, name: TableName) -> TableState:
+        """Keep a table's state under its new name."""
+        if isinstance(state, TableModel):
+            state = state.renamed(*name)
+        elif state is None or isinstance(state, Absent):
+            state = Unverified("renamed from a table that is not known")
+        self._catalog.set_table(name, state)
+        return state
+
+    def _rename(self, old: TableName, new: TableName, *, if_exists: bool) -> Iterator[TableChange]:
+        if self._is_temporary(old):
+            self._temporary.discard((self._context.thread_id, *old))
+            self._temporary.add((self._context.thread_id, *new))
+            return
+        before = self._catalog.table(old)
+        if if_exists and (before is None or isinstance(before, Absent)):
+            if before is None and not self._catalog.database(old[0]).complete:
+                for name in (old, new):
+                    self._catalog.set_table(name, Unverified("perhaps renamed"))
+            return
+        self._catalog.set_table(old, ABSENT)
+        yield TableChange("rename_table", old, before, self._moved(before, new))
+
+    def _drop(self, table: TableName, *, temporary: bool) -> Iterator[TableChange]:
+        key = (self._context.thread_id, *table)
+        if temporary or key in self._temporary:
+            self._temporary.discard(key)
+            return
+        before = self._catalog.table(table)
+        if self._context.error_code and before is None:
+            return
+        self._catalog.set_table(table, ABSENT)
+        yield TableChange("drop_table", table, before, ABSENT)
+
+    def _database(self, meaning: CreateDatabase | AlterDatabase | DropDatabase) -> TableChange:
+        name = meaning.database
+        known = self._catalog.database(name)
+        if isinstance(meaning, AlterDatabase):
+            self._catalog.set_database(
+                name, replace(known, charset=meaning.charset or known.charset)
+            )
+            return TableChange("alter_database", (name, ""))
+        if isinstance(meaning, CreateDatabase) and meaning.if_not_exists and not meaning.or_replace:
+            if known.complete and known.charset is not None:
+                return TableChange("create_database", (name, ""))
+            if (
+                any(
+                    not isinstance(self._catalog.table(table), Absent)
+                    for table in self._catalog.known_tables(name)
+                )
+                or not known.complete
+            ):
+                # It may have been there, with tables and another character set.
+                return TableChange("create_database", (name, ""))
+        for table in self._catalog.known_tables(name):
+            self._catalog.set_table(table, ABSENT)
+        if isinstance(meaning, DropDatabase):
+            failed = bool(self._context.error_code)
+            self._catalog.set_database(name, DatabaseModel(None, complete=not failed))
+            return TableChange("drop_database", (name, ""))
+        charset = meaning.charset or self._context.server_charset
+        self._catalog.set_database(name, DatabaseModel(charset, complete=True))
+        return TableChange("create_database", (name, ""))
+
+    def _not_understood(self, meaning: NotUnderstood) -> Iterator[TableChange]:
+        names = list(meaning.tables)
+        for database in meaning.databases:
+            names.extend(self._catalog.known_tables(database))
+            self._catalog.set_database(database, DatabaseModel())
+        if meaning.anything:
+            names.extend(self._catalog.known_tables())
+        for name in dict.fromkeys(names):
+            if self._is_temporary(name):
+                continue
+            before = self._catalog.table(name)
+            last = before if isinstance(before, TableModel) else None
+            if isinstance(before, Unverified):
+                last = before.last
+            after = Unverified(meaning.reason, last)
+            self._catalog.set_table(name, after)
+            yield TableChange("not_understood", name, before, after)
+        if not names:
+            yield TableChange("not_understood", (self._context.database, ""))
+
+
+def _named(meaning: Meaning, reason: str) -> NotUnderstood:
+    """A statement that is not certain to be done: all tables that it names."""
+    match meaning:
+        case CreateTable() | CreateLike() | CreateSequence() | TruncateTable():
+            if getattr(meaning, "temporary", False) or isinstance(meaning, TruncateTable):
+                return NotUnderstood(reason, ())
+            return NotUnderstood(reason, (meaning.table,))
+        case AlterTable():
+            others = (meaning.rename, meaning.to_table, meaning.from_table)
+            tables = (meaning.table, *(table for table in others if table is not None))
+            return NotUnderstood(reason, tables)
+        case RenameTables():
+            return NotUnderstood(reason, tuple(table for pair in meaning.renames for table in pair))
+        case CreateDatabase() | AlterDatabase():
+            return NotUnderstood(reason, databases=(meaning.database,))
+    return meaning if isinstance(meaning, NotUnderstood) else NotUnderstood(reason, anything=True)
+
+
+def tables_touched(meaning: Meaning) -> tuple[tuple[TableName, ...], tuple[str, ...], bool]:
+    """The tables and databases that a statement may change, and whether it may be any."""
+    match meaning:
+        case Unrelated() | TruncateTable():
+            return (), (), False
+        case DropTables():
+            return (() if meaning.temporary else meaning.tables), (), False
+        case CreateDatabase() | AlterDatabase() | DropDatabase():
+            return (), (meaning.database,), False
+        case NotUnderstood():
+            return meaning.tables, meaning.databases, meaning.anything
+        case AlterTable(steps=(), rename=None, to_table=None, from_table=None):
+            return (), (), False
+    found = _named(meaning, "")
+    return found.tables, found.databases, found.anything

@@ -1,0 +1,325 @@
+"""ALTER TABLE: the clauses that change a table's shape, and those that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from replica_client.schema.ddl.changes import (
+    AddColumn,
+    AlterTable,
+    ChangeColumn,
+    ConvertCharset,
+    DropColumn,
+    DropPrimaryKey,
+    RenameColumn,
+    SetCharset,
+    SetPrimaryKey,
+    SetVersioning,
+    SetVisible,
+    Step,
+    TableName,
+)
+from replica_client.schema.ddl.column_types import known_charset
+from replica_client.schema.ddl.columns import read_column
+from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.create import read_charset_option
+from replica_client.schema.ddl.cursor import Cursor, split_commas
+from replica_client.schema.ddl.definitions import Definitions, is_key, read_definitions, read_key
+from replica_client.schema.ddl.lexer import NAME, STRING, WORD, Token
+
+_PARTITION_WORDS: Final = frozenset(
+    (
+        *("ANALYZE", "CHECK", "COALESCE", "EXCHANGE", "OPTIMIZE", "REBUILD", "REORGANIZE"),
+        *("REPAIR", "TRUNCATE", "REMOVE", "PARTITION"),
+    )
+)
+_NO_CHANGE: Final = frozenset(
+    (
+        *("FORCE", "ENABLE", "DISABLE", "DISCARD", "IMPORT", "WITH", "WITHOUT", "UPGRADE"),
+        *("SECONDARY_LOAD", "SECONDARY_UNLOAD", "ALGORITHM", "LOCK", "WAIT", "NOWAIT"),
+    )
+)
+_OPTIONS: Final = frozenset(
+    (
+        *("ENGINE", "TYPE", "AUTO_INCREMENT", "AUTOEXTEND_SIZE", "AVG_ROW_LENGTH", "CHECKSUM"),
+        *("COMMENT", "COMPRESSION", "CONNECTION", "DATA", "INDEX", "DELAY_KEY_WRITE", "ENCRYPTION"),
+        *("ENGINE_ATTRIBUTE", "INSERT_METHOD", "KEY_BLOCK_SIZE", "MAX_ROWS", "MIN_ROWS"),
+        *("PACK_KEYS", "PASSWORD", "ROW_FORMAT", "SECONDARY_ENGINE", "SECONDARY_ENGINE_ATTRIBUTE"),
+        *("STATS_AUTO_RECALC", "STATS_PERSISTENT", "STATS_SAMPLE_PAGES", "STORAGE", "TABLESPACE"),
+        *("UNION", "TRANSACTIONAL", "PAGE_CHECKSUM", "PAGE_COMPRESSED", "PAGE_COMPRESSION_LEVEL"),
+        *("ENCRYPTED", "ENCRYPTION_KEY_ID", "IETF_QUOTES", "SEQUENCE", "TABLE_CHECKSUM"),
+        *("RAID_TYPE", "RAID_CHUNKS", "RAID_CHUNKSIZE", "SECONDARY", "NODEGROUP", "VIA"),
+    )
+)
+
+
+@dataclass(slots=True)
+class _Alteration:
+    steps: list[Step] = field(default_factory=list)
+    rename: TableName | None = None
+    to_table: TableName | None = None
+    from_table: TableName | None = None
+
+
+def read_alter_table(cursor: Cursor, context: StatementContext) -> AlterTable:
+    """Behind ALTER TABLE.
+
+    Raises:
+        NotUnderstoodError: a clause is not understood.
+    """
+    if_exists = cursor.take("IF", "EXISTS")
+    table = cursor.table_name(context.database)
+    if cursor.take("WAIT"):
+        cursor.step()
+    cursor.take("NOWAIT")
+    found = _Alteration()
+    in_list = False
+    for part in split_commas(cursor.rest()):
+        clause = Cursor(part)
+        if in_list and _is_list_item(part):
+            continue
+        in_list = _clause(clause, table, context, found)
+        if in_list and part[0].upper in _PARTITION_WORDS:
+            break  # nothing can follow
+    return AlterTable(
+        table, tuple(found.steps), found.rename, if_exists, found.to_table, found.from_table
+    )
+
+
+def _is_list_item(part: list[Token]) -> bool:
+    """Whether a part goes on with a list (ORDER BY a, b; DROP PARTITION p, q)."""
+    if not part:
+        return False
+    if part[0].kind not in (WORD, NAME):
+        return True
+    if part[0].kind == NAME or part[0].upper not in _CLAUSES:
+        return len(part) == 1 or part[1].upper in ("ASC", "DESC", ".", "(") or _is_tail(part[1])
+    return False
+
+
+def _is_tail(token: Token) -> bool:
+    return token.upper in ("ALGORITHM", "LOCK", "INTO", "PARTITION", "WITH")
+
+
+def _clause(
+    cursor: Cursor, table: TableName, context: StatementContext, found: _Alteration
+) -> bool:
+    """Read a clause; True when names that follow a comma still belong to it."""
+    if cursor.done:
+        return False
+    word = cursor.token.upper if cursor.token.kind == WORD else ""
+    read = _CLAUSES.get(word)
+    if read is not None:
+        cursor.step()
+        return read(cursor, table, context, found)
+    if _table_options(cursor, found):
+        return False
+    cursor.refuse("a clause of ALTER TABLE")
+    return False
+
+
+def _add(cursor: Cursor, table: TableName, context: StatementContext, found: _Alteration) -> bool:
+    if cursor.take("PARTITION"):
+        return True
+    if cursor.take("SYSTEM", "VERSIONING"):
+        found.steps.append(SetVersioning(True))
+        return False
+    column = cursor.take("COLUMN")
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    if not column and is_key(cursor):
+        definitions = Definitions()
+        read_key(cursor, definitions)
+        _keys(definitions, found)
+        return False
+    if cursor.token.upper == "(":
+        definitions = read_definitions(cursor.brackets(), context)
+        found.steps.extend(AddColumn(one, if_not_exists) for one in definitions.columns)
+        _keys(definitions, found)
+        return False
+    added = read_column(cursor, context)
+    found.steps.append(AddColumn(added, if_not_exists))
+    if added.primary:
+        found.steps.append(SetPrimaryKey(((added.name, 0),)))
+    return False
+
+
+def _keys(definitions: Definitions, found: _Alteration) -> None:
+    key = definitions.key_of_columns()
+    if key is not None:
+        found.steps.append(SetPrimaryKey(key))
+
+
+def _drop(cursor: Cursor, table: TableName, context: StatementContext, found: _Alteration) -> bool:
+    if cursor.take("PARTITION"):
+        return True
+    if cursor.take("PRIMARY", "KEY"):
+        found.steps.append(DropPrimaryKey())
+        return False
+    if cursor.take("SYSTEM", "VERSIONING"):
+        found.steps.append(SetVersioning(False))
+        return False
+    is_word = cursor.token.kind == WORD
+    if is_word and cursor.token.upper in ("INDEX", "KEY", "FOREIGN", "CHECK", "CONSTRAINT"):
+        return False
+    if is_word and cursor.token.upper == "PERIOD" and cursor.peek().upper == "FOR":
+        return False
+    cursor.take("COLUMN")
+    if_exists = cursor.take("IF", "EXISTS")
+    found.steps.append(DropColumn(cursor.name(), if_exists))
+    cursor.take_one("RESTRICT", "CASCADE")
+    return False
+
+
+def _change(
+    cursor: Cursor, table: TableName, context: StatementContext, found: _Alteration
+) -> bool:
+    cursor.take("COLUMN")
+    if_exists = cursor.take("IF", "EXISTS")
+    old = cursor.name()
+    column = read_column(cursor, context)
+    found.steps.append(ChangeColumn(old, column, if_exists))
+    if column.primary:
+        found.steps.append(SetPrimaryKey(((column.name, 0),)))
+    return False
+
+
+def _modify(
+    cursor: Cursor, table: TableName, context: StatementContext, found: _Alteration
+) -> bool:
+    cursor.take("COLUMN")
+    if_exists = cursor.take("IF", "EXISTS")
+    column = read_column(cursor, context)
+    found.steps.append(ChangeColumn(column.name, column, if_exists))
+    if column.primary:
+        found.steps.append(SetPrimaryKey(((column.name, 0),)))
+    return False
+
+
+def _alter(cursor: Cursor, table: TableName, context: StatementContext, found: _Alteration) -> bool:
+    is_word = cursor.token.kind == WORD
+    if is_word and cursor.token.upper in ("INDEX", "KEY", "CHECK", "CONSTRAINT"):
+        return False
+    cursor.take("COLUMN")
+    cursor.take("IF", "EXISTS")
+    name = cursor.name()
+    if cursor.take("SET"):
+        if cursor.take("VISIBLE"):
+            found.steps.append(SetVisible(name, True))
+        elif cursor.take("INVISIBLE"):
+            found.steps.append(SetVisible(name, False))
+        elif not cursor.take("DEFAULT"):
+            cursor.refuse("DEFAULT, VISIBLE or INVISIBLE")
+    elif not cursor.take("DROP", "DEFAULT"):
+        cursor.refuse("SET or DROP DEFAULT")
+    return False
+
+
+def _rename(
+    cursor: Cursor, table: TableName, context: StatementContext, found: _Alteration
+) -> bool:
+    if cursor.take_one("INDEX", "KEY") and cursor.peek(1).upper == "TO":
+        return False
+    if cursor.token.upper == "COLUMN" and (
+        cursor.peek(2).upper == "TO" or cursor.peek().upper == "IF"
+    ):
+        cursor.step()
+        if_exists = cursor.take("IF", "EXISTS")
+        old = cursor.name()
+        cursor.expect("TO")
+        found.steps.append(RenameColumn(old, cursor.name(), if_exists))
+        return False
+    if cursor.token.upper in ("IF",) and cursor.peek().upper == "EXISTS":
+        return False  # RENAME INDEX IF EXISTS
+    cursor.take_one("TO", "AS", "=")
+    found.rename = cursor.table_name(context.database)
+    return False
+
+
+def _convert(
+    cursor: Cursor, table: TableName, context: StatementContext, found: _Alteration
+) -> bool:
+    if cursor.take("PARTITION"):
+        cursor.name()
+        cursor.expect("TO", "TABLE")
+        found.to_table = cursor.table_name(context.database)
+        return True
+    if cursor.take("TABLE"):
+        found.from_table = cursor.table_name(context.database)
+        return True
+    cursor.expect("TO")
+    if not (cursor.take("CHARSET") or cursor.take("CHAR", "SET")):
+        cursor.expect("CHARACTER", "SET")
+    cursor.take("=")
+    charset = None
+    if not cursor.take("DEFAULT"):
+        if cursor.token.kind not in (WORD, NAME, STRING):
+            cursor.refuse("a character set")
+        charset = known_charset(cursor.step().text)
+    collation = read_charset_option(cursor)
+    if collation is not None:
+        charset = collation[0] or charset
+    found.steps.append(ConvertCharset(charset))
+    return False
+
+
+def _same_shape(
+    cursor: Cursor, table: TableName, context: StatementContext, found: _Alteration
+) -> bool:
+    return False
+
+
+def _same_shape_list(
+    cursor: Cursor, table: TableName, context: StatementContext, found: _Alteration
+) -> bool:
+    return True
+
+
+def _default(
+    cursor: Cursor, table: TableName, context: StatementContext, found: _Alteration
+) -> bool:
+    cursor.at -= 1
+    if not _table_options(cursor, found):
+        cursor.refuse("a table option")
+    return False
+
+
+def _table_options(cursor: Cursor, found: _Alteration) -> bool:
+    """Read table options; False when something else is here."""
+    while not cursor.done:
+        charset = read_charset_option(cursor)
+        if charset is not None:
+            if charset[0] != "":
+                found.steps.append(SetCharset(charset[0]))
+            continue
+        if cursor.token.kind not in (WORD, NAME):
+            return False
+        word = cursor.token.upper
+        if cursor.take("PARTITION", "BY") or cursor.take("REMOVE", "PARTITIONING"):
+            return True
+        if word not in _OPTIONS and cursor.peek().upper != "=":
+            return False
+        cursor.step()
+        cursor.take_one("DIRECTORY")
+        cursor.take("=")
+        if not cursor.skip_brackets():
+            cursor.take_one("+", "-")
+            cursor.step()
+    return True
+
+
+_Reader = Callable[[Cursor, TableName, StatementContext, _Alteration], bool]
+_CLAUSES: Final[dict[str, _Reader]] = {
+    **dict.fromkeys(_NO_CHANGE, _same_shape),
+    **dict.fromkeys(_PARTITION_WORDS, _same_shape_list),
+    "ORDER": _same_shape_list,
+    "ADD": _add,
+    "DROP": _drop,
+    "CHANGE": _change,
+    "MODIFY": _modify,
+    "ALTER": _alter,
+    "RENAME": _rename,
+    "CONVERT": _convert,
+    "DEFAULT": _default,
+}

@@ -1,0 +1,196 @@
+"""The columns of a table after an ALTER TABLE: clauses applied as the servers do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from replica_client.schema.character_sets import BINARY, max_length
+from replica_client.schema.ddl.changes import (
+    AddColumn,
+    ChangeColumn,
+    ConvertCharset,
+    DropColumn,
+    DropPrimaryKey,
+    RenameColumn,
+    SetCharset,
+    SetPrimaryKey,
+    SetVersioning,
+    SetVisible,
+    Step,
+)
+from replica_client.schema.ddl.column_types import converted_text, sized
+from replica_client.schema.ddl.columns import ColumnText
+from replica_client.schema.ddl.cursor import NotUnderstoodError
+from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
+
+_HIDDEN_PERIOD = tuple(
+    ColumnModel(name, "timestamp", fraction_digits=6, nullable=False, visible=False, hidden=True)
+    for name in ("row_start", "row_end")
+)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A column on its way; ``old`` is its name before the statement, ``""`` for a new one."""
+
+    column: ColumnModel
+    old: str = ""
+
+
+def altered(table: TableModel, steps: Sequence[Step], database_charset: str | None) -> TableModel:
+    """The table after these clauses.
+
+    Names in the clauses mean the columns as they were before the statement, but behind AFTER, where
+    they mean what the columns are called then. Columns that stay in place come first; then those
+    that were added or moved take their places, in the order of the clauses.
+
+    Raises:
+        NotUnderstoodError: the clauses do not fit the table as it is known.
+    """
+    charset = _charset_after(table, steps, database_charset)
+    entries = [_Entry(column, column.name) for column in table.columns]
+    renames: dict[str, str] = {}
+    _drop(entries, [step for step in steps if isinstance(step, DropColumn)])
+    moved: list[tuple[ColumnText, _Entry]] = []
+    for step in steps:
+        if isinstance(step, RenameColumn):
+            found = _find(entries, step.old, missing_ok=step.if_exists)
+            if found is not None:
+                renames[found.old] = step.new
+                found.column = replace(found.column, name=step.new)
+        elif isinstance(step, SetVisible):
+            found = _required(entries, step.name)
+            found.column = replace(found.column, visible=step.visible)
+        elif isinstance(step, ChangeColumn):
+            found = _find(entries, step.old, missing_ok=step.if_exists)
+            if found is None:
+                continue
+            column = step.column.model(charset)
+            renames[found.old] = column.name
+            if step.column.place:
+                entries.remove(found)
+                moved.append((step.column, _Entry(column, found.old)))
+            else:
+                found.column = column
+        elif isinstance(step, AddColumn):
+            if _has(entries, step.column.name) or any(
+                entry.column.name.lower() == step.column.name.lower() for _, entry in moved
+            ):
+                if step.if_not_exists:
+                    continue
+                raise NotUnderstoodError(f"column {step.column.name} is there already")
+            moved.append((step.column, _Entry(step.column.model(charset))))
+    for text, entry in moved:
+        _place(entries, text, entry)
+    columns = [entry.column for entry in entries]
+    for step in steps:
+        if isinstance(step, ConvertCharset):
+            columns = [_converted(column, charset) for column in columns]
+    versioned = table.versioned
+    own_period = any(isinstance(step, AddColumn) and step.column.row_bound for step in steps)
+    for step in steps:
+        if isinstance(step, SetVersioning):
+            versioned = step.versioned
+            columns = [column for column in columns if not column.hidden]
+            if versioned and not own_period:
+                columns = list(with_system_period(columns))
+    key = _key_after(table, steps, renames, columns)
+    keyed = {name.lower() for name, _ in key}
+    columns = [
+        replace(column, nullable=False) if column.name.lower() in keyed else column
+        for column in columns
+    ]
+    if not columns:
+        raise NotUnderstoodError("no columns are left")
+    return replace(
+        table, columns=tuple(columns), primary_key=key, charset=charset, versioned=versioned
+    )
+
+
+def with_system_period(columns: Sequence[ColumnModel]) -> tuple[ColumnModel, ...]:
+    """The columns of a table WITH SYSTEM VERSIONING that names no period columns of its own."""
+    return (*columns, *_HIDDEN_PERIOD)
+
+
+def _charset_after(
+    table: TableModel, steps: Sequence[Step], database_charset: str | None
+) -> str | None:
+    charset = table.charset
+    for step in steps:
+        if isinstance(step, (SetCharset, ConvertCharset)):
+            charset = step.charset or database_charset
+    return charset
+
+
+def _find(entries: list[_Entry], name: str, *, missing_ok: bool = False) -> _Entry | None:
+    for entry in entries:
+        if entry.old and entry.old.lower() == name.lower():
+            return entry
+    if missing_ok:
+        return None
+    raise NotUnderstoodError(f"column {name} is not there")
+
+
+def _required(entries: list[_Entry], name: str) -> _Entry:
+    found = _find(entries, name)
+    assert found is not None
+    return found
+
+
+def _has(entries: list[_Entry], name: str) -> bool:
+    return any(entry.column.name.lower() == name.lower() for entry in entries)
+
+
+def _drop(entries: list[_Entry], steps: list[DropColumn]) -> None:
+    for step in steps:
+        found = _find(entries, step.name, missing_ok=step.if_exists)
+        if found is not None:
+            entries.remove(found)
+
+
+def _place(entries: list[_Entry], text: ColumnText, entry: _Entry) -> None:
+    if text.place == "FIRST":
+        entries.insert(0, entry)
+    elif text.place == "AFTER":
+        for at, other in enumerate(entries):
+            if other.column.name.lower() == text.after.lower():
+                entries.insert(at + 1, entry)
+                return
+        raise NotUnderstoodError(f"column {text.after} is not there")
+    else:
+        # Columns that the server made for itself stay last.
+        at = len(entries)
+        while at and entries[at - 1].column.hidden:
+            at -= 1
+        entries.insert(at, entry)
+
+
+def _converted(column: ColumnModel, charset: str | None) -> ColumnModel:
+    if column.kind not in TEXT_KINDS or column.charset == BINARY:
+        return column
+    if charset is None or (column.charset is None and column.kind.endswith("text")):
+        raise NotUnderstoodError("CONVERT TO, and a character set is not known")
+    kind, length = column.kind, column.length
+    if kind.endswith("text") and column.charset is not None:
+        kind = converted_text(kind, column.charset, charset)
+    elif kind == "varchar" and (length or 0) * max_length(charset) > 0xFFFF:
+        kind, length = sized("text", (length or 0) * max_length(charset)), None
+    return replace(column, kind=kind, length=length, charset=charset)
+
+
+def _key_after(
+    table: TableModel,
+    steps: Sequence[Step],
+    renames: dict[str, str],
+    columns: list[ColumnModel],
+) -> tuple[tuple[str, int], ...]:
+    names = {column.name.lower() for column in columns}
+    key = tuple((renames.get(name, name), prefix) for name, prefix in table.primary_key)
+    if any(isinstance(step, DropPrimaryKey) for step in steps):
+        key = ()
+    for step in steps:
+        if isinstance(step, SetPrimaryKey):
+            key = step.key
+    actual = {column.name.lower(): column.name for column in columns}
+    return tuple((actual[name.lower()], prefix) for name, prefix in key if name.lower() in names)

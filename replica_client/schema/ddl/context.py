@@ -1,0 +1,74 @@
+"""What a statement's meaning depends on beside its text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+from replica_client.binlog.events.query import QueryEvent
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.schema.character_sets import charset_of_id
+
+MODE_REAL_AS_FLOAT: Final = 0x1
+MODE_ANSI_QUOTES: Final = 0x4
+MODE_ORACLE: Final = 0x200
+MODE_NO_BACKSLASH_ESCAPES: Final = 0x100000
+
+
+@dataclass(frozen=True, slots=True)
+class StatementContext:
+    """The session that a statement ran in.
+
+    Attributes:
+        database: the default database, ``""`` for none.
+        flavor: of the server that wrote the binlog.
+        version: of that server; (0, 0, 0) when it is not known.
+        sql_mode: bits of the session's SQL mode.
+        server_charset: default character set of new databases; None when it is not known.
+        thread_id: of the session; temporary tables belong to it.
+        error_code: with which the statement ended on the source, 0 for none.
+    """
+
+    database: str = ""
+    flavor: ServerFlavor = ServerFlavor.MYSQL
+    version: tuple[int, int, int] = (0, 0, 0)
+    sql_mode: int = 0
+    server_charset: str | None = None
+    thread_id: int = 0
+    error_code: int = 0
+
+    @property
+    def is_mariadb(self) -> bool:
+        """Whether the server is MariaDB."""
+        return self.flavor == ServerFlavor.MARIADB
+
+    @property
+    def ansi_quotes(self) -> bool:
+        """Whether ``"`` quotes names."""
+        return bool(self.sql_mode & MODE_ANSI_QUOTES)
+
+    @property
+    def backslash_escapes(self) -> bool:
+        """Whether a backslash in a string is an escape."""
+        return not self.sql_mode & MODE_NO_BACKSLASH_ESCAPES
+
+    @property
+    def oracle(self) -> bool:
+        """Whether types mean what they do in Oracle (MariaDB)."""
+        return self.is_mariadb and bool(self.sql_mode & MODE_ORACLE)
+
+    @classmethod
+    def of_query(
+        cls, event: QueryEvent, flavor: ServerFlavor, version: tuple[int, int, int]
+    ) -> Self:
+        """The context that a QUERY event carries."""
+        status = event.status
+        return cls(
+            event.schema.decode("utf-8", "surrogateescape"),
+            flavor,
+            version,
+            status.sql_mode or 0,
+            charset_of_id(status.collation_server),
+            event.thread_id,
+            event.error_code,
+        )

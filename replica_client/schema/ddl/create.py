@@ -1,0 +1,141 @@
+"""CREATE TABLE and CREATE SEQUENCE."""
+
+from __future__ import annotations
+
+from replica_client.schema.character_sets import charset_of_collation
+from replica_client.schema.ddl.changes import CreateLike, CreateSequence, CreateTable, Meaning
+from replica_client.schema.ddl.column_types import known_charset
+from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.cursor import Cursor
+from replica_client.schema.ddl.definitions import Definitions, read_definitions
+from replica_client.schema.ddl.lexer import NAME, STRING, WORD
+
+_QUERY_WORDS = frozenset(("SELECT", "VALUES", "WITH", "TABLE"))
+
+
+def read_create_sequence(
+    cursor: Cursor, context: StatementContext, *, or_replace: bool, temporary: bool
+) -> Meaning:
+    """Behind CREATE SEQUENCE."""
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    table = cursor.table_name(context.database)
+    return CreateSequence(table, if_not_exists, or_replace, temporary)
+
+
+def read_create_table(
+    cursor: Cursor, context: StatementContext, text: str, *, or_replace: bool, temporary: bool
+) -> Meaning:
+    """Behind CREATE TABLE.
+
+    Raises:
+        NotUnderstoodError: its columns are not understood.
+    """
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    table = cursor.table_name(context.database)
+    if cursor.take("LIKE"):
+        model = cursor.table_name(context.database)
+        return CreateLike(table, model, if_not_exists, or_replace, temporary)
+    if cursor.token.upper == "(" and cursor.peek().upper == "LIKE":
+        inside = Cursor(cursor.brackets())
+        inside.step()
+        model = inside.table_name(context.database)
+        return CreateLike(table, model, if_not_exists, or_replace, temporary)
+    definitions = Definitions()
+    if cursor.token.upper == "(" and not _is_query(cursor):
+        definitions = read_definitions(cursor.brackets(), context)
+    charset, versioned, select_at = _options(cursor)
+    if select_at < 0 and not definitions.columns:
+        # Columns that a storage engine finds itself (MariaDB's discovery).
+        cursor.refuse("columns")
+    return CreateTable(
+        table,
+        tuple(definitions.columns),
+        definitions.key_of_columns(),
+        charset,
+        if_not_exists,
+        or_replace,
+        temporary,
+        versioned,
+        definitions.period,
+        text[select_at:] if select_at >= 0 else "",
+    )
+
+
+def _is_query(cursor: Cursor) -> bool:
+    ahead = 0
+    while cursor.peek(ahead).upper == "(":
+        ahead += 1
+    return cursor.peek(ahead).upper in _QUERY_WORDS and cursor.peek(ahead).kind == WORD
+
+
+def _options(cursor: Cursor) -> tuple[str | None, bool, int]:
+    """Table options: character set, versioning, and where a query begins (-1 for none)."""
+    charset, versioned = None, False
+    while not cursor.done:
+        if cursor.take("START", "TRANSACTION"):
+            continue
+        if (cursor.token.upper == "(" and _is_query(cursor)) or _begins_query(cursor):
+            return charset, versioned, cursor.token.start
+        if cursor.take("PARTITION", "BY"):
+            # Everything of it is in brackets but a few words.
+            continue
+        if cursor.token.upper == "(":
+            cursor.brackets()
+            continue
+        found = read_charset_option(cursor)
+        if found is not None:
+            charset = found[0] or charset
+        elif cursor.take("WITH", "SYSTEM", "VERSIONING"):
+            versioned = True
+        else:
+            cursor.step()
+            if cursor.take("="):
+                # A value; TABLE and VALUES may be one.
+                if not cursor.skip_brackets():
+                    cursor.step()
+    return charset, versioned, -1
+
+
+def _begins_query(cursor: Cursor) -> bool:
+    token = cursor.token
+    if token.kind != WORD:
+        return False
+    if token.upper == "WITH":
+        return cursor.peek().upper not in ("SYSTEM", "PARSER") and (
+            cursor.peek().upper == "RECURSIVE" or cursor.peek(2).upper in ("AS", "(")
+        )
+    if token.upper == "VALUES":
+        return cursor.peek().upper in ("(", "ROW")
+    return token.upper == "SELECT" or (
+        token.upper == "TABLE" and cursor.peek().kind in (WORD, NAME)
+    )
+
+
+def read_charset_option(cursor: Cursor) -> tuple[str | None] | None:
+    """``[DEFAULT] CHARACTER SET [=] x`` or ``[DEFAULT] COLLATE [=] x``, when one is here.
+
+    Returns:
+        the character set in a tuple (None in it: the default; ``""``: as it was, for a collation of no
+        character set in particular); None when something else is here.
+
+    Raises:
+        NotUnderstoodError: the character set is not known.
+    """
+    start = cursor.at
+    cursor.take("DEFAULT")
+    if cursor.take("CHARSET") or cursor.take("CHARACTER", "SET") or cursor.take("CHAR", "SET"):
+        cursor.take("=")
+        if cursor.take("DEFAULT"):
+            return (None,)
+        if cursor.token.kind not in (WORD, NAME, STRING):
+            cursor.refuse("a character set")
+        return (known_charset(cursor.step().text),)
+    if cursor.take("COLLATE"):
+        cursor.take("=")
+        if cursor.take("DEFAULT"):
+            return ("",)
+        if cursor.token.kind not in (WORD, NAME, STRING):
+            cursor.refuse("a collation")
+        return (charset_of_collation(cursor.step().text) or "",)
+    cursor.at = start
+    return None

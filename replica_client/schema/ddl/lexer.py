@@ -1,0 +1,155 @@
+"""SQL text to tokens, as far as finding names, types and clauses needs it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from replica_client.schema.ddl.context import StatementContext
+
+WORD, NAME, STRING, NUMBER, OPERATOR = "word", "name", "string", "number", "operator"
+
+_SPACE = re.compile(r"[\s\x00]+")
+_LINE_COMMENT = re.compile(r"(?:#|--(?=[\s\x00]|$))[^\n]*")
+_EXECUTABLE = re.compile(r"/\*(M?)!([0-9]{5,6})?")
+_WORD = re.compile(r"[0-9]*[A-Za-z_$\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*")
+_NUMBER = re.compile(
+    r"0[xX][0-9A-Fa-f]+(?![A-Za-z0-9_$])|0b[01]+(?![A-Za-z0-9_$])"
+    r"|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z_$])"
+)
+_ESCAPES: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
+# MariaDB leaves out what MySQL added since 5.7.
+_NOT_FOR_MARIADB = range(50700, 100000)
+
+
+class LexerError(ValueError):
+    """A string, name or comment is not closed."""
+
+
+class Token(NamedTuple):
+    """A token.
+
+    Attributes:
+        kind: WORD (a keyword or plain name), NAME (a quoted one), STRING, NUMBER or OPERATOR.
+        text: the value, without quotes and escapes.
+        upper: a word in upper case, an operator itself, ``""`` for the others.
+        start: where it begins in the statement.
+        end: where it ends.
+    """
+
+    kind: str
+    text: str
+    upper: str
+    start: int
+    end: int
+
+
+def tokenize(text: str, context: StatementContext) -> list[Token]:
+    """The tokens of a statement, without comments; what the server runs of ``/*! … */`` is in.
+
+    Raises:
+        LexerError: a string, quoted name or comment is not closed.
+    """
+    tokens: list[Token] = []
+    at, size, depth = 0, len(text), 0
+    while at < size:
+        match = _SPACE.match(text, at) or _LINE_COMMENT.match(text, at)
+        if match is not None:
+            at = match.end()
+            continue
+        char = text[at]
+        if text.startswith("/*", at):
+            executable = _EXECUTABLE.match(text, at)
+            if executable is not None and _runs(executable, context):
+                depth += 1
+                at = executable.end()
+            else:
+                at = _comment_end(text, at)
+            continue
+        if depth and text.startswith("*/", at):
+            depth -= 1
+            at += 2
+            continue
+        token = _token(text, at, char, context)
+        if token.kind is STRING and tokens and tokens[-1].kind is STRING:
+            # Adjacent strings are one.
+            last = tokens.pop()
+            token = Token(STRING, last.text + token.text, "", last.start, token.end)
+        tokens.append(token)
+        at = token.end
+    return tokens
+
+
+def _token(text: str, at: int, char: str, context: StatementContext) -> Token:
+    if char == "`" or (char == '"' and context.ansi_quotes):
+        value, end = _quoted(text, at, char, escapes=False)
+        return Token(NAME, value, "", at, end)
+    if char in "'\"":
+        value, end = _quoted(text, at, char, escapes=context.backslash_escapes)
+        return Token(STRING, value, "", at, end)
+    if char in "xXbBnN" and text[at + 1 : at + 2] == "'":
+        value, end = _quoted(text, at + 1, "'", escapes=context.backslash_escapes)
+        if char in "nN":
+            return Token(STRING, value, "", at, end)
+        return Token(NUMBER, text[at:end], "", at, end)
+    match = _NUMBER.match(text, at)
+    if match is not None:
+        return Token(NUMBER, match[0], "", at, match.end())
+    match = _WORD.match(text, at)
+    if match is not None:
+        return Token(WORD, match[0], match[0].upper(), at, match.end())
+    return Token(OPERATOR, char, char, at, at + 1)
+
+
+def _quoted(text: str, at: int, quote: str, *, escapes: bool) -> tuple[str, int]:
+    pieces: list[str] = []
+    start = at = at + 1
+    size = len(text)
+    while at < size:
+        char = text[at]
+        if char == quote:
+            pieces.append(text[start:at])
+            if text[at + 1 : at + 2] != quote:
+                return "".join(pieces), at + 1
+            pieces.append(quote)
+            at += 2
+            start = at
+        elif char == "\\" and escapes and at + 1 < size:
+            pieces.append(text[start:at])
+            escaped = text[at + 1]
+            # \% and \_ keep their backslash outside of patterns.
+            pieces.append("\\" + escaped if escaped in "%_" else _ESCAPES.get(escaped, escaped))
+            at += 2
+            start = at
+        else:
+            at += 1
+    raise LexerError(f"no {quote} closes the one at {start - 1}")
+
+
+def _runs(match: re.Match[str], context: StatementContext) -> bool:
+    """Whether the server runs what is in an executable comment."""
+    if match[1] and not context.is_mariadb:
+        return False
+    if match[2] is None or context.version == (0, 0, 0):
+        return True
+    wanted = int(match[2])
+    if context.is_mariadb and not match[1] and wanted in _NOT_FOR_MARIADB:
+        return False
+    major, minor, patch = context.version
+    return wanted <= major * 10000 + minor * 100 + patch
+
+
+def _comment_end(text: str, at: int) -> int:
+    """The end of a comment that is not run; others may be inside of an executable one."""
+    nested = text[at + 2 : at + 3] == "!" or text.startswith("/*M!", at)
+    depth, at = 1, at + 2
+    while depth:
+        end = text.find("*/", at)
+        if end < 0:
+            raise LexerError("a comment is not closed")
+        inner = text.find("/*", at, end) if nested else -1
+        if inner >= 0:
+            depth, at = depth + 1, inner + 2
+        else:
+            depth, at = depth - 1, end + 2
+    return at

@@ -1,0 +1,207 @@
+"""A statement's text to what it means for the tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from replica_client.schema.ddl.alter import read_alter_table
+from replica_client.schema.ddl.changes import (
+    AlterDatabase,
+    CreateDatabase,
+    DropDatabase,
+    DropTables,
+    Meaning,
+    NotUnderstood,
+    RenameTables,
+    TableName,
+    TruncateTable,
+    Unrelated,
+)
+from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.create import (
+    read_charset_option,
+    read_create_sequence,
+    read_create_table,
+)
+from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError, split_commas
+from replica_client.schema.ddl.lexer import WORD, LexerError, Token, tokenize
+
+_UNRELATED: Final = Unrelated()
+_DDL: Final = re.compile(r"\b(?:CREATE|ALTER|DROP|RENAME|TRUNCATE)\b", re.IGNORECASE)
+_START: Final = re.compile(r"\s*(?:BEGIN|COMMIT|INSERT|UPDATE|DELETE|REPLACE|SAVEPOINT|XA)\b", re.I)
+# First words of statements that change no table's shape.
+_OTHERS: Final = frozenset(
+    (
+        *("ANALYZE", "BEGIN", "BINLOG", "CACHE", "CALL", "CHANGE", "CHECK", "CHECKSUM", "CLONE"),
+        *("COMMIT", "DEALLOCATE", "DELETE", "DESC", "DESCRIBE", "DO", "END", "EXECUTE", "EXPLAIN"),
+        *("FLUSH", "GRANT", "HANDLER", "HELP", "INSERT", "INSTALL", "KILL", "LOAD", "LOCK"),
+        *("OPTIMIZE", "PREPARE", "PURGE", "RELEASE", "REPAIR", "REPLACE", "RESET", "RESTART"),
+        *("REVOKE", "ROLLBACK", "SAVEPOINT", "SELECT", "SET", "SHOW", "SHUTDOWN", "SIGNAL"),
+        *("START", "STOP", "UNINSTALL", "UNLOCK", "UPDATE", "USE", "VALUES", "WITH", "XA", "TABLE"),
+        *("IMPORT", "BACKUP", "REBUILD", "DELIMITER", "CLOSE", "OPEN", "FETCH", "IF", "RETURN"),
+    )
+)
+_TABLE_WORDS: Final = ("TABLE", "TABLES")
+_DATABASE_WORDS: Final = ("DATABASE", "SCHEMA")
+
+
+def read_statement(text: str, context: StatementContext) -> Meaning:
+    """What a statement means for the tables. Never fails: see :class:`NotUnderstood`."""
+    if _START.match(text):
+        return _UNRELATED
+    try:
+        tokens = tokenize(text, context)
+    except LexerError as error:
+        return _not_lexed(text, str(error))
+    cursor = Cursor(_without_prefix(tokens))
+    try:
+        return _read(cursor, context, text)
+    except NotUnderstoodError as error:
+        return _affected(cursor.tokens, context, str(error))
+
+
+def _without_prefix(tokens: list[Token]) -> list[Token]:
+    """The tokens behind MariaDB's ``SET STATEMENT … FOR``, and without the semicolon."""
+    while tokens and tokens[-1].upper == ";":
+        tokens = tokens[:-1]
+    if len(tokens) < 4 or tokens[0].upper != "SET" or tokens[1].upper != "STATEMENT":
+        return tokens
+    depth = 0
+    for at, token in enumerate(tokens):
+        depth += (token.upper == "(") - (token.upper == ")")
+        if token.upper == "FOR" and token.kind == WORD and not depth:
+            return tokens[at + 1 :]
+    return tokens
+
+
+def _read(cursor: Cursor, context: StatementContext, text: str) -> Meaning:
+    word = cursor.step().upper
+    if word == "CREATE":
+        return _create(cursor, context, text)
+    if word == "ALTER":
+        return _alter(cursor, context)
+    if word == "DROP":
+        return _drop(cursor, context)
+    if word == "RENAME":
+        return _rename(cursor, context)
+    if word == "TRUNCATE":
+        cursor.take("TABLE")
+        return TruncateTable(cursor.table_name(context.database))
+    if word in _OTHERS or word in ("", "(", ";"):
+        return _UNRELATED
+    if any(token.upper in (*_TABLE_WORDS, *_DATABASE_WORDS) for token in cursor.tokens):
+        raise NotUnderstoodError(f"{word[:20]} is no statement that is known")
+    return _UNRELATED
+
+
+def _create(cursor: Cursor, context: StatementContext, text: str) -> Meaning:
+    or_replace = cursor.take("OR", "REPLACE")
+    temporary = cursor.take("TEMPORARY")
+    if cursor.take("TABLE"):
+        return read_create_table(cursor, context, text, or_replace=or_replace, temporary=temporary)
+    if cursor.take("SEQUENCE"):
+        return read_create_sequence(cursor, context, or_replace=or_replace, temporary=temporary)
+    if cursor.take_one(*_DATABASE_WORDS):
+        if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+        name = cursor.name()
+        return CreateDatabase(name, _database_charset(cursor), if_not_exists, or_replace)
+    return _UNRELATED
+
+
+def _alter(cursor: Cursor, context: StatementContext) -> Meaning:
+    cursor.take_one("ONLINE", "OFFLINE")
+    cursor.take("IGNORE")
+    if cursor.take("TABLE"):
+        return read_alter_table(cursor, context)
+    if cursor.take_one(*_DATABASE_WORDS):
+        named = cursor.at_name and not _is_database_option(cursor)
+        name = cursor.name() if named else context.database
+        if cursor.take("UPGRADE"):
+            return NotUnderstood("ALTER DATABASE … UPGRADE", databases=(name,))
+        return AlterDatabase(name, _database_charset(cursor))
+    return _UNRELATED
+
+
+def _is_database_option(cursor: Cursor) -> bool:
+    word, following = cursor.token.upper, cursor.peek().upper
+    if word == "CHARACTER":
+        return following == "SET"
+    if word in ("COLLATE", "CHARSET", "ENCRYPTION", "COMMENT"):
+        return True
+    if word == "READ":
+        return following == "ONLY"
+    return word == "DEFAULT" and following in ("CHARACTER", "CHARSET", "COLLATE", "ENCRYPTION")
+
+
+def _database_charset(cursor: Cursor) -> str | None:
+    charset = None
+    while not cursor.done:
+        found = read_charset_option(cursor)
+        if found is None:
+            cursor.step()
+        else:
+            charset = found[0] or charset
+    return charset
+
+
+def _drop(cursor: Cursor, context: StatementContext) -> Meaning:
+    temporary = cursor.take("TEMPORARY")
+    if cursor.take_one(*_DATABASE_WORDS):
+        cursor.take("IF", "EXISTS")
+        return DropDatabase(cursor.name())
+    if not cursor.take_one("TABLE", "TABLES", "SEQUENCE"):
+        return _UNRELATED
+    cursor.take("IF", "EXISTS")
+    tables: list[TableName] = []
+    for part in split_commas(cursor.rest()):
+        tables.append(Cursor(part).table_name(context.database))
+    return DropTables(tuple(tables), temporary)
+
+
+def _rename(cursor: Cursor, context: StatementContext) -> Meaning:
+    if not cursor.take_one(*_TABLE_WORDS):
+        return _UNRELATED
+    if_exists = cursor.take("IF", "EXISTS")
+    renames: list[tuple[TableName, TableName]] = []
+    for part in split_commas(cursor.rest()):
+        one = Cursor(part)
+        old = one.table_name(context.database)
+        if one.take("WAIT"):
+            one.step()
+        one.take("NOWAIT")
+        one.expect("TO")
+        renames.append((old, one.table_name(context.database)))
+    return RenameTables(tuple(renames), if_exists)
+
+
+def _affected(tokens: Sequence[Token], context: StatementContext, reason: str) -> NotUnderstood:
+    """The tables that a statement names behind TABLE, RENAME TO and the like."""
+    tables: list[TableName] = []
+    databases: list[str] = []
+    for at, token in enumerate(tokens):
+        if token.kind != WORD:
+            continue
+        cursor = Cursor(tokens[at + 1 :])
+        try:
+            if token.upper in _TABLE_WORDS or (token.upper == "TRUNCATE" and not at):
+                cursor.take("IF", "NOT", "EXISTS") or cursor.take("IF", "EXISTS")
+                tables.append(cursor.table_name(context.database))
+            elif token.upper == "RENAME":
+                cursor.take_one("TO", "AS", "=")
+                tables.append(cursor.table_name(context.database))
+            elif token.upper in _DATABASE_WORDS and at < 4:
+                cursor.take("IF", "NOT", "EXISTS") or cursor.take("IF", "EXISTS")
+                databases.append(cursor.name())
+        except NotUnderstoodError:
+            continue
+    if any(not database for database, _ in tables) or not (tables or databases):
+        return NotUnderstood(reason, anything=True)
+    return NotUnderstood(reason, tuple(tables), tuple(databases))
+
+
+def _not_lexed(text: str, reason: str) -> Meaning:
+    if _DDL.search(text[:400]):
+        return NotUnderstood(reason, anything=True)
+    return _UNRELATED

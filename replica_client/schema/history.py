@@ -1,0 +1,412 @@
+"""What tables looked like, by position in the binlog.
+
+A history holds, for each table, the versions of its definition and where each begins. The newest is
+the one of the place that reading has reached. It starts empty, from a reading of
+``information_schema``, or from an export, and DDL moves it on.
+
+JSON::
+
+    {"format": "replica-client-schema", "version": 1, "place": "binlog.000003:1472",
+     "databases": {"shop": {"charset": "utf8mb4", "complete": true}},
+     "tables": {"shop": {"orders": [{"since": "binlog.000003:157", "origin": "ddl",
+                                     "table": {"columns": [{"name": "id", "kind": "int"}, …]}}]}}}
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, Self
+
+from replica_client.errors import SchemaError
+from replica_client.schema.catalog import (
+    ABSENT,
+    Absent,
+    TableChange,
+    TableState,
+    Unverified,
+    apply,
+)
+from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.statements import read_statement
+from replica_client.schema.model import DatabaseModel, TableModel
+
+STATE_KEY: Final = "schema_history"
+"""Name of a checkpoint's state that holds a history."""
+
+KEPT_VERSIONS: Final = 20
+"""Versions of a table that are kept behind the place that was acknowledged."""
+
+_FORMAT: Final = "replica-client-schema"
+_VERSION: Final = 1
+_MAX_STATE_SIZE: Final = 1 << 30
+_NUMBERED = re.compile(r"(.*\.)0*([0-9]{1,18})", re.DOTALL)
+
+Origin = Literal["ddl", "information_schema", "import", "not_understood"]
+
+
+class Place(NamedTuple):
+    """A place in the binlog; ordered by the file's base name and number, then by offset."""
+
+    base: str
+    number: int
+    offset: int
+    file: str
+
+    @classmethod
+    def of(cls, file: str, offset: int) -> Place:
+        """The place of an offset in a file."""
+        match = _NUMBERED.fullmatch(file)
+        base, number = (match[1], int(match[2])) if match else (file, 0)
+        return cls(base, number, offset, file)
+
+    @classmethod
+    def parse(cls, text: str) -> Place:
+        """The place of its text, ``file:offset``.
+
+        Raises:
+            SchemaError: it is not one.
+        """
+        file, _, offset = text.rpartition(":")
+        if not offset.isdecimal() or not offset.isascii() or len(offset) > 20:
+            raise SchemaError(f"not a place in a binlog: {text[:80]!r}")
+        return cls.of(file, int(offset))
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.offset}"
+
+
+START: Final = Place("", 0, 0, "")
+"""Before everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What a table looks like from a place on.
+
+    Attributes:
+        since: the place; of the statement that made it so.
+        state: the definition.
+        origin: where it is known from.
+    """
+
+    since: Place
+    state: TableState | None
+    origin: Origin = "ddl"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """A statement that changed a table or database, as consumers get it.
+
+    Attributes:
+        kind: ``create_table``, ``alter_table``, ``rename_table``, ``drop_table``,
+            ``truncate_table``, ``create_database``, ``alter_database``, ``drop_database`` or
+            ``not_understood``.
+        database: of the table, before a rename.
+        table: its name before a rename; ``""`` for a change of a database.
+        before: its definition before; None when there was none, or it is not known.
+        after: its definition now, under its new name; None when it is gone or not known.
+        understood: False when :attr:`after` must be proven before rows of the table are read.
+        statement: the statement's text.
+        file: binlog file of the statement.
+        position: offset of the statement in the file.
+        event_index: index of its event in the transaction.
+    """
+
+    kind: str
+    database: str
+    table: str
+    before: TableModel | None
+    after: TableModel | None
+    understood: bool
+    statement: str
+    file: str = ""
+    position: int = 0
+    event_index: int = 0
+
+
+class SchemaHistory:
+    """Versions of table definitions by place.
+
+    Attributes:
+        place: what it knows of everything before.
+        revision: counts changes.
+        lower_case_names: whether the server folds names of tables (``lower_case_table_names``).
+    """
+
+    def __init__(self, *, lower_case_names: bool = False) -> None:
+        self._tables: dict[TableName, list[Version]] = {}
+        self._databases: dict[str, list[tuple[Place, DatabaseModel]]] = {}
+        self._temporary: set[tuple[int, str, str]] = set()
+        self.place = START
+        self.revision = 0
+        self.lower_case_names = lower_case_names
+        self._origin: Origin = "ddl"
+        self._state: tuple[int, str] | None = None
+
+    # What the catalog's functions need.
+
+    def table(self, name: TableName) -> TableState | None:
+        """What is known of a table now; None for nothing."""
+        versions = self._tables.get(self._folded(name))
+        return versions[-1].state if versions else None
+
+    def set_table(self, name: TableName, state: TableState | None) -> None:
+        """Keep what a table looks like from :attr:`place` on."""
+        versions = self._tables.setdefault(self._folded(name), [])
+        origin = "not_understood" if isinstance(state, Unverified) else self._origin
+        version = Version(self.place, state, origin)
+        if versions and versions[-1].since == self.place:
+            versions[-1] = version
+        else:
+            versions.append(version)
+        self.revision += 1
+
+    def database(self, name: str) -> DatabaseModel:
+        """What is known of a database."""
+        versions = self._databases.get(self._fold(name))
+        return versions[-1][1] if versions else DatabaseModel()
+
+    def set_database(self, name: str, model: DatabaseModel) -> None:
+        """Keep what a database is from :attr:`place` on."""
+        versions = self._databases.setdefault(self._fold(name), [])
+        if versions and versions[-1][0] == self.place:
+            versions.pop()
+        versions.append((self.place, model))
+        self.revision += 1
+
+    def known_tables(self, database: str | None = None) -> list[TableName]:
+        """The tables, of a database or of all, that are or may be there."""
+        wanted = None if database is None else self._fold(database)
+        return [
+            name
+            for name, versions in self._tables.items()
+            if (wanted is None or name[0] == wanted)
+            and not isinstance(versions[-1].state, Absent)
+            and versions[-1].state is not None
+        ]
+
+    def databases(self) -> list[str]:
+        """The databases of which something is known."""
+        return sorted(self._databases)
+
+    def _fold(self, name: str) -> str:
+        return name.lower() if self.lower_case_names else name
+
+    def _folded(self, name: TableName) -> TableName:
+        return (self._fold(name[0]), self._fold(name[1]))
+
+    # Moving on.
+
+    def run(
+        self, text: str, context: StatementContext, file: str = "", offset: int = 0
+    ) -> list[TableChange]:
+        """Let a statement of the binlog change what is known.
+
+        Args:
+            text: the statement.
+            context: of its session.
+            file: binlog file of the statement.
+            offset: its offset there.
+        """
+        meaning = read_statement(text, context)
+        before = self.revision
+        place, self.place = self.place, Place.of(file, offset)
+        changes = apply(self, meaning, context, self._temporary)
+        if self.revision == before and not changes:
+            self.place = place
+        return changes
+
+    def adopt(self, model: TableModel, origin: Origin = "information_schema") -> None:
+        """Take a definition that is proven for :attr:`place`."""
+        self._origin = origin
+        self.set_table((model.database, model.name), model)
+        self._origin = "ddl"
+
+    def versions(self, name: TableName) -> tuple[Version, ...]:
+        """All versions of a table, the oldest first."""
+        return tuple(self._tables.get(self._folded(name), ()))
+
+    def tables(self) -> list[TableName]:
+        """All tables that have versions, also those that are gone."""
+        return sorted(self._tables)
+
+    def rewind(self, file: str, offset: int) -> None:
+        """Forget what begins at or behind a place, to read on from there."""
+        limit = Place.of(file, offset)
+        for name, versions in list(self._tables.items()):
+            kept = [version for version in versions if version.since < limit]
+            if kept:
+                self._tables[name] = kept
+            else:
+                del self._tables[name]
+        for database, models in list(self._databases.items()):
+            left = [(since, model) for since, model in models if since < limit]
+            if left:
+                self._databases[database] = left
+            else:
+                del self._databases[database]
+        self.place = min(self.place, limit)
+        self.revision += 1
+
+    def prune(self, file: str, offset: int, keep: int = KEPT_VERSIONS) -> None:
+        """Forget old versions; the one of the place and what came later stays."""
+        limit = Place.of(file, offset)
+        for name, versions in list(self._tables.items()):
+            current = sum(version.since < limit for version in versions) - 1
+            if current >= keep:
+                del versions[: current - keep + 1]
+                current = keep - 1
+            gone = current == len(versions) - 1 and isinstance(versions[-1].state, Absent)
+            if gone and self.database(name[0]).complete:
+                del self._tables[name]
+        for models in self._databases.values():
+            current = sum(since < limit for since, _ in models) - 1
+            if current > 0:
+                del models[:current]
+
+    def copy(self) -> SchemaHistory:
+        """One that changes by itself."""
+        other = SchemaHistory(lower_case_names=self.lower_case_names)
+        other._tables = {name: list(versions) for name, versions in self._tables.items()}
+        other._databases = {name: list(models) for name, models in self._databases.items()}
+        other._temporary = set(self._temporary)
+        other.place = self.place
+        return other
+
+    # Kept and given away.
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole history as JSON."""
+        tables: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        for (database, name), versions in sorted(self._tables.items()):
+            tables.setdefault(database, {})[name] = [_version_json(one) for one in versions]
+        return {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "place": str(self.place),
+            "lower_case_names": self.lower_case_names,
+            "databases": {
+                name: [
+                    {"since": str(since), "charset": model.charset, "complete": model.complete}
+                    for since, model in models
+                ]
+                for name, models in sorted(self._databases.items())
+            },
+            "tables": tables,
+            "temporary": sorted(self._temporary),
+        }
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """The history that :meth:`to_json` gave.
+
+        Raises:
+            SchemaError: it is not one.
+        """
+        if not isinstance(value, Mapping) or value.get("format") != _FORMAT:
+            raise SchemaError("it is no schema history")
+        if value.get("version") != _VERSION:
+            raise SchemaError(
+                f"schema history of version {value.get('version')!r}; this release reads {_VERSION}"
+            )
+        try:
+            return cls._read(value)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise SchemaError(f"a damaged schema history: {error!r}"[:200]) from error
+
+    @classmethod
+    def _read(cls, value: Mapping[str, Any]) -> Self:
+        self = cls(lower_case_names=bool(value.get("lower_case_names")))
+        for database, models in value["databases"].items():
+            self._databases[database] = [
+                (
+                    Place.parse(one["since"]),
+                    DatabaseModel(one.get("charset"), bool(one.get("complete"))),
+                )
+                for one in models
+            ]
+        for database, tables in value["tables"].items():
+            for name, versions in tables.items():
+                self._tables[database, name] = [
+                    _read_version(database, name, one) for one in versions
+                ]
+        for thread, database, name in value.get("temporary", ()):
+            self._temporary.add((int(thread), str(database), str(name)))
+        self.place = Place.parse(value["place"])
+        return self
+
+    def to_state(self) -> str:
+        """The history as a short text, for a checkpoint; made anew only after changes."""
+        if self._state is None or self._state[0] != self.revision:
+            data = json.dumps(self.to_json(), separators=(",", ":")).encode("ascii")
+            self._state = (self.revision, base64.b64encode(zlib.compress(data)).decode("ascii"))
+        return self._state[1]
+
+    @classmethod
+    def from_state(cls, text: object) -> Self:
+        """The history that :meth:`to_state` gave.
+
+        Raises:
+            SchemaError: it is not one.
+        """
+        if not isinstance(text, str):
+            raise SchemaError("a checkpoint's schema history is not text")
+        try:
+            unpacker = zlib.decompressobj()
+            data = unpacker.decompress(base64.b64decode(text, validate=True), _MAX_STATE_SIZE)
+            if not unpacker.eof:
+                raise SchemaError("a checkpoint's schema history is cut, or too long")
+            return cls.from_json(json.loads(data))
+        except (ValueError, zlib.error, RecursionError) as error:
+            raise SchemaError(f"a checkpoint's schema history is damaged: {error}") from error
+
+
+def schema_change(change: TableChange, statement: str) -> SchemaChange:
+    """A change as consumers get it."""
+    return SchemaChange(
+        change.kind,
+        *change.table,
+        change.before if isinstance(change.before, TableModel) else None,
+        change.after if isinstance(change.after, TableModel) else None,
+        change.kind != "not_understood"
+        and (not isinstance(change.after, Unverified))
+        and (change.after is not None or not change.table[1]),
+        statement,
+    )
+
+
+def _version_json(version: Version) -> dict[str, Any]:
+    found: dict[str, Any] = {"since": str(version.since), "origin": version.origin}
+    state = version.state
+    if isinstance(state, TableModel):
+        found["table"] = state.to_json()
+    elif isinstance(state, Unverified):
+        found["unverified"] = state.reason
+    return found
+
+
+def _read_version(database: str, name: str, value: Mapping[str, Any]) -> Version:
+    state: TableState = ABSENT
+    if "table" in value:
+        state = TableModel.from_json(database, name, value["table"])
+    elif "unverified" in value:
+        state = Unverified(str(value["unverified"]))
+    return Version(Place.parse(value["since"]), state, value.get("origin", "ddl"))
+
+
+__all__ = [
+    "START",
+    "STATE_KEY",
+    "Place",
+    "SchemaChange",
+    "SchemaHistory",
+    "Version",
+    "schema_change",
+]

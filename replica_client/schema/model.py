@@ -1,0 +1,198 @@
+"""Definitions of tables and databases: what DDL makes and ``information_schema`` tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Final, Self
+
+from replica_client.errors import SchemaError
+
+TEXT_KINDS: Final = frozenset(
+    ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set")
+)
+"""Kinds whose values are text in a character set."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnModel:
+    """A column as it is defined.
+
+    Attributes:
+        name: its name.
+        kind: the type's plain name: ``int``, ``decimal``, ``varchar``, ``varbinary``, ``text``,
+            ``blob``, ``enum``, ``geometry``, ``uuid`` …; synonyms are resolved.
+        length: characters of a CHAR or VARCHAR, bytes of a BINARY or VARBINARY, digits of a
+            DECIMAL, bits of a BIT, dimensions of a VECTOR; None where the kind has none.
+        scale: digits behind the point of a DECIMAL.
+        fraction_digits: of temporal kinds.
+        unsigned: of numbers.
+        charset: of text; None while it is not known.
+        labels: of ENUM and SET.
+        nullable: None where the definition leaves it to the server's settings.
+        visible: False for an invisible column.
+        compressed: a MariaDB COMPRESSED column.
+        hidden: made by the server and in no listing (the period columns of a MariaDB table with
+            implicit system versioning).
+    """
+
+    name: str
+    kind: str
+    length: int | None = None
+    scale: int = 0
+    fraction_digits: int = 0
+    unsigned: bool = False
+    charset: str | None = None
+    labels: tuple[str, ...] | None = None
+    nullable: bool | None = True
+    visible: bool = True
+    compressed: bool = False
+    hidden: bool = False
+
+    @property
+    def needs_charset(self) -> bool:
+        """Whether it is text whose character set is not known."""
+        return self.charset is None and self.kind in TEXT_KINDS
+
+    def to_json(self) -> dict[str, Any]:
+        """The column as JSON, without what has its default."""
+        return _sparse(self)
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """The column that :meth:`to_json` gave.
+
+        Raises:
+            SchemaError: it is not one.
+        """
+        members = _members(value, cls, "column")
+        if members.get("labels") is not None:
+            members["labels"] = tuple(members["labels"])
+        return cls(**members)
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """A table as it is defined.
+
+    Attributes:
+        database: its database.
+        name: its name.
+        columns: its columns in order, hidden ones too.
+        primary_key: column names and prefix lengths (0: the whole column), in the key's order.
+        charset: default character set of new columns; None while it is not known.
+        versioned: a MariaDB table WITH SYSTEM VERSIONING.
+    """
+
+    database: str
+    name: str
+    columns: tuple[ColumnModel, ...]
+    primary_key: tuple[tuple[str, int], ...] = ()
+    charset: str | None = None
+    versioned: bool = False
+
+    @cached_property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def needs_charset(self) -> bool:
+        """Whether a text column's character set is not known."""
+        return any(column.needs_charset for column in self.columns)
+
+    def with_charset(self, charset: str) -> Self:
+        """The same table with a character set where none is known."""
+        columns = tuple(
+            replace(column, charset=charset) if column.needs_charset else column
+            for column in self.columns
+        )
+        return replace(self, columns=columns, charset=self.charset or charset)
+
+    def renamed(self, database: str, name: str) -> Self:
+        """The same table under another name."""
+        return replace(self, database=database, name=name)
+
+    def to_json(self) -> dict[str, Any]:
+        """The table as JSON; its name is left to the caller."""
+        found = _sparse(self)
+        del found["database"], found["name"]
+        found["columns"] = [column.to_json() for column in self.columns]
+        return found
+
+    @classmethod
+    def from_json(cls, database: str, name: str, value: object) -> Self:
+        """The table that :meth:`to_json` gave.
+
+        Raises:
+            SchemaError: it is not one.
+        """
+        members = _members(value, cls, "table")
+        try:
+            members["columns"] = tuple(map(ColumnModel.from_json, members["columns"]))
+            key = members.get("primary_key", ())
+            members["primary_key"] = tuple((str(column), int(prefix)) for column, prefix in key)
+            return cls(database, name, **members)
+        except (KeyError, TypeError, ValueError) as error:
+            raise SchemaError(f"{database}.{name}: not a table definition: {error!r}") from error
+
+    def __str__(self) -> str:
+        columns = ", ".join(f"{column.name} {describe(column)}" for column in self.columns)
+        return f"{self.database}.{self.name} ({columns})"
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseModel:
+    """A database.
+
+    Attributes:
+        charset: default character set of new tables; None while it is not known.
+        complete: whether all its tables are known, so that one that is not known does not exist.
+    """
+
+    charset: str | None = None
+    complete: bool = False
+
+
+def describe(column: ColumnModel) -> str:
+    """The column's type, as SQL writes it."""
+    text = column.kind
+    if column.labels is not None:
+        text += (
+            "(" + ",".join("'" + label.replace("'", "''") + "'" for label in column.labels) + ")"
+        )
+    elif column.kind == "decimal":
+        text += f"({column.length},{column.scale})"
+    elif column.length is not None:
+        text += f"({column.length})"
+    elif column.fraction_digits:
+        text += f"({column.fraction_digits})"
+    if column.unsigned:
+        text += " unsigned"
+    if column.charset is not None:
+        text += f" charset {column.charset}"
+    if column.nullable is False:
+        text += " not null"
+    if not column.visible:
+        text += " invisible"
+    return text
+
+
+def _sparse(value: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for one in fields(value):
+        member = getattr(value, one.name)
+        if member != one.default:
+            found[one.name] = member
+    return found
+
+
+def _members(value: object, kind: type, what: str) -> dict[str, Any]:
+    known = {one.name for one in fields(kind)}
+    if not isinstance(value, Mapping) or not known.issuperset(value):
+        raise SchemaError(f"not a {what} definition: {str(value)[:80]!r}")
+    return dict(value)
+
+
+__all__ = ["TEXT_KINDS", "ColumnModel", "DatabaseModel", "TableModel", "describe"]

@@ -1,0 +1,125 @@
+"""A table map and a definition, made one: what the binlog leaves out is filled in and checked."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from replica_client.constants.column_types import ColumnType
+from replica_client.errors import SchemaMismatchError
+from replica_client.schema.character_sets import BINARY, representative_id
+from replica_client.schema.fit import NUMBER_KINDS, misfit
+from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
+from replica_client.schema.shape import (
+    ColumnDefinition,
+    ColumnShape,
+    LogicalType,
+    TableShape,
+)
+
+_LOGICAL: Final[dict[str, LogicalType]] = {
+    "uuid": "uuid",
+    "inet4": "inet4",
+    "inet6": "inet6",
+    "vector": "vector",
+}
+_T = ColumnType
+_TEXT: Final = frozenset(
+    (
+        *(_T.MYSQL_TYPE_STRING, _T.MYSQL_TYPE_VARCHAR, _T.MYSQL_TYPE_VAR_STRING),
+        *(_T.MYSQL_TYPE_VARCHAR_COMPRESSED, _T.MYSQL_TYPE_BLOB, _T.MYSQL_TYPE_BLOB_COMPRESSED),
+        *(_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET),
+    )
+)
+_INTEGERS: Final = frozenset(
+    (
+        *(_T.MYSQL_TYPE_TINY, _T.MYSQL_TYPE_SHORT, _T.MYSQL_TYPE_INT24, _T.MYSQL_TYPE_LONG),
+        _T.MYSQL_TYPE_LONGLONG,
+    )
+)
+_LABELLED: Final = (_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET)
+
+
+def tells_everything(shape: TableShape) -> bool:
+    """Whether the binlog alone says how the table's rows are read (``binlog_row_metadata=FULL``)."""
+    return shape.names_resolved and all(map(_is_told, shape.columns))
+
+
+def _is_told(column: ColumnShape) -> bool:
+    if column.type_code in _LABELLED and column.labels is None:
+        return False
+    if column.type_code in _TEXT and column.collation_id is None:
+        return False
+    return column.type_code not in _INTEGERS or column.unsigned is not None
+
+
+def lacks_charset(shape: TableShape, model: TableModel) -> bool:
+    """Whether neither the binlog nor the definition tells a text column's character set."""
+    return len(shape.columns) == len(model.columns) and any(
+        known.needs_charset and column.collation_id is None
+        for column, known in zip(shape.columns, model.columns, strict=True)
+    )
+
+
+def find_mismatch(shape: TableShape, model: TableModel) -> str:
+    """Why a table map is not of the table that is defined; ``""`` when it can be."""
+    if len(shape.columns) != len(model.columns):
+        return f"{len(shape.columns)} columns in the binlog, {len(model.columns)} in the definition"
+    for at, (column, known) in enumerate(zip(shape.columns, model.columns, strict=True), 1):
+        reason = misfit(column, known)
+        if reason:
+            return f"column {at} ({known.name}): {reason} in the binlog"
+    return ""
+
+
+def resolve(shape: TableShape, model: TableModel) -> TableShape:
+    """The table map's shape with what the definition knows more.
+
+    Raises:
+        SchemaMismatchError: the definition is not that of the table map; both are in the message.
+    """
+    reason = find_mismatch(shape, model)
+    if reason:
+        raise SchemaMismatchError(
+            f"{shape.database}.{shape.table}: {reason}; the binlog has {describe_shape(shape)}; "
+            f"the definition is {model}"
+        )
+    names = {column.name: at for at, column in enumerate(model.columns)}
+    indexes = {names[name]: at for at, (name, _) in enumerate(model.primary_key) if name in names}
+    definitions = [
+        _definition(column, shape.columns[at], indexes.get(at))
+        for at, column in enumerate(model.columns)
+    ]
+    return shape.resolved_with(definitions)
+
+
+def _definition(model: ColumnModel, shape: ColumnShape, index: int | None) -> ColumnDefinition:
+    collation = None
+    if model.kind in TEXT_KINDS and model.charset is not None:
+        collation = representative_id(model.charset)
+    elif model.kind.endswith(("blob", "binary")):
+        collation = representative_id(BINARY)
+    return ColumnDefinition(
+        shape.name if shape.resolved else model.name,
+        unsigned=model.unsigned if model.kind in NUMBER_KINDS else None,
+        collation_id=collation,
+        labels=model.labels,
+        primary_key_index=index,
+        visible=model.visible,
+        fraction_digits=model.fraction_digits or None,
+        logical_type=_LOGICAL.get(model.kind) if shape.type_code in _TEXT else None,
+    )
+
+
+def describe_shape(shape: TableShape) -> str:
+    """A table map's columns in one line."""
+    columns = []
+    for column in shape.columns:
+        name = ColumnType(column.type_code).name if column.type_code in _KNOWN else "?"
+        text = f"{column.name} {name.removeprefix('MYSQL_TYPE_')}"
+        if column.length:
+            text += f"({column.length})"
+        columns.append(text + ("" if column.nullable else " not null"))
+    return "(" + ", ".join(columns) + ")"
+
+
+_KNOWN: Final = frozenset(int(code) for code in ColumnType)
