@@ -19,9 +19,6 @@ def client_context(options: TlsOptions) -> ssl.SSLContext | None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = options.mode is TlsMode.VERIFY_IDENTITY
     context.verify_mode = ssl.CERT_REQUIRED if options.verifies_chain else ssl.CERT_NONE
-    if not options.verifies_chain:
-        # Encryption without authentication anyway: take what old servers can do.
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
     if options.ca is not None:
         try:
             context.load_verify_locations(cafile=options.ca)
