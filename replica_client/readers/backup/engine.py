@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from replica_client.errors import (
+    BackupError,
     BinlogDecodeError,
     BinlogPurgedError,
     BinlogReadError,
@@ -25,6 +26,7 @@ from replica_client.errors import (
     UnknownBinlogError,
 )
 from replica_client.readers.backup.catalog import Catalog, FileRecord, locked
+from replica_client.readers.backup.local_copy import FIRST_EVENT
 from replica_client.readers.backup.receiver import BackupReceiver
 from replica_client.readers.backup.resume import find_resume, unknown_file
 from replica_client.readers.reconnect import ReconnectPolicy
@@ -132,6 +134,7 @@ class Backup:
         self._damaged: tuple[str, int, int] = ("", 0, 0)
         self._indexed = 0.0
         self._from_start = False
+        self._asked_inside = False
         self.newest: FileRecord | None = None
         self.status = BackupStatus()
 
@@ -173,7 +176,13 @@ class Backup:
             try:
                 await self._follow(catalog, receiver)
                 return
-            except (TransportError, ServerError, ProtocolError, BinlogDecodeError) as error:
+            except (
+                TransportError,
+                ServerError,
+                ProtocolError,
+                BinlogDecodeError,
+                BackupError,
+            ) as error:
                 if receiver.appended > before:
                     delays = self._options.reconnect.delays()
                 self._consider(error, receiver)
@@ -192,17 +201,23 @@ class Backup:
         """Raise an error that another connection does not mend."""
         if isinstance(error, TransportError):
             return
+        if self._asked_inside and not receiver.confirmed and not self._from_start:
+            # Not our last event: damaged on the way, or not our file? Its start tells.
+            self._from_start = isinstance(
+                error, (BackupError, BinlogDecodeError, BinlogReadError)
+            ) and not isinstance(
+                error, (UnknownBinlogError, BinlogPurgedError, ServerIdConflictError)
+            )
+            if self._from_start:
+                return
+        if isinstance(error, BackupError):
+            raise error
         if isinstance(error, ServerError):
             if error.errno in _PASSING:
                 return
             if isinstance(error, (UnknownBinlogError, BinlogPurgedError)):
                 raise unknown_file(error, receiver.copy) from error
-            unsure = isinstance(error, BinlogReadError) and not receiver.confirmed
-            if not unsure or self._from_start or isinstance(error, ServerIdConflictError):
-                raise error
-            # No event begins there: is it our file at all? Its start tells.
-            self._from_start = True
-            return
+            raise error
         # Damaged on the way, it comes whole the next time; damaged at the source, never.
         copy = receiver.copy
         place = ("", 0) if copy is None else (copy.record.name, copy.size)
@@ -236,6 +251,7 @@ class Backup:
 
     async def _connect(self, catalog: Catalog, receiver: BackupReceiver) -> DumpStream:
         options = self._options
+        self._asked_inside = False
         connection = await SourceConnection.open(self._connect_options)
         try:
             limit = 0 if self._from_start else options.max_position
@@ -243,6 +259,7 @@ class Backup:
             self.status.behind = resume.behind
             self._report(receiver)
             receiver.connected(resume.file, resume.position)
+            self._asked_inside = resume.position > FIRST_EVENT
             return await connection.start_dump(
                 DumpRequest(resume.file, resume.position, non_block=options.stop_at_end),
                 server_id=self._server_id,

@@ -156,6 +156,8 @@ class BackupReceiver:
             if code == _ROTATE:
                 body = self._decoder.decode(data, 0).body
                 self._arrive(body.next_file, body.next_position)
+            elif self.copy is not None and self._described:
+                self.copy.check(data, self._position)  # or a damaged flag would hide an event
             return
         copy = self.copy
         if copy is None or not self._position:
@@ -186,32 +188,34 @@ class BackupReceiver:
     def _place(self, copy: LocalCopy, data: bytes, code: int, next_position: int) -> None:
         position = self._position
         end = position + len(data)
+        if position < copy.size:
+            if copy.read(position, len(data)) != data:
+                if position > FIRST_EVENT:
+                    copy.check(data, position)
+                raise self._not_ours(copy, position)
+            self._position = end
+            return
         if next_position != end & 0xFFFFFFFF:
             # MariaDB >= 11.4 leaves it 0 inside transactions.
             if next_position or copy.flavor is not ServerFlavor.MARIADB:
+                copy.check(data, position)
                 raise BackupGapError(
                     f"{copy.record.name}, position {position}: the source sent {event_type_name(code)} "
                     f"that ends at {next_position}, not at {end & 0xFFFFFFFF}: something between is "
                     "missing; nothing of it was kept"
                 )
-        if position < copy.size:
-            if copy.read(position, len(data)) != data:
-                if self._decoder.format.checksum_size and position > FIRST_EVENT:
-                    copy.check(data, position)
-                raise self._not_ours(copy, position)
-        else:
-            if copy.record.finished:
-                raise BackupMismatchError(
-                    f"{copy.record.name} ends at {copy.size}, but the source has "
-                    f"{event_type_name(code)} there; nothing was overwritten"
-                )
-            if code == EventType.PREVIOUS_GTIDS_LOG_EVENT:
-                self._check_gtids(copy, data)
-            before = copy.size
-            copy.append(data)
-            self.appended += copy.size - before
-            if copy.ended:
-                self._finish(copy)
+        if copy.record.finished:
+            raise BackupMismatchError(
+                f"{copy.record.name} ends at {copy.size}, but the source has "
+                f"{event_type_name(code)} there; nothing was overwritten"
+            )
+        if code == EventType.PREVIOUS_GTIDS_LOG_EVENT:
+            self._check_gtids(copy, data)
+        before = copy.size
+        copy.append(data)
+        self.appended += copy.size - before
+        if copy.ended:
+            self._finish(copy)
         self._position = end
 
     def _not_ours(self, copy: LocalCopy, position: int) -> BackupMismatchError:
