@@ -7,7 +7,7 @@ import datetime
 import logging
 import random
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -166,7 +166,7 @@ class SourceStream:
         if dump is not None:
             await dump.close()
 
-    async def events(self) -> AsyncIterator[BinlogEvent]:
+    async def events(self) -> AsyncGenerator[BinlogEvent, None]:
         """Every event that stands in the source's files, once and in order, and artificial ones.
 
         A transaction payload is followed by the events inside it.
@@ -175,7 +175,7 @@ class SourceStream:
             for placed in batch:
                 yield placed.event
 
-    async def transactions(self) -> AsyncIterator[Transaction]:
+    async def transactions(self) -> AsyncGenerator[Transaction, None]:
         """Committed transactions; very large ones in parts.
 
         Raises:
@@ -198,7 +198,7 @@ class SourceStream:
                     self._delivered = transaction.position
                     yield transaction
 
-    async def changes(self) -> AsyncIterator[Change]:
+    async def changes(self) -> AsyncGenerator[Change, None]:
         """Row changes of committed transactions, in order.
 
         :attr:`position` lies behind the transaction of the change that was delivered last only once the
@@ -210,7 +210,7 @@ class SourceStream:
 
     async def batches(
         self, max_rows: int = 16384, max_seconds: float = 1.0
-    ) -> AsyncIterator[RecordBatch]:
+    ) -> AsyncGenerator[RecordBatch, None]:
         """Row changes as Arrow record batches, each of one table and one shape.
 
         :attr:`position` moves only when all rows before it have been given.
@@ -262,11 +262,11 @@ class SourceStream:
             if pending is not None:
                 pending.cancel()
                 await asyncio.gather(pending, return_exceptions=True)
-            await transactions.aclose()  # type: ignore[attr-defined]
+            await transactions.aclose()
 
     # The stream of events, across connections.
 
-    async def _placed(self) -> AsyncIterator[Iterator[PlacedEvent]]:
+    async def _placed(self) -> AsyncGenerator[Iterator[PlacedEvent], None]:
         """The events of each packet, across connections, each event once."""
         feed = self._live_feed()
         while True:

@@ -42,7 +42,7 @@ def test_changes_lead_to_the_servers_tables() -> None:
 
 
 def test_events_give_places_that_follow_one_another() -> None:
-    end = {name: 4 for name in EXPECTED["files"]}
+    end = dict.fromkeys(EXPECTED["files"], 4)
     for event in rc.open_binlog(DATA).events():
         assert event.position == end[event.file]
         end[event.file] = event.end_position
