@@ -159,28 +159,34 @@ class FilePlanner:
         files = from_position(files, start)
         check_no_gap(files)
         spans = self._spans
-        if spans is None or start < self._floor or spans.reached < start:
+        if spans is None or not self._floor <= start <= spans.reached:
             spans = self._spans = FileSpans(start, self._options.decode)
             self._pending.clear()
-            self._floor = start
         while self._pending and self._pending[0].end <= start:
-            self._floor = self._pending.popleft().end
+            self._pending.popleft()
+        self._floor = start
+        if max_bytes is None:
+            # Every transaction is taken: none needs to be remembered.
+            self._pending.clear()
+            for _ in self._new(spans, files):
+                pass
+            self._floor = spans.reached
+            return max(start, spans.reached)
         total, reached = 0, start
         for span in self._coming(spans, files):
             total += span.size
-            if max_bytes is not None and total > max_bytes and reached != start:
-                self._pending.appendleft(span)
+            if total > max_bytes and reached != start:
                 return reached
             reached = span.end
         # Behind what stands between transactions too, once all transactions are taken.
-        reached = max(reached, spans.reached)
-        self._floor = start if max_bytes is not None else reached
-        return reached
+        return max(reached, spans.reached)
 
     def _coming(self, spans: FileSpans, files: list[ListedFile]) -> Iterator[Span]:
-        while self._pending:
-            yield self._pending.popleft()
-        yield from self._new(spans, files)
+        """The spans from the start on; they are kept until a later start passes them."""
+        yield from list(self._pending)
+        for span in self._new(spans, files):
+            self._pending.append(span)
+            yield span
 
     def _new(self, spans: FileSpans, files: list[ListedFile]) -> Iterator[Span]:
         names = [file.name for file in files]

@@ -1,0 +1,43 @@
+"""One Spark session per module: local[2], or what the module's MASTER says."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+SPARK_TIMEOUT = 300
+_JVM_FIXTURES = {"spark", "cluster"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent.name == "spark":
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT), append=False)
+
+
+def _session(master: str) -> Iterator[Any]:
+    pytest.importorskip("pyspark")
+    from replica_client.errors import ConfigError
+    from replica_client.spark.session import make_session
+
+    try:
+        session = make_session("tests", master=master, settings={"spark.default.parallelism": "2"})
+    except ConfigError as error:
+        if os.environ.get("CI", "").lower() not in ("", "0", "false"):
+            pytest.fail(f"CI should have Spark: {error}", pytrace=False)
+        pytest.skip(str(error))
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    yield from _session("local[2]")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Two executors, each a JVM of its own."""
+    yield from _session("local-cluster[2,1,1024]")

@@ -1,0 +1,135 @@
+import pytest
+from pyspark.errors import AnalysisException
+
+import replica_client as rc
+from replica_client.errors import ConfigError
+from replica_client.spark.failures import PipelineError, cause_of
+from tests.spark.binlogs import DATA, FILES, envelope_of, rows_of, served
+
+PATH = str(DATA / "shop-bin.0*")
+TABLES = ("customers", "products", "orders")
+
+
+def load(spark, **options):
+    reader = spark.read.format("mysql-binlog")
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    return reader.load()
+
+
+def failure(spark, **options):
+    """The one line of a query that cannot work."""
+    with pytest.raises(AnalysisException) as caught:
+        load(spark, **options).collect()
+    error = cause_of(caught.value)
+    assert "\n" not in str(error)
+    return error
+
+
+@pytest.mark.parametrize("size", ["64m", "700"])
+def test_envelope_equals_the_reader(spark, size):
+    frame = load(spark, path=PATH, partitionSize=size)
+    assert frame.rdd.getNumPartitions() == {"64m": 2, "700": 15}[size]
+    assert rows_of(frame) == envelope_of(list(FILES))
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("size", ["64m", "700"])
+def test_typed_columns_equal_the_reader(spark, table, size):
+    expected = [
+        row
+        for batch in rc.open_binlog(list(FILES), tables=[f"shop.{table}"]).batches()
+        for row in batch.to_pylist()
+    ]
+    order = ("_commit_version", "_event_index", "_row_index")
+    frame = load(spark, path=PATH, partitionSize=size, table=f"shop.{table}")
+    found = frame.toArrow().to_pylist()
+    found.sort(key=lambda row: tuple(row[name] for name in order))
+    assert len(expected) > 4
+    assert [{name: row[name] for name in expected[0]} for row in found] == expected
+
+
+def test_columns_and_tables(spark):
+    frame = load(spark, path=PATH, table="shop.orders", columns="id,total")
+    assert frame.columns[-2:] == ["id", "total"]
+    assert dict(frame.dtypes)["total"] == "decimal(12,2)"
+    frame = load(spark, path=PATH, tables="shop.*", exclude="shop.orders", columns="id,sku")
+    assert {row.table for row in frame.collect()} == {"customers", "products"}
+    assert all(set(eval(row.after)) <= {"id", "sku"} for row in frame.collect() if row.after)
+
+
+def test_sql_finds_the_format(spark):
+    spark.sql(f"create temporary view changes using `mysql-binlog` options (path '{PATH}')")
+    [row] = spark.sql("select count(*) as n from changes where table = 'orders'").collect()
+    assert row.n == sum(change[7] == "orders" for change in envelope_of(list(FILES)))
+
+
+def test_starting_and_ending_position(spark):
+    everything = envelope_of(list(FILES))
+    middle = everything[40]
+    place = middle[5]
+    start = next(
+        t.start for t in rc.open_binlog(list(FILES)).transactions() if t.commit_version == place
+    )
+    text = f"{start.file}:{start.offset}"
+    after = rows_of(load(spark, path=PATH, startingPosition=text))
+    before = rows_of(load(spark, path=PATH, endingPosition=text, partitionSize="1k"))
+    assert before + after == everything
+    assert before
+    assert after
+
+
+def test_live_source_equals_its_files(spark):
+    with served() as source:
+        assert rows_of(load(spark, url=source.url)) == envelope_of(list(FILES))
+        frame = load(spark, url=source.url, table="shop.products")
+        assert dict(frame.dtypes)["price"] == "decimal(10,2)"
+        assert frame.count() == 8
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "words"),
+    [
+        ({"path": PATH, "tabels": "shop.*"}, ConfigError, ["'tabels'", "did you mean tables?"]),
+        ({"path": "/nonexistent/binlog.000001"}, ConfigError, ["/nonexistent", "no such file"]),
+        ({"path": PATH, "table": "shop.nope"}, PipelineError, ["shop.nope", "is not in"]),
+        ({"path": PATH, "table": "shop.orders", "columns": "idd"}, ConfigError, ["'idd'"]),
+        ({"path": __file__}, PipelineError, ["not a binlog"]),
+        ({"path": PATH, "startingPosition": "shop-bin.000009:4"}, ConfigError, ["no such file"]),
+    ],
+)
+def test_fault_is_one_line(spark, options, kind, words):
+    error = failure(spark, **options)
+    assert type(error) is kind
+    assert all(word in str(error) for word in words), error
+
+
+def test_wrong_password_is_one_line(spark):
+    with served() as source:
+        url = source.url.replace("secret", "hunter2")
+        error = failure(spark, url=url)
+    assert "Access denied" in str(error)
+    assert "'repl'" in str(error)
+    assert "hunter2" not in str(error)
+
+
+def test_nobody_listens_is_one_line(spark):
+    with served() as source:
+        url = source.url
+    error = failure(spark, url=url)
+    assert "connect" in str(error).lower()
+    assert "secret" not in str(error)
+
+
+def test_truncated_file_is_refused(spark, tmp_path):
+    cut = tmp_path / FILES[0].name
+    cut.write_bytes(FILES[0].read_bytes()[:-7])
+    with pytest.raises(Exception, match="TruncatedEventError"):
+        load(spark, path=str(cut)).collect()
+
+
+def test_plan_does_not_show_the_password(spark):
+    with served() as source:
+        frame = load(spark, url=source.url)
+        plan = frame._jdf.queryExecution().toString()
+    assert "secret" not in plan

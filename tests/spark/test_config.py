@@ -1,0 +1,58 @@
+import pytest
+
+from replica_client.errors import ConfigError
+from replica_client.spark.config import load_config
+
+GOOD = '[source]\nurl = "mysql://repl:hunter2@db1/"\n[pipeline]\noutput = "lake"\n'
+
+
+def write(tmp_path, text):
+    file = tmp_path / "shop.toml"
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[source\n", ["not TOML"]),
+        (GOOD + "[sorce]\n", ["[sorce]", "did you mean source?"]),
+        (GOOD + 'triger = "continuous"\n', ["[pipeline]", "'triger'", "did you mean trigger?"]),
+        (GOOD + 'trigger = "continous"\n', ["trigger", "did you mean continuous?"]),
+        (GOOD + 'interval = "soon"\n', ["interval", "5 seconds"]),
+        (GOOD + 'interval = "300 ms"\n', ["interval", "5 seconds"]),
+        (GOOD + "max_rows_per_trigger = true\n", ["max_rows_per_trigger", "a number"]),
+        (GOOD + 'max_bytes_per_trigger = "much"\n', ["maxBytesPerTrigger"]),
+        (GOOD.replace("url =", "ulr ="), ["'ulr'", "did you mean url?"]),
+        (GOOD.replace("[source]\n", '[source]\ntables = [1]\n'), ["tables", "a list of texts"]),
+        (GOOD.replace("[source]\n", '[source]\ntables = "shop"\n'), ["[source]", "no dot"]),
+        (GOOD.replace('output = "lake"', ""), ["output", "missing"]),
+        ('[pipeline]\noutput = "lake"\n', ["url", "path"]),
+        (GOOD + '[spark]\n"driver.memory" = "1g"\n', ["driver.memory", "spark."]),
+        ("source = 1\n", ["[source]"]),
+    ],
+)
+def test_wrong_key_names_file_and_key(tmp_path, text, words):
+    file = write(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(file)
+    message = str(caught.value)
+    assert all(word in message for word in [str(file), *words]), message
+    assert "\n" not in message
+    assert "hunter2" not in message
+
+
+def test_paths_are_relative_to_the_file(tmp_path):
+    text = '[source]\npath = ["a.000001", "/b/*"]\n[pipeline]\noutput = "lake"\n[spark]\nspark.x = 1\n'
+    config = load_config(write(tmp_path, text))
+    assert config.source["path"] == f"{tmp_path}/a.000001,/b/*"
+    assert config.source["startingPosition"] == "earliest"
+    assert config.change_log == tmp_path / "lake" / "change_log"
+    assert config.checkpoint == tmp_path / "lake" / "checkpoint"
+    assert config.spark == {"spark.x": "1"}
+
+
+def test_secrets_are_not_shown(tmp_path):
+    config = load_config(write(tmp_path, GOOD))
+    assert "hunter2" not in repr(config)
+    assert config.origin == "repl@db1:3306"

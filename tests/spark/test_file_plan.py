@@ -1,0 +1,216 @@
+"""Planning over files, without Spark's Java."""
+
+import os
+import shutil
+
+import pytest
+
+import replica_client as rc
+from replica_client.errors import ConfigError, DataLossError
+from replica_client.position.position import Position
+from replica_client.spark.file_list import ListedFile, list_files
+from replica_client.spark.file_plan import FilePlanner
+from replica_client.spark.options import SourceOptions
+from replica_client.spark.ranges import BinlogRange, Filters, batches, transactions
+from replica_client.spark.spans import FileSpans
+from tests.spark.binlogs import DATA, ENVELOPE, FILES, envelope_of, write_half
+
+GOLDEN = sorted(
+    path
+    for path in (DATA.parents[2] / "tests" / "golden").rglob("*")
+    if path.is_file() and path.read_bytes()[:4] == b"\xfebin"
+)
+
+
+def planner(path, **options):
+    return FilePlanner(SourceOptions.parse({"path": str(path), **options}))
+
+
+def listed(path):
+    return ListedFile(path.name, str(path), path.stat().st_size)
+
+
+def read(options, parts, table=None):
+    source = SourceOptions.parse(options)
+    rows = []
+    for part in parts:
+        for batch in batches(source, table, Filters(), part):
+            rows += [tuple(row[name] for name in ENVELOPE) for row in batch.to_pylist()]
+    return rows
+
+
+@pytest.mark.parametrize("path", [*FILES, *GOLDEN], ids=lambda path: path.name)
+def test_spans_are_the_transactions(path):
+    try:
+        expected = [
+            (t.start.offset, t.position.offset)
+            for t in rc.open_binlog(path, assembly=_deliver()).transactions()
+        ]
+    except rc.ReplicaClientError as error:
+        pytest.skip(f"not readable without more options: {error}")
+    spans = FileSpans(Position(path.name, 4), rc.DecodeOptions())
+    assert [(s.start.offset, s.end.offset) for s in spans.scan(listed(path))] == expected
+
+
+def _deliver():
+    return rc.AssemblyOptions(rc.Selection(), on_statement="deliver", on_rollback="deliver")
+
+
+@pytest.mark.parametrize("size", [1, 700, 3000, 100_000])
+def test_any_cut_gives_the_same_rows(size):
+    options = {"path": str(DATA / "shop-bin.0*"), "partitionSize": str(size)}
+    plan = FilePlanner(SourceOptions.parse(options))
+    parts = plan.ranges(plan.start(), plan.stop())
+    assert len(parts) == {1: 58, 700: 15, 3000: 6, 100_000: 2}[size] or size in (1, 700, 3000)
+    assert len(parts) >= 2
+    assert read(options, parts) == envelope_of(list(FILES))
+
+
+def test_spans_of_a_file_that_grows_byte_by_byte(tmp_path):
+    data = FILES[0].read_bytes()
+    growing = tmp_path / FILES[0].name
+    spans = FileSpans(Position(growing.name, 4), rc.DecodeOptions())
+    found = []
+    for size in (*range(0, len(data), 97), len(data)):
+        growing.write_bytes(data[:size])
+        found += spans.scan(listed(growing))
+        assert all(span.end.offset <= size for span in found)
+    whole = FileSpans(Position(growing.name, 4), rc.DecodeOptions())
+    assert found == list(whole.scan(listed(growing)))
+    assert spans.closed
+    assert spans.reached.offset == len(data)
+
+
+@pytest.mark.parametrize("limit", [1, 500, 3000])
+def test_limit_in_bytes_takes_whole_transactions(limit):
+    plan = planner(DATA / "shop-bin.0*")
+    position, steps = plan.start(), 0
+    expected = {t.position.offset for t in rc.open_binlog(list(FILES)).transactions()}
+    while (end := plan.latest(position, max_bytes=limit)) != position:
+        assert end > position
+        assert end.offset in expected or end.offset == FILES[1].stat().st_size
+        position, steps = end, steps + 1
+    assert position == Position(FILES[1].name, FILES[1].stat().st_size)
+    assert steps > 2
+
+
+def test_limit_in_rows():
+    options = {"path": str(DATA / "shop-bin.0*"), "maxRowsPerTrigger": "9"}
+    plan = FilePlanner(SourceOptions.parse(options))
+    position, rows, counts = plan.start(), [], []
+    while (end := plan.latest(position, max_rows=9)) != position:
+        got = read(options, plan.ranges(position, end))
+        counts.append(len(got))
+        rows += got
+        position = end
+    assert rows == envelope_of(list(FILES))
+    # A transaction that has more rows on its own comes alone.
+    assert len(counts) > 7
+    assert [count for count in counts if count > 9] == [10, 11, 11] or max(counts) <= 30
+
+
+def test_an_old_start_is_planned_again_to_the_same_end():
+    plan = planner(DATA / "shop-bin.0*")
+    start = plan.start()
+    first = plan.latest(start, max_bytes=2000)
+    assert plan.latest(start, max_bytes=2000) == first
+    second = plan.latest(first, max_bytes=2000)
+    assert plan.latest(start, max_bytes=2000) == first
+    assert plan.latest(first, max_bytes=2000) == second
+    assert plan.latest(start) > second
+    assert plan.latest(first, max_bytes=2000) == second
+
+
+def test_half_written_file_is_waited_for(tmp_path):
+    directory = write_half(tmp_path / "in")
+    whole = (directory / FILES[0].name).read_bytes()
+    (directory / FILES[0].name).write_bytes(whole[:5000])
+    shutil.copy(FILES[1], directory)
+    plan = planner(directory)
+    end = plan.latest(plan.start())
+    assert end.file == FILES[0].name
+    assert end.offset <= 5000
+    (directory / FILES[0].name).write_bytes(whole)
+    assert plan.latest(end) == Position(FILES[1].name, FILES[1].stat().st_size)
+
+
+def test_missing_file_in_between_is_named(tmp_path):
+    directory = write_half(tmp_path / "in")
+    shutil.copy(FILES[1], directory / "shop-bin.000003")
+    plan = planner(directory)
+    with pytest.raises(DataLossError, match=r"between shop-bin.000001 and shop-bin.000003"):
+        plan.latest(plan.start())
+
+
+def test_start_that_is_gone_is_named(tmp_path):
+    directory = tmp_path / "in"
+    directory.mkdir()
+    shutil.copy(FILES[1], directory)
+    with pytest.raises(DataLossError, match=r"shop-bin.000001 is not among the files"):
+        planner(directory).latest(Position(FILES[0].name, 400))
+
+
+def test_file_that_shrank_is_refused(tmp_path):
+    directory = write_half(tmp_path / "in")
+    options = SourceOptions.parse({"path": str(directory)})
+    plan = FilePlanner(options)
+    parts = plan.ranges(plan.start(), None)
+    os.truncate(directory / FILES[0].name, 1000)
+    with pytest.raises(DataLossError, match="had 10335 bytes when the query was planned"):
+        list(transactions(options, parts[0]))
+
+
+def test_two_files_of_one_name(tmp_path):
+    one, two = write_half(tmp_path / "a"), write_half(tmp_path / "b")
+    with pytest.raises(ConfigError, match="same name"):
+        list_files([str(one), str(two)])
+
+
+def test_empty_directory_is_waited_for(tmp_path):
+    plan = planner(tmp_path)
+    start = plan.start(stream=True)
+    assert start == Position("", 0)
+    assert plan.latest(start) == start
+    shutil.copy(FILES[0], tmp_path)
+    end = plan.latest(start)
+    assert end == Position(FILES[0].name, FILES[0].stat().st_size)
+    options = {"path": str(tmp_path)}
+    assert read(options, plan.ranges(start, end)) == envelope_of(FILES[0])
+
+
+def test_start_by_gtid_passes_over_what_is_done():
+    uuid = envelope_of(list(FILES))[0][4].partition(":")[0]
+    options = {"path": str(DATA / "shop-bin.0*"), "startingPosition": f"{uuid}:1-8"}
+    plan = FilePlanner(SourceOptions.parse(options))
+    filters = plan.filters()
+    numbers = {
+        int(t.gtid.rpartition(":")[2])
+        for part in plan.ranges(plan.start(), plan.stop())
+        for t in transactions(SourceOptions.parse(options), part)
+        if filters.passes(t)
+    }
+    assert min(numbers) == 9
+    with pytest.raises(DataLossError, match="behind"):
+        planner(FILES[1], startingPosition=f"{uuid}:1-2").start()
+
+
+def test_ranges_stop_at_the_end_that_was_asked():
+    transactions_ = list(rc.open_binlog(list(FILES)).transactions())
+    for cut in transactions_:
+        options = {
+            "path": str(DATA / "shop-bin.0*"),
+            "endingPosition": f"{cut.start.file}:{cut.start.offset}",
+            "partitionSize": "1k",
+        }
+        plan = FilePlanner(SourceOptions.parse(options))
+        rows = read(options, plan.ranges(plan.start(), plan.stop()))
+        assert rows == [r for r in envelope_of(list(FILES)) if r[5] < cut.commit_version]
+
+
+def test_ranges_are_small_to_ship():
+    import pickle
+
+    plan = planner(DATA / "shop-bin.0*", partitionSize="1k")
+    part = plan.ranges(plan.start(), plan.stop())[0]
+    assert isinstance(part, BinlogRange)
+    assert len(pickle.dumps(part)) < 2000

@@ -1,0 +1,84 @@
+import os
+
+import pytest
+
+from replica_client.errors import ConfigError
+from replica_client.position.position import Position
+from replica_client.spark.options import KNOWN_OPTIONS, SourceOptions
+
+PATH = {"path": "/backup/binlog.000001"}
+URL = {"url": "mysql://repl:hunter2@db1/"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({**PATH, "tabels": "a.b"}, ["'tabels'", "did you mean tables?"]),
+        ({**PATH, "startPosition": "earliest"}, ["'startPosition'", "startingPosition?"]),
+        ({**PATH, "zzz": "1"}, ["'zzz'", "known are path, url"]),
+        ({}, ["path", "url"]),
+        ({**PATH, **URL}, ["not both"]),
+        ({**PATH, "serverIdBase": "5"}, ["serverIdBase", "live source"]),
+        ({**PATH, "table": "a.b", "tables": "a.*"}, ["either table", "or tables"]),
+        ({**PATH, "table": "a"}, ["database.table"]),
+        ({**PATH, "tables": "shop"}, ["no dot", "shop.*"]),
+        ({**PATH, "maxBytesPerTrigger": "many"}, ["maxBytesPerTrigger", "'many'", "64m"]),
+        ({**PATH, "maxRowsPerTrigger": "0"}, ["maxRowsPerTrigger"]),
+        ({**PATH, "startingPosition": "yesterday"}, ["startingPosition", "'yesterday'"]),
+        ({**PATH, "endingPosition": "earliest"}, ["endingPosition"]),
+        ({**PATH, "keyFile": "/nonexistent/keys"}, ["keyFile", "/nonexistent/keys"]),
+        ({**URL, "passwordEnv": "NO_SUCH_VARIABLE"}, ["passwordEnv", "NO_SUCH_VARIABLE"]),
+        ({**URL, "heartbeatPeriod": "-1"}, ["heartbeatPeriod"]),
+        ({"url": "postgres://u:hunter2@db1/"}, ["mysql://"]),
+    ],
+)
+def test_wrong_option_names_itself(options, words):
+    with pytest.raises(ConfigError) as caught:
+        SourceOptions.parse(options)
+    text = str(caught.value)
+    assert all(word in text for word in words), text
+    assert "\n" not in text
+    assert "hunter2" not in text
+
+
+def test_names_without_regard_to_case():
+    options = SourceOptions.parse({"PATH": "/a.000001, /b/*", "maxbytespertrigger": "2k"})
+    assert options.paths == ("/a.000001", "/b/*")
+    assert options.max_bytes == 2048
+
+
+def test_start_as_position():
+    options = SourceOptions.parse({**PATH, "startingPosition": "binlog.000024:1472"})
+    assert options.starting == Position("binlog.000024", 1472)
+
+
+def test_password_from_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setenv("REPL_PASSWORD", "from-env")
+    secret = tmp_path / "secret"
+    secret.write_text("from-file\n")
+    for option, value, password in (
+        ("password", "given", "given"),
+        ("passwordEnv", "REPL_PASSWORD", "from-env"),
+        ("passwordFile", os.fspath(secret), "from-file"),
+    ):
+        options = SourceOptions.parse({"url": "mysql://repl@db1/", option: value})
+        assert options.connect is not None
+        assert options.connect.password == password
+        assert password not in repr(options)
+
+
+def test_secrets_are_not_shown():
+    assert "hunter2" not in repr(SourceOptions.parse(URL))
+
+
+def test_every_option_is_described():
+    from replica_client.spark import options
+
+    assert options.__doc__ is not None
+    assert [name for name in KNOWN_OPTIONS if name not in options.__doc__] == []
+
+
+def test_table_with_pattern_characters_is_taken_literally():
+    selection = SourceOptions.parse({**PATH, "table": "a[1].b?"}).assembly().selection
+    assert selection.wants("a[1]", "b?")
+    assert not selection.wants("a1", "bx")
