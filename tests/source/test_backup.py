@@ -106,7 +106,7 @@ async def test_cut_at_every_byte(tmp_path, mariadb) -> None:
     async with BinlogSource(paths) as source:
         events = await read_all(source.url, DumpRequest(paths[0].name, non_block=True))
         sent = sum(len(event) + 5 for event in events) + 9
-        for after in range(total):
+        for after in range(sent + 1):
             number = source.connections
             source.faults[:] = [CutAt(after, connection=number)]
             directory = tmp_path / str(after)
