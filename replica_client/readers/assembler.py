@@ -12,21 +12,29 @@ from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.binlog.events.unknown import UnknownEvent
 from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.event_types import EventFlag, EventType
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ConfigError, DataLossError, UnsupportedEventError
 from replica_client.gtid import Gtid, MariadbGtid
 from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker, TransactionBoundary
 from replica_client.readers.event_feed import PlacedEvent
+from replica_client.readers.schema_tracking import (
+    SchemaTracker,
+    UnknownTablePolicy,
+    statement_text,
+)
 from replica_client.readers.statements import changes_rows, controls_transaction
 from replica_client.readers.transaction import Statement, Transaction
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.selection import Selection
+from replica_client.schema.catalog import TableState
+from replica_client.schema.history import SchemaChange, SchemaHistory
 from replica_client.schema.shape import TableShape
 
 DEFAULT_PART_SIZE = 64 << 20
 _MAX_DECODERS = 10_000
+_PLAIN_CONTROL = (b"BEGIN", b"COMMIT")
+_Decoder = tuple[TableShape, RowImageDecoder]
 
 _ROWS = frozenset((*range(20, 26), *range(30, 33), 39, *range(166, 172)))
 _QUERIES = frozenset((EventType.QUERY_EVENT, EventType.QUERY_COMPRESSED_EVENT))
@@ -58,12 +66,20 @@ class AssemblyOptions:
             stream with ``DataLossError``, ``deliver`` gives it as a statement of its transaction.
         on_rollback: what an XA ROLLBACK of a prepared transaction, whose rows were delivered at its
             XA PREPARE, does: ``error`` or ``deliver``.
+        on_unknown_table: what a table does whose column names neither the binlog nor the schema
+            history tells: ``error`` stops with ``UnknownTableError``, ``positional`` names its columns
+            ``col_1``, ``col_2`` … and marks them unresolved; None: ``error`` for a live source,
+            ``positional`` for files.
+        on_schema_mismatch: what a table map does that contradicts the schema history: ``error`` stops
+            with ``SchemaMismatchError``, ``positional`` as above.
     """
 
     selection: Selection
     part_size: int = DEFAULT_PART_SIZE
     on_statement: Literal["error", "deliver"] = "error"
     on_rollback: Literal["error", "deliver"] = "error"
+    on_unknown_table: UnknownTablePolicy | None = None
+    on_schema_mismatch: UnknownTablePolicy = "error"
 
     def __post_init__(self) -> None:
         if self.part_size < 1:
@@ -82,17 +98,33 @@ class TransactionAssembler:
         options: what is wanted.
         decode: how values are decoded.
         resume: where delivery goes on; the rows of its transaction that are done are passed over.
+        history: the schema history at the start; it is moved on.
+
+    Attributes:
+        schema: the schema history at work.
     """
 
     def __init__(
-        self, options: AssemblyOptions, decode: DecodeOptions, resume: Position | None = None
+        self,
+        options: AssemblyOptions,
+        decode: DecodeOptions,
+        resume: Position | None = None,
+        history: SchemaHistory | None = None,
     ) -> None:
+        self.schema = SchemaTracker(
+            SchemaHistory() if history is None else history,
+            options.selection,
+            options.on_unknown_table or "positional",
+            options.on_schema_mismatch,
+        )
         self._options = options
         self._decode = decode
         self._resume = resume if resume is not None and resume.inside_transaction else None
-        self._decoders: dict[tuple[object, ...], tuple[TableShape, RowImageDecoder] | None] = {}
+        self._decoders: dict[tuple[object, ...], tuple[TableState | None, _Decoder | None]] = {}
         self._rows: list[RowsOfEvent] = []
         self._statements: list[Statement] = []
+        self._schema_changes: list[SchemaChange] = []
+        self._revision = self.schema.history.revision
         self._size = 0
         self._part = 0
         self._gtid = ""
@@ -128,7 +160,7 @@ class TransactionAssembler:
         elif code == EventType.XA_PREPARE_LOG_EVENT:
             self._xa[event.body.xid_text] = bool(self._rows or self._part)
         elif code in _QUERIES:
-            self._take_query(event)
+            self._take_query(event, decoder, tracker)
         elif code in _LOADS:
             self._refuse_statement(event, "LOAD DATA")
         elif code == EventType.INCIDENT_EVENT:
@@ -155,7 +187,7 @@ class TransactionAssembler:
         body = event.body
         if not body.column_count:
             return  # a dummy event that only carries STMT_END_F
-        found = self._decoder_of(decoder.table_map(body.table_id), decoder.format.flavor)
+        found = self._decoder_of(decoder.table_map(body.table_id), decoder)
         if found is None:
             return
         shape, rows_decoder = found
@@ -184,9 +216,7 @@ class TransactionAssembler:
             return 0
         return resume.row_index if event_index == resume.event_index else None
 
-    def _decoder_of(
-        self, table_map: TableMapEvent, flavor: ServerFlavor
-    ) -> tuple[TableShape, RowImageDecoder] | None:
+    def _decoder_of(self, table_map: TableMapEvent, decoder: BinlogDecoder) -> _Decoder | None:
         key = (
             table_map.schema,
             table_map.table,
@@ -195,30 +225,44 @@ class TransactionAssembler:
             table_map.null_bitmap,
             table_map.optional_metadata,
         )
-        try:
-            return self._decoders[key]
-        except KeyError:
-            pass
+        state = self.schema.state_of(table_map)
+        cached = self._decoders.get(key)
+        if cached is not None and cached[0] is state:
+            return cached[1]
         selection = self._options.selection
         found = None
         if selection.wants(table_map.schema, table_map.table):
-            shape = TableShape.from_table_map(table_map, flavor)
+            shape = self.schema.shape(table_map, decoder.format)
             columns = selection.columns_of(shape.database, shape.table)
             found = (shape, RowImageDecoder(shape, self._decode, columns=columns))
         if len(self._decoders) >= _MAX_DECODERS:
             self._decoders.clear()
-        self._decoders[key] = found
+        self._decoders[key] = (self.schema.state_of(table_map), found)
         return found
 
-    def _take_query(self, event: BinlogEvent) -> None:
+    def unproven(self, event: BinlogEvent, decoder: BinlogDecoder) -> TableMapEvent | None:
+        """The table map in an event, when a look at the live source could tell more of its table."""
+        if event.header.type_code != EventType.TABLE_MAP_EVENT:
+            return None
+        table_map: TableMapEvent = event.body
+        if not self._options.selection.wants(table_map.schema, table_map.table):
+            return None
+        return table_map if self.schema.needs_proof(table_map, decoder.format) else None
+
+    def _take_query(
+        self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker
+    ) -> None:
         body = event.body
-        if controls_transaction(body.query):
+        if body.query in _PLAIN_CONTROL:
             return
-        if changes_rows(body.query):
-            self._refuse_statement(event, body.query_text()[:120])
-        self._statements.append(
-            Statement(body.schema.decode("utf-8", "surrogateescape"), body.query_text())
-        )
+        changes = self.schema.run(event, decoder.format, tracker.event_index)
+        self._schema_changes.extend(changes)
+        if not changes and controls_transaction(body.query):
+            return
+        text = statement_text(body.query, body.status.character_set_client)
+        if not changes and changes_rows(body.query):
+            self._refuse_statement(event, text[:120])
+        self._statements.append(Statement(body.schema.decode("utf-8", "surrogateescape"), text))
 
     def _refuse_statement(self, event: BinlogEvent, text: str) -> None:
         if self._options.on_statement == "error":
@@ -232,7 +276,7 @@ class TransactionAssembler:
         start = Position(inside.file, inside.offset, inside.gtid_set)
         position = Position(inside.file, inside.offset, inside.gtid_set, tracker.event_index + 1, 0)
         transaction = self._transaction(event, start, position, complete=False)
-        self._rows, self._statements, self._size = [], [], 0
+        self._rows, self._statements, self._schema_changes, self._size = [], [], [], 0
         self._part += 1
         return transaction
 
@@ -247,7 +291,10 @@ class TransactionAssembler:
                 )
             if boundary.outcome == "rollback":
                 self._check_xa_rollback(event)
-            self._rows = []
+            if self.schema.history.revision != self._revision:
+                # A statement of a transaction that was not committed changed nothing.
+                self.schema.history.rewind(boundary.file, boundary.offset)
+            self._rows, self._schema_changes = [], []
         start = Position(boundary.file, boundary.offset)
         if boundary.outcome != "abandoned":
             yield self._transaction(
@@ -257,7 +304,9 @@ class TransactionAssembler:
                 complete=True,
                 xa_prepared=boundary.outcome == "prepare",
             )
-        self._rows, self._statements, self._size, self._part = [], [], 0, 0
+        self._rows, self._statements, self._schema_changes = [], [], []
+        self._size = self._part = 0
+        self._revision = self.schema.history.revision
         self._gtid, self._commit_timestamp_us = "", None
         self._resume = None
 
@@ -292,6 +341,7 @@ class TransactionAssembler:
             self._part,
             complete,
             xa_prepared,
+            tuple(self._schema_changes),
         )
 
 

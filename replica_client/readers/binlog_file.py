@@ -20,6 +20,7 @@ from replica_client.readers.start import Start, parse_start, timestamp_of
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import Change
 from replica_client.rows.selection import Selection
+from replica_client.schema.history import STATE_KEY, SchemaHistory
 
 if TYPE_CHECKING:
     from replica_client.rows.batching import RecordBatch
@@ -34,6 +35,7 @@ class BinlogFileReader:
 
     Attributes:
         position: the safe resume point behind what the last iterator delivered.
+        history: what tables look like, as far as the last iterator read.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class BinlogFileReader:
         decode: DecodeOptions,
         start: Start,
         stop: Start,
+        schema: SchemaHistory | None = None,
     ) -> None:
         self._files = list(files)
         self._assembly = assembly
@@ -50,6 +53,12 @@ class BinlogFileReader:
         self._start = start
         self._stop = stop
         self.position = Position("", 0)
+        self._schema = schema
+        self.history = SchemaHistory() if schema is None else schema
+
+    def state(self) -> dict[str, object]:
+        """What to save with a position, for :class:`~replica_client.position.stores.Checkpoint`."""
+        return {STATE_KEY: self.history.to_state()}
 
     def events(self) -> Iterator[BinlogEvent]:
         """Every event, in order; a transaction payload is followed by the events inside it.
@@ -68,7 +77,10 @@ class BinlogFileReader:
             DataLossError: a change that cannot be delivered as rows.
         """
         resume = self._start if isinstance(self._start, Position) else None
-        assembler = TransactionAssembler(self._assembly, self._decode, resume)
+        self.history = SchemaHistory() if self._schema is None else self._schema.copy()
+        if resume is not None and resume.file:
+            self.history.rewind(resume.file, resume.offset)
+        assembler = TransactionAssembler(self._assembly, self._decode, resume, self.history)
         since = self._since()
         for feed, placed in self._placed():
             for transaction in assembler.feed(placed, feed.decoder, feed.tracker):
@@ -179,6 +191,7 @@ def open_binlog(
     keys: Mapping[str, bytes] | None = None,
     options: DecodeOptions | None = None,
     assembly: AssemblyOptions | None = None,
+    schema: SchemaHistory | None = None,
 ) -> BinlogFileReader:
     """Open binlog files.
 
@@ -192,6 +205,7 @@ def open_binlog(
         keys: encryption keys by id, see :class:`~replica_client.binlog.options.DecodeOptions`.
         options: how values are decoded.
         assembly: how transactions are put together, instead of ``tables``, ``exclude``, ``columns``.
+        schema: what tables look like at the start; statements in the files move a copy of it on.
 
     Raises:
         ConfigError: no such file, or an option is wrong.
@@ -206,4 +220,4 @@ def open_binlog(
         raise ConfigError("files are read from a position or a time to a position or a time")
     if isinstance(end, Position) and not end.file:
         raise ConfigError(f"stop {end}: a GTID set alone is no stop in files; give FILE:OFFSET")
-    return BinlogFileReader(binlog_files(source), assembly, decode, begin, end)
+    return BinlogFileReader(binlog_files(source), assembly, decode, begin, end, schema)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from replica_client.position.position import Position
 from replica_client.rows.change import Change, RowsOfEvent
+from replica_client.schema.history import SchemaChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class Transaction:
         part: 0 for the first or only part.
         complete: whether this is the last or only part.
         xa_prepared: an XA PREPARE, whose outcome a later XA COMMIT or XA ROLLBACK decides.
+        schema_changes: what its statements did to wanted tables, and to databases, in order.
     """
 
     start: Position
@@ -51,6 +53,17 @@ class Transaction:
     part: int = 0
     complete: bool = True
     xa_prepared: bool = False
+    schema_changes: tuple[SchemaChange, ...] = ()
+
+    @property
+    def items(self) -> Iterator[RowsOfEvent | SchemaChange]:
+        """Rows events and schema changes together, in the order of the binlog."""
+        pending = list(self.schema_changes)
+        for rows in self.rows:
+            while pending and pending[0].event_index < rows.event_index:
+                yield pending.pop(0)
+            yield rows
+        yield from pending
 
     @property
     def changes(self) -> Iterator[Change]:

@@ -368,7 +368,9 @@ class SchemaHistory:
             raise SchemaError(f"a checkpoint's schema history is damaged: {error}") from error
 
 
-def schema_change(change: TableChange, statement: str) -> SchemaChange:
+def schema_change(
+    change: TableChange, statement: str, file: str, position: int, event_index: int
+) -> SchemaChange:
     """A change as consumers get it."""
     return SchemaChange(
         change.kind,
@@ -379,6 +381,9 @@ def schema_change(change: TableChange, statement: str) -> SchemaChange:
         and (not isinstance(change.after, Unverified))
         and (change.after is not None or not change.table[1]),
         statement,
+        file,
+        position,
+        event_index,
     )
 
 

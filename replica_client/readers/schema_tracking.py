@@ -1,0 +1,161 @@
+"""The schema history at work: statements move it on, table maps are resolved and checked with it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, Literal
+
+from replica_client.binlog.context import BinlogFormat
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.events.table_map import TableMapEvent
+from replica_client.codec.charsets import UndecodableTextError, UnknownCollationError, decode_text
+from replica_client.errors import UnknownTableError
+from replica_client.rows.selection import Selection
+from replica_client.schema.catalog import Absent, TableChange, TableState, Unverified
+from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.history import SchemaChange, SchemaHistory, schema_change
+from replica_client.schema.model import TableModel
+from replica_client.schema.resolve import (
+    find_mismatch,
+    lacks_charset,
+    resolve,
+    tells_everything,
+)
+from replica_client.schema.server_version import parse_server_version
+from replica_client.schema.shape import TableShape
+
+_LOG = logging.getLogger("replica_client")
+_UTF8MB4: Final = 45
+# MariaDB's two-phase ALTER: it counts when it is committed.
+_START_ALTER, _ROLLBACK_ALTER = 0x02, 0x08
+
+UnknownTablePolicy = Literal["error", "positional"]
+"""What becomes of a table whose definition is not known: an error, or names ``col_1``, ``col_2`` …"""
+
+
+class SchemaTracker:
+    """Keeps a history in step with the events that are read.
+
+    Args:
+        history: what is known at the start; it is changed.
+        selection: wanted tables; their schema changes are delivered.
+        on_unknown: what becomes of a table that nothing is known of, or whose definition must be
+            proven and is not.
+        on_mismatch: what becomes of a table map that is not of the table that is known.
+
+    Attributes:
+        history: what is known now.
+        disagreements: table maps that tell everything themselves and contradicted the history.
+    """
+
+    def __init__(
+        self,
+        history: SchemaHistory,
+        selection: Selection,
+        on_unknown: UnknownTablePolicy = "positional",
+        on_mismatch: UnknownTablePolicy = "error",
+    ) -> None:
+        self.history = history
+        self.disagreements: list[str] = []
+        self._selection = selection
+        self._on_unknown = on_unknown
+        self._on_mismatch = on_mismatch
+        self._contexts: tuple[BinlogFormat | None, tuple[int, int, int]] = (None, (0, 0, 0))
+
+    def run(
+        self, event: BinlogEvent, binlog_format: BinlogFormat, index: int
+    ) -> list[SchemaChange]:
+        """Let a QUERY event move the history on.
+
+        Returns:
+            what it did to wanted tables and to databases.
+        """
+        body = event.body
+        flags = body.status.gtid_flags3
+        if flags is not None and flags & (_START_ALTER | _ROLLBACK_ALTER):
+            return []
+        if self._contexts[0] is not binlog_format:
+            self._contexts = (binlog_format, parse_server_version(binlog_format.server_version))
+        context = StatementContext.of_query(body, binlog_format.flavor, self._contexts[1])
+        text = statement_text(body.query, body.status.character_set_client)
+        changes = self.history.run(text, context, event.file, event.position)
+        return [
+            _placed(change, text, event, index) for change in changes if self._is_wanted(change)
+        ]
+
+    def _is_wanted(self, change: TableChange) -> bool:
+        database, table = change.table
+        if not table or self._selection.wants(database, table):
+            return True
+        after = change.after
+        return isinstance(after, TableModel) and self._selection.wants(after.database, after.name)
+
+    def state_of(self, table_map: TableMapEvent) -> TableState | None:
+        """What is known of the table of a table map."""
+        return self.history.table((table_map.schema, table_map.table))
+
+    def shape(self, table_map: TableMapEvent, binlog_format: BinlogFormat) -> TableShape:
+        """The shape of a table map, with what the history adds.
+
+        Raises:
+            SchemaMismatchError: the history knows the table otherwise (``on_mismatch="error"``).
+            UnknownTableError: the table is not known (``on_unknown="error"``).
+        """
+        shape = TableShape.from_table_map(table_map, binlog_format.flavor)
+        state = self.state_of(table_map)
+        told = tells_everything(shape)
+        if isinstance(state, TableModel):
+            if not told and self._on_mismatch == "error":
+                return resolve(shape, state)
+            reason = find_mismatch(shape, state)
+            if not reason:
+                return resolve(shape, state)
+            self._disagree(table_map, state, reason)
+            return shape
+        if not shape.names_resolved and self._on_unknown == "error":
+            raise UnknownTableError(_unknown_text(table_map, state))
+        return shape
+
+    def _disagree(self, table_map: TableMapEvent, state: TableModel, reason: str) -> None:
+        text = f"{table_map.schema}.{table_map.table}: {reason}"
+        self.disagreements.append(text)
+        _LOG.warning("schema history: %s; the binlog's own names are taken", text)
+        self.history.set_table((table_map.schema, table_map.table), Unverified(reason, state))
+
+    def needs_proof(self, table_map: TableMapEvent, binlog_format: BinlogFormat) -> bool:
+        """Whether a look at the live source could tell more of the table of a table map."""
+        shape = TableShape.from_table_map(table_map, binlog_format.flavor)
+        if tells_everything(shape):
+            return False
+        state = self.state_of(table_map)
+        if not isinstance(state, TableModel):
+            return True
+        return lacks_charset(shape, state)
+
+
+def statement_text(query: bytes, client_collation: int | None) -> str:
+    """A statement's text; bytes that are no text (a binary default) become replacement characters."""
+    collation = _UTF8MB4 if client_collation is None else client_collation
+    try:
+        return decode_text(query, collation)
+    except UnknownCollationError:
+        return query.decode("utf-8", "replace")
+    except UndecodableTextError:
+        return decode_text(query, collation, "replace")
+
+
+def _placed(change: TableChange, text: str, event: BinlogEvent, index: int) -> SchemaChange:
+    return schema_change(change, text, event.file, event.position, index)
+
+
+def _unknown_text(table_map: TableMapEvent, state: TableState | None) -> str:
+    reason = "its CREATE TABLE is not in what was read"
+    if isinstance(state, Unverified):
+        reason = state.reason
+    elif isinstance(state, Absent):
+        reason = "it was dropped before"
+    return (
+        f"{table_map.schema}.{table_map.table}: the names of its columns are not known ({reason}); "
+        "give a schema history that knows them (replica-client schema), set binlog_row_metadata=FULL "
+        "on the source, or take names by position with on_unknown_table='positional'"
+    )
