@@ -14,10 +14,11 @@ from replica_client.cli.delivery import Delivery
 from replica_client.cli.interruption import Stop, run_async
 from replica_client.cli.keys import KeyFile, decode_options
 from replica_client.cli.output import Column, Lines, clock
+from replica_client.cli.schema_file import SchemaFile, schema_of
 from replica_client.cli.sources import binlog_paths, live_source
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.readers.binlog_file import open_binlog
-from replica_client.readers.source_stream import connect
+from replica_client.readers.source_stream import SourceStream, connect
 from replica_client.rows.change import Change
 from replica_client.rows.json_values import change_to_json
 
@@ -59,6 +60,7 @@ def changes(
             help="Continue after the position in this file, and save it there as changes go out.",
         ),
     ] = None,
+    schema: SchemaFile = None,
     key_file: KeyFile = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
@@ -72,17 +74,27 @@ def changes(
     write = _json_writer(lines) if json else _table_writer(lines)
     store = None if position_file is None else FilePositionStore(position_file)
     if url is not None:
-        run_async(_from_source(url, tables, start, stop_at_end, store, Delivery(lines), write))
+        known = schema_of(schema, None)
+        stream = connect(
+            url,
+            tables=tables,
+            start=start,
+            stop_at_end=stop_at_end,
+            position_store=store,
+            schema=known,
+        )
+        run_async(_from_source(stream, Delivery(lines), write))
         return
     paths = binlog_paths(sources)
-    saved = None if store is None else store.load()
+    saved = None if store is None else store.load_checkpoint()
     reader = open_binlog(
         paths,
         tables=tables,
-        start=start if saved is None else saved,
+        start=start if saved is None else saved.position,
         options=decode_options(key_file),
+        schema=schema_of(schema, saved),
     )
-    delivery = Delivery(lines, store)
+    delivery = Delivery(lines, store, state=reader.state)
     with Stop().watching() as stop:
         try:
             for transaction in reader.transactions():
@@ -98,15 +110,8 @@ def changes(
 
 
 async def _from_source(
-    url: str,
-    tables: list[str] | None,
-    start: str | None,
-    stop_at_end: bool,
-    store: FilePositionStore | None,
-    delivery: Delivery,
-    write: Callable[[Change], None],
+    stream: SourceStream, delivery: Delivery, write: Callable[[Change], None]
 ) -> None:
-    stream = connect(url, tables=tables, start=start, stop_at_end=stop_at_end, position_store=store)
     lock = asyncio.Lock()
 
     async def commit() -> None:

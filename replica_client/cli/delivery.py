@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 
 from replica_client.cli.output import Lines
 from replica_client.position.position import Position
@@ -21,16 +22,23 @@ class Delivery:
     Args:
         lines: where changes are written.
         store: where :meth:`commit` saves.
+        interval: see below.
+        state: what to save with a position.
 
     Attributes:
         interval: seconds between two saves.
     """
 
     def __init__(
-        self, lines: Lines, store: PositionStore | None = None, interval: float = SAVE_INTERVAL
+        self,
+        lines: Lines,
+        store: PositionStore | None = None,
+        interval: float = SAVE_INTERVAL,
+        state: Callable[[], Mapping[str, object]] | None = None,
     ) -> None:
         self._lines = lines
         self._store = store
+        self._state = state
         self._delivered: Position | None = None
         self._flushed_at = time.monotonic()
         self.interval = interval
@@ -64,5 +72,5 @@ class Delivery:
         position = self.flush()
         if position is not None:
             if self._store is not None:
-                self._store.save(position)
+                self._store.save(position, None if self._state is None else self._state())
             self.saved(position)

@@ -217,14 +217,7 @@ class TransactionAssembler:
         return resume.row_index if event_index == resume.event_index else None
 
     def _decoder_of(self, table_map: TableMapEvent, decoder: BinlogDecoder) -> _Decoder | None:
-        key = (
-            table_map.schema,
-            table_map.table,
-            table_map.column_types,
-            table_map.column_metadata,
-            table_map.null_bitmap,
-            table_map.optional_metadata,
-        )
+        key = _cache_key(table_map)
         state = self.schema.state_of(table_map)
         cached = self._decoders.get(key)
         if cached is not None and cached[0] is state:
@@ -246,6 +239,9 @@ class TransactionAssembler:
             return None
         table_map: TableMapEvent = event.body
         if not self._options.selection.wants(table_map.schema, table_map.table):
+            return None
+        cached = self._decoders.get(_cache_key(table_map))
+        if cached is not None and cached[0] is self.schema.state_of(table_map):
             return None
         return table_map if self.schema.needs_proof(table_map, decoder.format) else None
 
@@ -343,6 +339,17 @@ class TransactionAssembler:
             xa_prepared,
             tuple(self._schema_changes),
         )
+
+
+def _cache_key(table_map: TableMapEvent) -> tuple[object, ...]:
+    return (
+        table_map.schema,
+        table_map.table,
+        table_map.column_types,
+        table_map.column_metadata,
+        table_map.null_bitmap,
+        table_map.optional_metadata,
+    )
 
 
 def _place(event: BinlogEvent) -> str:

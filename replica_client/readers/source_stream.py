@@ -16,7 +16,12 @@ from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.header import EventHeader
 from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.event_types import EventType
-from replica_client.errors import ConfigError, ConnectionLostError, TransportError
+from replica_client.errors import (
+    ConfigError,
+    ConnectionLostError,
+    ServerError,
+    TransportError,
+)
 from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.position.position import Position
 from replica_client.position.stores.base import PositionStore
@@ -24,6 +29,7 @@ from replica_client.position.stores.file import FilePositionStore
 from replica_client.position.tracker import PositionTracker
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.readers.event_feed import EventFeed, PlacedEvent
+from replica_client.readers.live_schema import SchemaProver, read_source
 from replica_client.readers.reconnect import ReconnectPolicy
 from replica_client.readers.source_start import (
     dump_request,
@@ -34,6 +40,7 @@ from replica_client.readers.start import Start, parse_start, timestamp_of
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import Change
 from replica_client.rows.selection import Selection
+from replica_client.schema.history import STATE_KEY, Place, SchemaHistory
 from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD, SourceConnection
 from replica_client.transport.dump import DumpStream
 from replica_client.transport.options import ConnectOptions, TlsMode, TlsOptions
@@ -61,6 +68,7 @@ class StreamOptions:
         reconnect: how to connect again.
         assembly: how transactions are put together.
         decode: how values are decoded.
+        schema: what tables look like at the start; None finds out where that can be proven.
     """
 
     start: Start = "latest"
@@ -72,6 +80,7 @@ class StreamOptions:
     reconnect: ReconnectPolicy = field(default_factory=ReconnectPolicy)
     assembly: AssemblyOptions = field(default_factory=lambda: AssemblyOptions(Selection()))
     decode: DecodeOptions = field(default_factory=DecodeOptions)
+    schema: SchemaHistory | None = None
 
     def __post_init__(self) -> None:
         if self.server_id is not None and not 0 < self.server_id < 1 << 32:
@@ -89,6 +98,7 @@ class SourceStream:
         generation: number of connections opened so far.
         server: the source, once connected.
         server_id: ours.
+        history: what tables look like, as far as the stream was read.
     """
 
     def __init__(
@@ -111,6 +121,9 @@ class SourceStream:
         self.server_id = options.server_id or random.randrange(1 << 31, (1 << 32) - 1)
         self.generation = 0
         self.server: ServerInfo | None = None
+        self.history = SchemaHistory() if options.schema is None else options.schema.copy()
+        self._prover = SchemaProver(connect_options, options.decode)
+        self._asked: dict[tuple[str, str], object] = {}
 
     @property
     def position(self) -> Position:
@@ -135,31 +148,70 @@ class SourceStream:
             PositionStoreError: it could not be saved; what was saved before is whole.
         """
         if self._store is not None:
-            await asyncio.to_thread(self._store.save, position)
+            await asyncio.to_thread(self._store.save, position, self.state(position))
         self._acknowledged = position
         dump = self._dump
         wanted = self._options.semi_sync and position.file and not position.inside_transaction
         if wanted and dump is not None and dump.semi_sync_active:
             await dump.acknowledge_semi_sync(position.file, position.offset)
 
+    def state(self, position: Position) -> dict[str, object]:
+        """What to save with a position, for :class:`~replica_client.position.stores.Checkpoint`."""
+        if position.file:
+            self.history.prune(position.file, position.offset)
+        return {STATE_KEY: self.history.to_state()}
+
     async def __aenter__(self) -> Self:
         start: Start = self._options.start
         if self._store is not None:
-            saved = await asyncio.to_thread(self._store.load)
-            if saved is not None:
-                start = saved
-                self._acknowledged = saved
+            checkpoint = await asyncio.to_thread(self._store.load_checkpoint)
+            if checkpoint is not None:
+                start = self._acknowledged = checkpoint.position
+                if STATE_KEY in checkpoint.state:
+                    self.history = SchemaHistory.from_state(checkpoint.state[STATE_KEY])
         connection = await SourceConnection.open(self._connect_options)
         try:
             self._resume = await resolve_start(
                 connection, start, server_id=self.server_id, replica_uuid=self._replica_uuid
             )
+            if start == "latest" and self._options.schema is None:
+                self._resume = await self._read_schema(connection, self._resume)
+            elif self._resume.file:
+                self.history.rewind(self._resume.file, self._resume.offset)
             self._feed = EventFeed(self._options.decode, transaction_start(self._resume))
             await self._begin(connection, transaction_start(self._resume))
         except BaseException:
             await connection.close()
             raise
         return self
+
+    async def _read_schema(self, connection: SourceConnection, latest: Position) -> Position:
+        """Know all tables as they are at a position, which is the new start."""
+        try:
+            self.history, status = await read_source(connection, self._options.decode)
+        except ServerError as error:
+            if self._options.assembly.on_unknown_table == "error":
+                raise
+            _LOG.info("the source does not tell what its tables look like: %s", error)
+            self._prover.works = False
+            return latest
+        kind = MariadbGtidSet if connection.server.is_mariadb else GtidSet
+        return Position(status.file, status.position, kind.parse(status.executed_gtid_set))
+
+    async def _prove(self, placed: PlacedEvent, assembler: TransactionAssembler) -> None:
+        """Find out what a table looks like that the binlog alone does not tell."""
+        feed, event = self._live_feed(), placed.event
+        table_map = assembler.unproven(event, feed.decoder)
+        if table_map is None:
+            return
+        name = (table_map.schema, table_map.table)
+        state = assembler.schema.state_of(table_map)
+        if name in self._asked and self._asked[name] is state:
+            return
+        start = transaction_start(feed.tracker.inside())
+        place = Place.of(event.file, event.position)
+        if not await self._prover.prove(self.history, name, start, place):
+            self._asked[name] = state
 
     async def __aexit__(self, *exc_info: object) -> None:
         dump, self._dump = self._dump, None
@@ -185,13 +237,18 @@ class SourceStream:
             TransportError: the connection was lost, and could not be opened again.
         """
         feed = self._live_feed()
-        assembler = TransactionAssembler(self._options.assembly, self._options.decode, self._resume)
+        assembly = self._options.assembly
+        if assembly.on_unknown_table is None and self._prover.works:
+            assembly = replace(assembly, on_unknown_table="error")
+        assembler = TransactionAssembler(assembly, self._options.decode, self._resume, self.history)
         start = self._options.start
         since = None
         if isinstance(start, datetime.datetime) and self._acknowledged is None:
             since = timestamp_of(start)
         async for batch in self._placed():
             for placed in batch:
+                if placed.event.header.type_code == EventType.TABLE_MAP_EVENT:
+                    await self._prove(placed, assembler)
                 for transaction in assembler.feed(placed, feed.decoder, feed.tracker):
                     if since is not None and transaction.timestamp < since:
                         continue
@@ -390,6 +447,7 @@ def connect(
     reconnect: ReconnectPolicy | None = None,
     options: DecodeOptions | None = None,
     assembly: AssemblyOptions | None = None,
+    schema: SchemaHistory | None = None,
 ) -> SourceStream:
     """Follow a live source; use the result in an ``async with`` block.
 
@@ -412,6 +470,8 @@ def connect(
         reconnect: how to connect again.
         options: how values are decoded.
         assembly: how transactions are put together, instead of ``tables``, ``exclude``, ``columns``.
+        schema: what tables look like at the start; None: the one saved in ``position_store``, else what
+            the source and its binlog prove.
 
     Raises:
         ConfigError: an option is wrong.
@@ -437,5 +497,6 @@ def connect(
         reconnect or ReconnectPolicy(),
         assembly or AssemblyOptions(Selection(tables, exclude, columns)),
         options or DecodeOptions(),
+        schema,
     )
     return SourceStream(connect_options, stream_options, position_store)

@@ -247,6 +247,8 @@ class _Applier:
                 after = altered(before, meaning.steps, charset)
             except NotUnderstoodError as error:
                 after = Unverified(str(error), before)
+        elif meaning.steps:
+            after = Unverified("altered, and not known before")
         if meaning.to_table is not None:
             copy = after.renamed(*meaning.to_table) if isinstance(after, TableModel) else None
             state = copy or Unverified("made of a partition of a table that is not known")
