@@ -1,7 +1,8 @@
 """Which Arrow type a column has, and how its values get there.
 
-A value that its Arrow type cannot hold (zero and partial dates) is null there, and its text stands in
-the batch's ``_lossless`` column.
+A value that its Arrow type cannot hold (zero and partial dates; differences to a JSON document whose
+before image the source did not log) is null there, and its text stands in the batch's ``_lossless``
+column.
 """
 
 from __future__ import annotations
@@ -111,8 +112,9 @@ def _set(value: SetValue) -> str:
     return str(value.bits) if value.labels is None else ",".join(value.labels)
 
 
-def _json(value: Any) -> str:
-    return str(value.text)
+def _json(value: Any) -> str | None:
+    # Differences to a document that is not in the binlog are a tuple.
+    return None if isinstance(value, tuple) else str(value.text)
 
 
 def arrow_column(column: ColumnShape, options: DecodeOptions | None = None) -> ArrowColumn:

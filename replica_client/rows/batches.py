@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-import datetime
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from replica_client.binlog.options import DecodeOptions
-from replica_client.rows.absent import ABSENT
+from replica_client.errors import BinlogDecodeError
 from replica_client.rows.arrow_types import arrow_column
-from replica_client.rows.change import Change
-from replica_client.rows.image import RowImageDecoder
-from replica_client.rows.row import Row
-from replica_client.schema.shape import TableShape
+from replica_client.rows.change import Change, RowsOfEvent
+from replica_client.rows.columnar import (
+    BYTES,
+    DECIMAL,
+    DICTIONARY,
+    FIXED,
+    OBJECTS,
+    ColumnarRows,
+    ColumnSink,
+)
+from replica_client.rows.image import RowImageDecoder, is_partial, placed
+from replica_client.rows.runs import (
+    EVENT_INDEX,
+    FILE,
+    GTID,
+    KINDS,
+    OFFSET,
+    TIMESTAMP_US,
+    VERSION,
+    EventRuns,
+)
+from replica_client.schema.shape import ColumnShape, TableShape
 
 CHANGE_FIELDS = (
     pa.field("_change_type", pa.string(), nullable=False),
@@ -31,11 +50,18 @@ CHANGE_FIELDS = (
 
 ``_absent`` names the columns that the row image left out (they are null in the batch), null when it
 has all. ``_lossless`` holds MySQL's text of values that their Arrow type cannot hold, by column (zero
-and partial dates; null in the batch), null when there is none. ``_commit_version`` is the same for all
-rows of a transaction and sorts as the transactions do.
+and partial dates, JSON differences without the document; null in the batch), null when there is
+none. ``_commit_version`` is the same for all rows of a transaction and sorts as the transactions do.
 """
 
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+DEFAULT_MAX_ROWS = 16384
+MAX_SIZE = 64 << 20
+"""Bytes of row images after which a batch is full, whatever number of rows it has."""
+
+_ABSENT_TYPE = CHANGE_FIELDS[8].type
+_LOSSLESS_TYPE = CHANGE_FIELDS[9].type
+_MAX_CHANGE_TYPE = 16
+_allocate: Callable[[int], Any] = partial(pa.allocate_buffer, resizable=True)
 
 
 class BatchBuilder:
@@ -44,12 +70,16 @@ class BatchBuilder:
     Args:
         shape: of the table.
         columns: names of the columns to take, None for all.
-        options: how values were decoded.
+        options: how values are decoded.
+        decoder: of the row images; None: one of its own.
+        max_rows: rows that a batch has at most.
 
     Attributes:
         shape: of the table.
-        decoder: of the rows that are appended, when its owner wants to remember it.
+        decoder: as given.
         schema: of the batches.
+        rows: the columns.
+        runs: the change columns.
     """
 
     def __init__(
@@ -57,82 +87,220 @@ class BatchBuilder:
         shape: TableShape,
         columns: tuple[str, ...] | None = None,
         options: DecodeOptions | None = None,
+        decoder: RowImageDecoder | None = None,
+        max_rows: int = DEFAULT_MAX_ROWS,
     ) -> None:
         self.shape = shape
-        self.decoder: RowImageDecoder | None = None
-        wanted = [c for c in shape.columns if columns is None or c.name in columns]
-        self._columns = [(c.name, arrow_column(c, options)) for c in wanted]
+        self.decoder = RowImageDecoder(shape, options, columns) if decoder is None else decoder
+        taken = frozenset(self.decoder.column_names)
+        wanted = [column for column in shape.columns if column.name in taken]
+        self._types: list[pa.DataType] = []
+        sinks = []
+        for column in wanted:
+            sink, kind = _sink(column, options)
+            sinks.append(sink)
+            self._types.append(kind)
         self.schema = pa.schema(
-            [*CHANGE_FIELDS, *(pa.field(name, column.type) for name, column in self._columns)],
+            [
+                *CHANGE_FIELDS,
+                *(pa.field(c.name, kind) for c, kind in zip(wanted, self._types, strict=True)),
+            ],
             metadata={b"database": shape.database.encode(), b"table": shape.table.encode()},
         )
-        self._values: list[list[Any]] = [[] for _ in self.schema]
+        self.rows = ColumnarRows(self.decoder, sinks, max_rows, MAX_SIZE)
+        self.runs = EventRuns(_allocate)
+        self._dictionaries: list[pa.Array | None] = [None] * len(sinks)
 
     def __len__(self) -> int:
-        return len(self._values[0])
+        return int(self.rows.rows)
+
+    def append_rows(
+        self, rows_of_event: RowsOfEvent, commit_version: str, commit_timestamp_us: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Take the rows of an event; yields the batches that became full.
+
+        Raises:
+            BinlogDecodeError: the event does not fit the table; says file and position. The
+                changes before are in the batch.
+        """
+        event = rows_of_event.event
+        body = event.body
+        if is_partial(body):
+            for change in rows_of_event:
+                while not self._append(change, commit_version, commit_timestamp_us):
+                    yield self.finish()
+            return
+        rows, row_index = self.rows, rows_of_event.first_row
+        try:
+            images = self.decoder.images_of(body)
+            rows.begin(body.kind, body.columns_before, body.columns_after, images)
+            if row_index:
+                rows.skip(row_index)
+            done = False
+            while not done:
+                try:
+                    done = rows.take()
+                finally:
+                    if rows.appended:
+                        self._run(rows_of_event, row_index, commit_version, commit_timestamp_us)
+                        row_index += rows.appended
+                if not done:
+                    yield self.finish()
+        except BinlogDecodeError as error:
+            raise placed(error, event) from error.__cause__
+
+    def _run(self, rows: RowsOfEvent, row_index: int, version: str, timestamp_us: int) -> None:
+        event, runs = rows.event, self.runs
+        runs.add(
+            KINDS.index(event.body.kind),
+            self.rows.appended,
+            row_index,
+            timestamp_us,
+            event.position,
+            rows.event_index,
+            runs.text(event.file),
+            runs.text(version),
+            -1,
+            runs.text(rows.gtid),
+            -1,
+            self.rows.absent_before,
+            self.rows.absent_after,
+        )
 
     def append(self, change: Change, commit_version: str, commit_timestamp_us: int) -> None:
-        """Add a change: one row, two for an update."""
-        if change.kind == "update":
-            assert change.before is not None
-            assert change.after is not None
-            self._row("update_preimage", change, change.before, commit_version, commit_timestamp_us)
-            self._row("update_postimage", change, change.after, commit_version, commit_timestamp_us)
-        else:
-            row = change.after if change.before is None else change.before
-            assert row is not None
-            self._row(change.kind, change, row, commit_version, commit_timestamp_us)
+        """Add a change: one row, two for an update.
 
-    def _row(
-        self, change_type: str, change: Change, row: Row, commit_version: str, timestamp_us: int
-    ) -> None:
-        absent: list[str] = []
-        lossless: list[tuple[str, str]] = []
-        values = self._values
-        at = len(CHANGE_FIELDS)
-        for name, column in self._columns:
-            value = row[name]
-            if value is ABSENT:
-                absent.append(name)
-                converted = None
-            elif value is None:
-                converted = None
-            else:
-                converted = column.convert(value)
-                if converted is None:
-                    lossless.append((name, str(value)))
-            values[at].append(converted)
-            at += 1
-        head = (
-            change_type,
+        Raises:
+            ValueError: the batch is full.
+        """
+        if not self._append(change, commit_version, commit_timestamp_us):
+            raise ValueError("the batch is full; finish it before more is added")
+
+    def _append(self, change: Change, version: str, timestamp_us: int) -> bool:
+        rows, runs = self.rows, self.runs
+        before, after = change.before, change.after
+        if not rows.append_values(before, after):
+            return False
+        absent = [0 if row is None else rows.absent_of(row) for row in (before, after)]
+        runs.add(
+            KINDS.index(change.kind),
+            1,
+            change.row_index,
             timestamp_us,
-            commit_version,
-            change.gtid,
-            change.file,
             change.position,
             change.event_index,
-            change.row_index,
-            absent or None,
-            lossless or None,
+            runs.text(change.file),
+            runs.text(version),
+            -1,
+            runs.text(change.gtid),
+            -1,
+            absent[1] if before is None else absent[0],
+            0 if before is None else absent[1],
         )
-        for column_values, value in zip(values, head, strict=False):
-            column_values.append(value)
+        return True
 
     def finish(self) -> pa.RecordBatch:
         """The batch; the builder is empty afterwards."""
-        arrays = [
-            _array(values, field.type)
-            for values, field in zip(self._values, self.schema, strict=True)
-        ]
-        self._values = [[] for _ in self.schema]
+        count = len(self)
+        arrays = self._change_columns(count)
+        for at, sink in enumerate(self.rows.sinks):
+            arrays.append(self._column(at, sink, count))
+        self.rows.reset()
+        self.runs.clear()
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
+    def _column(self, at: int, sink: ColumnSink, count: int) -> pa.Array:
+        kind = self._types[at]
+        if sink.storage == OBJECTS:
+            return pa.array(sink.objects, kind)
+        if not count:
+            return pa.array([], kind)
+        nulls, buffers = sink.take(count)
+        if sink.storage != DICTIONARY:
+            return pa.Array.from_buffers(kind, count, buffers, nulls)
+        numbers = pa.Array.from_buffers(pa.int32(), count, buffers, nulls)
+        dictionary = self._dictionaries[at]
+        if dictionary is None or len(dictionary) != len(sink.entries):
+            dictionary = self._dictionaries[at] = pa.array(sink.entries, pa.string())
+        return pa.DictionaryArray.from_arrays(numbers, dictionary, safe=False)
 
-def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    def _change_columns(self, count: int) -> list[pa.Array]:
+        if not count:
+            return [pa.array([], field.type) for field in CHANGE_FIELDS]
+        runs = self.runs
+        offsets = _allocate(4 * (count + 1))
+        data = _allocate(_MAX_CHANGE_TYPE * count)
+        data.resize(runs.fill_change_types(offsets, data))
+        return [
+            pa.Array.from_buffers(pa.string(), count, [None, offsets, data], 0),
+            self._numbers(TIMESTAMP_US, count).view(CHANGE_FIELDS[1].type),
+            self._texts(VERSION, count),
+            self._texts(GTID, count),
+            self._texts(FILE, count),
+            self._numbers(OFFSET, count),
+            self._numbers(EVENT_INDEX, count),
+            self._row_indexes(count),
+            self._absent(count),
+            self._lossless(count),
+        ]
+
+    def _numbers(self, field: int, count: int) -> pa.Array:
+        buffer = _allocate(8 * count)
+        self.runs.fill_numbers(buffer, field)
+        return pa.Array.from_buffers(pa.int64(), count, [None, buffer], 0)
+
+    def _row_indexes(self, count: int) -> pa.Array:
+        buffer = _allocate(8 * count)
+        self.runs.fill_row_indexes(buffer)
+        return pa.Array.from_buffers(pa.int64(), count, [None, buffer], 0)
+
+    def _texts(self, field: int, count: int) -> pa.Array:
+        offsets = _allocate(4 * (count + 1))
+        data = _allocate(self.runs.text_size(field))
+        self.runs.fill_text(offsets, data, field)
+        return pa.Array.from_buffers(pa.string(), count, [None, offsets, data], 0)
+
+    def _absent(self, count: int) -> pa.Array:
+        buffer = _allocate(4 * count)
+        if not self.runs.fill_absent(buffer):
+            return pa.nulls(count, _ABSENT_TYPE)
+        numbers = pa.Array.from_buffers(pa.int32(), count, [None, buffer], 0)
+        return pa.array(self.rows.absent_lists, _ABSENT_TYPE).take(numbers)
+
+    def _lossless(self, count: int) -> pa.Array:
+        entries = self.rows.lossless
+        if not entries:
+            return pa.nulls(count, _LOSSLESS_TYPE)
+        values: list[list[tuple[str, str]] | None] = [None] * count
+        for row, name, text in entries:
+            found = values[row]
+            if found is None:
+                found = values[row] = []
+            found.append((name, text))
+        return pa.array(values, _LOSSLESS_TYPE)
+
+
+def _sink(column: ColumnShape, options: DecodeOptions | None) -> tuple[ColumnSink, pa.DataType]:
+    """Where a column's values go, and what type they have."""
+    arrow = arrow_column(column, options)
+    kind, convert, code = arrow.type, arrow.convert, ""
+    storage, width = OBJECTS, 0
     if pa.types.is_dictionary(kind):
-        return pa.array(values, pa.string()).dictionary_encode()
-    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
-        return pa.array(values, pa.int64()).cast(kind)
-    if pa.types.is_date32(kind):
-        return pa.array(values, pa.int32()).cast(kind)
-    return pa.array(values, kind)
+        storage = DICTIONARY
+    elif pa.types.is_string(kind) or pa.types.is_binary(kind):
+        storage = BYTES
+    elif pa.types.is_decimal(kind):
+        storage, width = DECIMAL, kind.bit_width // 8
+        convert = partial(_unscaled, kind.scale)
+    elif pa.types.is_primitive(kind):
+        storage, width = FIXED, kind.bit_width // 8
+        if pa.types.is_floating(kind):
+            code = "f" if width == 4 else "d"
+    return ColumnSink(column.name, storage, width, code, convert, _allocate), kind
+
+
+def _unscaled(scale: int, value: Any) -> int:
+    """A decimal without its point."""
+    sign, digits, exponent = value.as_tuple()
+    number = int("".join(map(str, digits))) * int(10 ** (exponent + scale))
+    return -number if sign else number

@@ -11,6 +11,8 @@ from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError
 from replica_client.rows.batches import BatchBuilder
 from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.image import RowImageDecoder
+from replica_client.schema.shape import TableShape
 
 RecordBatch: TypeAlias = pa.RecordBatch
 
@@ -44,23 +46,24 @@ class BatchAssembler:
             commit_timestamp_us: of its commit; None: the time in each event's header is taken.
         """
         for rows in rows_of_events:
-            builder = self._builders.get(id(rows.decoder))
-            if builder is None:
-                builder = BatchBuilder(rows.shape, tuple(rows.decoder.column_names), self._options)
-                # The decoder is kept alive with its builder, so that its id stays its own.
-                builder.decoder = rows.decoder
-                self._builders[id(rows.decoder)] = builder
             timestamp_us = commit_timestamp_us
             if timestamp_us is None:
                 timestamp_us = rows.event.header.timestamp * 1_000_000
-            for change in rows:
-                if len(builder) + 2 > self._max_rows:
-                    yield builder.finish()
-                builder.append(change, commit_version, timestamp_us)
+            yield from self.builder(rows.shape, rows.decoder).append_rows(
+                rows, commit_version, timestamp_us
+            )
+
+    def builder(self, shape: TableShape, decoder: RowImageDecoder) -> BatchBuilder:
+        """The builder of a decoder's rows, made once."""
+        builder = self._builders.get(id(decoder))
+        if builder is None:
+            # It keeps the decoder alive, so that its id stays its own.
+            builder = BatchBuilder(shape, None, self._options, decoder, self._max_rows)
+            self._builders[id(decoder)] = builder
+        return builder
 
     def flush(self) -> Iterator[RecordBatch]:
-        """What is left in every builder."""
-        builders, self._builders = self._builders, {}
-        for builder in builders.values():
-            if len(builder):
-                yield builder.finish()
+        """What is left in every builder; those that had nothing go."""
+        self._builders = {key: found for key, found in self._builders.items() if len(found)}
+        for builder in self._builders.values():
+            yield builder.finish()

@@ -85,6 +85,22 @@ _MAX_PLANS = 1024
 _SPACE = cython.declare(cython.int, 0x20)
 
 
+def is_partial(body: Any) -> bool:
+    """Whether a rows event is a PARTIAL_UPDATE_ROWS event."""
+    return type(body).__name__ == "PartialUpdateRowsEvent"
+
+
+def placed(error: BinlogDecodeError, event: BinlogEvent) -> BinlogDecodeError:
+    """The error, saying at which event."""
+    header = event.header
+    return error.at(
+        file=event.file or None,
+        position=event.position,
+        event_type=header.type_code,
+        event_name=header.type_name,
+    )
+
+
 @cython.final
 @cython.cclass
 class Column:
@@ -259,31 +275,33 @@ class RowImageDecoder:
         Raises:
             BinlogDecodeError: the event does not fit the table; says file and position.
         """
-        body = event.body
         try:
-            if body.column_count != len(self._columns):
-                raise ColumnDecodeError(
-                    f"{self._table()}: the event has {body.column_count} columns, "
-                    f"the table {len(self._columns)}"
-                )
-            rows = body.rows
-            if body.compressed:
-                rows = inflate_record(rows, self.options.max_uncompressed_size)
-            elif not body.version:
-                types = bytes([column.type_code for column in self.shape.columns])
-                rows = modern_images(body, types)
-            partial = type(body).__name__ == "PartialUpdateRowsEvent"
+            body = event.body
+            rows = self.images_of(body)
             yield from self.iter_rows(
-                body.kind, body.columns_before, body.columns_after, rows, partial
+                body.kind, body.columns_before, body.columns_after, rows, is_partial(body)
             )
         except BinlogDecodeError as error:
-            header = event.header
-            raise error.at(
-                file=event.file or None,
-                position=event.position,
-                event_type=header.type_code,
-                event_name=header.type_name,
-            ) from error.__cause__
+            raise placed(error, event) from error.__cause__
+
+    def images_of(self, body: Any) -> bytes:
+        """The row images of a rows event, decompressed and in the form of current versions.
+
+        Raises:
+            BinlogDecodeError: the event does not fit the table.
+        """
+        if body.column_count != len(self._columns):
+            raise ColumnDecodeError(
+                f"{self._table()}: the event has {body.column_count} columns, "
+                f"the table {len(self._columns)}"
+            )
+        rows: bytes = body.rows
+        if body.compressed:
+            rows = inflate_record(rows, self.options.max_uncompressed_size)
+        elif not body.version:
+            types = bytes([column.type_code for column in self.shape.columns])
+            rows = modern_images(body, types)
+        return rows
 
     def _plans_of(
         self, kind: str, columns_before: bytes, columns_after: bytes | None

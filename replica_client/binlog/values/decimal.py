@@ -20,6 +20,9 @@ _GROUP_DIGITS = 9
 _GROUP_SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 MAX_PRECISION = 65
 MAX_SCALE = 30
+# A number of 64 bits holds them.
+_SMALL_DIGITS = cython.declare(cython.int, 18)
+_MAX_GROUPS = 10
 
 
 def decimal_size(precision: int, scale: int) -> int:
@@ -55,26 +58,27 @@ def _group(
 
 @cython.cfunc
 @cython.boundscheck(False)
+@cython.wraparound(False)
 @cython.cdivision(True)
-def decimal_at(
+@cython.exceptval(-1, check=False)
+def _split(
     data: cython.p_const_uchar,
     offset: cython.Py_ssize_t,
     precision: cython.int,
     scale: cython.int,
-) -> object:
-    """The number at ``offset``; the caller has checked that ``decimal_size`` bytes are there."""
-    negative: cython.bint = data[offset] < 0x80
-    mask: cython.uint = 0xFF if negative else 0
+    groups: cython.p_uint,
+    units: cython.p_uint,
+) -> cython.int:
+    """The groups of digits, and ten to the power of how many digits each has; returns how many."""
+    mask: cython.uint = 0xFF if data[offset] < 0x80 else 0
     # Its top bit is flipped; the bits of a group never reach it.
     first: cython.uint = 0x80
-    digits: cython.int = (precision - scale) % 9
     whole_left: cython.int = precision - scale
     fraction_left: cython.int = scale
+    digits: cython.int = whole_left % 9
     if not digits:
         digits = 9 if whole_left else (9 if scale > 9 else scale)
-    small: cython.ulonglong = 0
-    large: object = 0
-    is_large: cython.bint = precision > 18
+    count: cython.int = 0
     size: cython.int
     value: cython.uint
     unit: cython.uint
@@ -90,10 +94,9 @@ def decimal_at(
             unit *= 10
         if value >= unit:
             raise ValueError(f"DECIMAL({precision},{scale}) has a group beyond {digits} digits")
-        if is_large:
-            large = large * unit + value
-        else:
-            small = small * unit + value
+        groups[count] = value
+        units[count] = unit
+        count += 1
         if whole_left:
             whole_left -= digits
         else:
@@ -101,9 +104,79 @@ def decimal_at(
         digits = 9
         if not whole_left and fraction_left < 9:
             digits = fraction_left
-    if is_large:
-        return Decimal(f"-{large}E-{scale}" if negative else f"{large}E-{scale}")
-    return Decimal(f"-{small}E-{scale}" if negative else f"{small}E-{scale}")
+    return count
+
+
+@cython.cfunc
+def decimal_at(
+    data: cython.p_const_uchar,
+    offset: cython.Py_ssize_t,
+    precision: cython.int,
+    scale: cython.int,
+) -> object:
+    """The number at ``offset``; the caller has checked that ``decimal_size`` bytes are there."""
+    groups: cython.uint[10]
+    units: cython.uint[10]
+    if not cython.compiled:
+        groups, units = [0] * _MAX_GROUPS, [0] * _MAX_GROUPS
+    count: cython.int = _split(data, offset, precision, scale, groups, units)
+    sign: str = "-" if data[offset] < 0x80 else ""
+    i: cython.int
+    if precision <= _SMALL_DIGITS:
+        small: cython.ulonglong = 0
+        for i in range(count):
+            small = small * units[i] + groups[i]
+        return Decimal(f"{sign}{small}E-{scale}")
+    large: object = 0
+    for i in range(count):
+        large = large * units[i] + groups[i]
+    return Decimal(f"{sign}{large}E-{scale}")
+
+
+@cython.cfunc
+@cython.boundscheck(False)
+@cython.wraparound(False)
+@cython.exceptval(-1, check=False)
+def decimal_words(
+    data: cython.p_const_uchar,
+    offset: cython.Py_ssize_t,
+    precision: cython.int,
+    scale: cython.int,
+    words: cython.p_uint,
+    word_count: cython.int,
+) -> cython.int:
+    """The number at ``offset`` without its point, in two's complement: 32-bit words, lowest first."""
+    groups: cython.uint[10]
+    units: cython.uint[10]
+    if not cython.compiled:
+        groups, units = [0] * _MAX_GROUPS, [0] * _MAX_GROUPS
+    count: cython.int = _split(data, offset, precision, scale, groups, units)
+    carry: cython.ulonglong = 0
+    i: cython.int
+    j: cython.int
+    if precision <= _SMALL_DIGITS:
+        for i in range(count):
+            carry = carry * units[i] + groups[i]
+        words[0] = cython.cast(cython.uint, carry & 0xFFFFFFFF)
+        words[1] = cython.cast(cython.uint, carry >> 32)
+        for j in range(2, word_count):
+            words[j] = 0
+    else:
+        for j in range(word_count):
+            words[j] = 0
+        for i in range(count):
+            carry = groups[i]
+            for j in range(word_count):
+                carry += cython.cast(cython.ulonglong, words[j]) * units[i]
+                words[j] = cython.cast(cython.uint, carry & 0xFFFFFFFF)
+                carry >>= 32
+    if data[offset] < 0x80:
+        carry = 1
+        for j in range(word_count):
+            carry += words[j] ^ 0xFFFFFFFF
+            words[j] = cython.cast(cython.uint, carry & 0xFFFFFFFF)
+            carry >>= 32
+    return 0
 
 
 def decode_decimal(data: bytes, precision: int, scale: int) -> Decimal:

@@ -2,3 +2,7 @@ cpdef object date_of(unsigned int packed)
 cpdef object time2_of(unsigned long long raw, int fraction_digits)
 cpdef object datetime2_of(unsigned long long raw, int fraction_digits)
 cpdef object timestamp2_of(unsigned long long raw, int fraction_digits)
+cdef long long date_days(unsigned int packed) except? -1
+cdef long long time2_microseconds(unsigned long long raw, int fraction_digits) except? -1
+cdef long long datetime2_microseconds(unsigned long long raw, int fraction_digits) except? -1
+cdef long long timestamp2_microseconds(unsigned long long raw, int fraction_digits) except? -1

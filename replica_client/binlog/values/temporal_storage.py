@@ -46,14 +46,24 @@ _TIME2_ZERO = cython.declare(cython.ulonglong, 1 << 23)
 _DATETIME2_ZERO = cython.declare(cython.ulonglong, 1 << 39)
 
 
+NOT_IN_CALENDAR = -(1 << 62)
+"""Instead of days or microseconds, for a value that the calendar does not have."""
+
+_NOT_IN_CALENDAR = cython.declare(cython.longlong, NOT_IN_CALENDAR)
+# Not -1, which stands for an exception.
+_BAD_FRACTION = cython.declare(cython.int, 1_000_000)
+
+
 @cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
 def _microseconds(fraction: cython.ulonglong, fraction_digits: cython.int) -> cython.int:
-    """Microseconds of a stored fraction; -1 when it is a whole second or more."""
+    """Microseconds of a stored fraction, ``_BAD_FRACTION`` for a whole second or more."""
     if fraction_digits >= 5:
-        return cython.cast(cython.int, fraction) if fraction < 1_000_000 else -1
+        return cython.cast(cython.int, fraction) if fraction < 1_000_000 else _BAD_FRACTION
     if fraction_digits >= 3:
-        return cython.cast(cython.int, fraction * 100) if fraction < 10_000 else -1
-    return cython.cast(cython.int, fraction * 10_000) if fraction < 100 else -1
+        return cython.cast(cython.int, fraction * 100) if fraction < 10_000 else _BAD_FRACTION
+    return cython.cast(cython.int, fraction * 10_000) if fraction < 100 else _BAD_FRACTION
 
 
 def fraction_size(fraction_digits: int) -> int:
@@ -67,74 +77,192 @@ def fraction_size(fraction_digits: int) -> int:
     return (fraction_digits + 1) // 2
 
 
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+@cython.cdivision(True)
+def _days(year: cython.int, month: cython.int, day: cython.int) -> cython.longlong:
+    """Days from 1970-01-01 to a day of the calendar; `NOT_IN_CALENDAR` where there is none."""
+    if year < 1 or month < 1 or month > 12 or day < 1:
+        return _NOT_IN_CALENDAR
+    if day > 28:
+        last: cython.int = 31
+        if month == 2:
+            is_leap: cython.bint = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+            last = 29 if is_leap else 28
+        elif month in (4, 6, 9, 11):
+            last = 30
+        if day > last:
+            return _NOT_IN_CALENDAR
+    # Years that begin with March: the leap day is the last one.
+    if month <= 2:
+        year -= 1
+        month += 12
+    of_years: cython.int = year * 365 + year // 4 - year // 100 + year // 400
+    return of_years + (153 * (month - 3) + 2) // 5 + day - 1 - 719468
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _check_date(packed: cython.uint) -> cython.int:
+    if (packed >> 5) & 15 > 12 or packed >> 9 > 9999:
+        raise ValueError(f"DATE has month {(packed >> 5) & 15} and year {packed >> 9}")
+    return 0
+
+
 @cython.ccall
 def date_of(packed: cython.uint) -> object:
     """The `Date` of three little-endian bytes."""
-    month: cython.uint = (packed >> 5) & 15
-    year: cython.uint = packed >> 9
-    if month > 12 or year > 9999:
-        raise ValueError(f"DATE has month {month} and year {year}")
-    return new_date(year, month, packed & 31)
+    _check_date(packed)
+    return new_date(packed >> 9, (packed >> 5) & 15, packed & 31)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=True)
+def date_days(packed: cython.uint) -> cython.longlong:
+    """The same as days since 1970; `NOT_IN_CALENDAR` for a zero or partial date."""
+    _check_date(packed)
+    return _days(packed >> 9, (packed >> 5) & 15, packed & 31)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _fraction(raw: cython.ulonglong, fraction_digits: cython.int) -> cython.int:
+    """Microseconds below the whole seconds of a value, ``_BAD_FRACTION`` for a second or more."""
+    shift: cython.int = 8 * ((fraction_digits + 1) >> 1)
+    if not shift:
+        return 0
+    mask: cython.ulonglong = (cython.cast(cython.ulonglong, 1) << shift) - 1
+    return _microseconds(raw & mask, fraction_digits)
+
+
+@cython.cfunc
+@cython.exceptval(0, check=True)
+def _time2_magnitude(raw: cython.ulonglong, fraction_digits: cython.int) -> cython.ulonglong:
+    """A TIME2 without its sign, checked."""
+    shift: cython.int = 8 * ((fraction_digits + 1) >> 1)
+    zero: cython.ulonglong = _TIME2_ZERO << shift
+    magnitude: cython.ulonglong = zero - raw if raw < zero else raw - zero
+    whole: cython.ulonglong = magnitude >> shift
+    minutes: cython.int = (whole >> 6) & 63
+    seconds: cython.int = whole & 63
+    if (
+        minutes > 59
+        or seconds > 59
+        or whole >= 4_194_304
+        or _fraction(magnitude, fraction_digits) == _BAD_FRACTION
+    ):
+        raise ValueError(f"TIME({fraction_digits}) has minute {minutes}, second {seconds}")
+    return magnitude
 
 
 @cython.ccall
 def time2_of(raw: cython.ulonglong, fraction_digits: cython.int) -> object:
     """The `Time` of ``3 + fraction_size`` big-endian bytes."""
     shift: cython.int = 8 * ((fraction_digits + 1) >> 1)
-    zero: cython.ulonglong = _TIME2_ZERO << shift
-    negative: cython.bint = raw < zero
-    magnitude: cython.ulonglong = zero - raw if negative else raw - zero
-    mask: cython.ulonglong = (cython.cast(cython.ulonglong, 1) << shift) - 1
-    microseconds: cython.int = 0
-    if shift:
-        microseconds = _microseconds(magnitude & mask, fraction_digits)
+    magnitude: cython.ulonglong = _time2_magnitude(raw, fraction_digits)
     whole: cython.ulonglong = magnitude >> shift
-    minutes: cython.int = (whole >> 6) & 63
-    seconds: cython.int = whole & 63
-    if microseconds < 0 or minutes > 59 or seconds > 59 or whole >= 4_194_304:
-        raise ValueError(f"TIME({fraction_digits}) has minute {minutes}, second {seconds}")
-    hours: cython.int = whole >> 12
-    return new_time(negative, hours, minutes, seconds, microseconds, fraction_digits)
+    return new_time(
+        raw < _TIME2_ZERO << shift,
+        cython.cast(cython.int, whole >> 12),
+        (whole >> 6) & 63,
+        whole & 63,
+        _fraction(magnitude, fraction_digits),
+        fraction_digits,
+    )
 
 
-@cython.ccall
-def datetime2_of(raw: cython.ulonglong, fraction_digits: cython.int) -> object:
-    """The `DateTime` of ``5 + fraction_size`` big-endian bytes."""
+@cython.cfunc
+@cython.exceptval(-1, check=True)
+def time2_microseconds(raw: cython.ulonglong, fraction_digits: cython.int) -> cython.longlong:
+    """The same as microseconds, with sign."""
     shift: cython.int = 8 * ((fraction_digits + 1) >> 1)
-    mask: cython.ulonglong = (cython.cast(cython.ulonglong, 1) << shift) - 1
-    microsecond: cython.int = 0
-    if shift:
-        microsecond = _microseconds(raw & mask, fraction_digits)
-    whole: cython.ulonglong = raw >> shift
+    magnitude: cython.ulonglong = _time2_magnitude(raw, fraction_digits)
+    whole: cython.longlong = magnitude >> shift
+    total: cython.longlong = (whole >> 12) * 3600 + ((whole >> 6) & 63) * 60 + (whole & 63)
+    total = total * 1_000_000 + _fraction(magnitude, fraction_digits)
+    return -total if raw < _TIME2_ZERO << shift else total
+
+
+@cython.cfunc
+@cython.exceptval(0, check=True)
+@cython.cdivision(True)
+def _datetime2_whole(raw: cython.ulonglong, fraction_digits: cython.int) -> cython.ulonglong:
+    """Year, month, day, hour, minute and second of a DATETIME2 as they are packed, checked."""
+    whole: cython.ulonglong = raw >> (8 * ((fraction_digits + 1) >> 1))
     if whole < _DATETIME2_ZERO:
         raise ValueError("DATETIME is negative")
     whole -= _DATETIME2_ZERO
-    year_month: cython.ulonglong = whole >> 22
-    year: cython.int = year_month // 13
+    year: cython.int = (whole >> 22) // 13
     hour: cython.int = (whole >> 12) & 31
     minute: cython.int = (whole >> 6) & 63
     second: cython.int = whole & 63
-    if microsecond < 0 or hour > 23 or minute > 59 or second > 59 or year > 9999:
+    bad: cython.bint = _fraction(raw, fraction_digits) == _BAD_FRACTION
+    if bad or hour > 23 or minute > 59 or second > 59 or year > 9999:
         raise ValueError(f"DATETIME has year {year} and time {hour}:{minute}:{second}")
-    month: cython.int = year_month % 13
-    day: cython.int = (whole >> 17) & 31
-    return new_datetime(year, month, day, hour, minute, second, microsecond, fraction_digits)
+    return whole
+
+
+@cython.ccall
+@cython.cdivision(True)
+def datetime2_of(raw: cython.ulonglong, fraction_digits: cython.int) -> object:
+    """The `DateTime` of ``5 + fraction_size`` big-endian bytes."""
+    whole: cython.ulonglong = _datetime2_whole(raw, fraction_digits)
+    year_month: cython.ulonglong = whole >> 22
+    return new_datetime(
+        cython.cast(cython.int, year_month // 13),
+        cython.cast(cython.int, year_month % 13),
+        (whole >> 17) & 31,
+        (whole >> 12) & 31,
+        (whole >> 6) & 63,
+        whole & 63,
+        _fraction(raw, fraction_digits),
+        fraction_digits,
+    )
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=True)
+@cython.cdivision(True)
+def datetime2_microseconds(raw: cython.ulonglong, fraction_digits: cython.int) -> cython.longlong:
+    """The same as microseconds since 1970; `NOT_IN_CALENDAR` for zero and partial dates."""
+    whole: cython.ulonglong = _datetime2_whole(raw, fraction_digits)
+    year_month: cython.ulonglong = whole >> 22
+    days: cython.longlong = _days(
+        cython.cast(cython.int, year_month // 13),
+        cython.cast(cython.int, year_month % 13),
+        (whole >> 17) & 31,
+    )
+    if days == _NOT_IN_CALENDAR:
+        return days
+    seconds: cython.longlong = ((whole >> 12) & 31) * 3600 + ((whole >> 6) & 63) * 60
+    seconds += (whole & 63) + days * 86_400
+    return seconds * 1_000_000 + _fraction(raw, fraction_digits)
 
 
 @cython.ccall
 def timestamp2_of(raw: cython.ulonglong, fraction_digits: cython.int) -> object:
     """The `Timestamp` of ``4 + fraction_size`` big-endian bytes; all zero is the zero timestamp."""
-    shift: cython.int = 8 * ((fraction_digits + 1) >> 1)
-    mask: cython.ulonglong = (cython.cast(cython.ulonglong, 1) << shift) - 1
-    microseconds: cython.int = 0
-    if shift:
-        microseconds = _microseconds(raw & mask, fraction_digits)
-    if microseconds < 0:
+    total: cython.longlong = timestamp2_microseconds(raw, fraction_digits)
+    if total == _NOT_IN_CALENDAR:
+        return new_timestamp(-1, 0, fraction_digits)
+    return new_timestamp(
+        total // 1_000_000, cython.cast(cython.int, total % 1_000_000), fraction_digits
+    )
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=True)
+def timestamp2_microseconds(raw: cython.ulonglong, fraction_digits: cython.int) -> cython.longlong:
+    """The same as microseconds since 1970; `NOT_IN_CALENDAR` for the zero timestamp."""
+    microseconds: cython.int = _fraction(raw, fraction_digits)
+    if microseconds == _BAD_FRACTION:
         raise ValueError("TIMESTAMP has a fraction of a second or more")
-    seconds: cython.longlong = raw >> shift
     if raw == 0:
-        seconds = -1
-    return new_timestamp(seconds, microseconds, fraction_digits)
+        return _NOT_IN_CALENDAR
+    seconds: cython.longlong = raw >> (8 * ((fraction_digits + 1) >> 1))
+    return seconds * 1_000_000 + microseconds
 
 
 def decode_date(data: bytes) -> Date:

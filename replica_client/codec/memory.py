@@ -1,0 +1,48 @@
+"""Numbers, copies and checks on bare memory: what every value of the hot path goes through.
+
+Compiled modules inline ``memory.pxd`` instead of this file. The two are the same functions; nothing
+here checks a length, callers do. ``data`` is anything that is indexed by offset and gives bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def load_le(data: Any, offset: int, size: int) -> int:
+    """An unsigned little-endian integer of 1 to 8 bytes."""
+    return int.from_bytes(data[offset : offset + size], "little")
+
+
+def load_be(data: Any, offset: int, size: int) -> int:
+    """An unsigned big-endian integer of 1 to 8 bytes."""
+    return int.from_bytes(data[offset : offset + size], "big")
+
+
+def load_signed(data: Any, offset: int, size: int) -> int:
+    """A two's complement little-endian integer of 1 to 8 bytes."""
+    return int.from_bytes(data[offset : offset + size], "little", signed=True)
+
+
+def copy_bytes(target: Any, to: int, data: Any, offset: int, size: int) -> None:
+    """Copy ``size`` bytes."""
+    target[to : to + size] = data[offset : offset + size]
+
+
+def fill_bytes(target: Any, to: int, byte: int, size: int) -> None:
+    """Set ``size`` bytes to one value."""
+    target[to : to + size] = bytes((byte,)) * size
+
+
+def same_bytes(a: Any, a_at: int, b: Any, b_at: int, size: int) -> bool:
+    """Whether ``size`` bytes are the same."""
+    return bool(a[a_at : a_at + size] == b[b_at : b_at + size])
+
+
+def utf8_ok(data: Any, offset: int, size: int) -> bool:
+    """Whether the bytes are UTF-8: no overlong form, no surrogate, nothing beyond U+10FFFF."""
+    try:
+        str(data[offset : offset + size], "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

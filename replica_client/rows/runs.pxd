@@ -1,0 +1,18 @@
+cdef class EventRuns:
+    cdef object _allocate
+    cdef object _buffer
+    cdef long long* _fields
+    cdef Py_ssize_t _count
+    cdef Py_ssize_t _capacity
+    cdef dict _ids
+    cdef list _prefixes
+    cdef list _widths
+    cdef list _suffixes
+    cdef int _text(self, bytes prefix, int width, bytes suffix) except -1
+    cdef int _add(
+        self, int kind, long long changes, long long row_index, long long timestamp_us,
+        long long offset, long long event_index, int file, int version, long long version_number,
+        int gtid, long long gtid_number, int absent_before, int absent_after) except -1
+    cdef Py_ssize_t _size_of(self, Py_ssize_t run, int field) except -1
+    cdef Py_ssize_t _write(
+        self, Py_ssize_t run, int field, unsigned char* data, Py_ssize_t at) except -1

@@ -1,0 +1,404 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""The change columns of a batch, kept by event and written out by row when the batch is done.
+
+All rows of an event have the same file, offset, transaction and so on. A run is what one event gave
+to the batch: one record of integers, however many rows it stands for. Texts are kept once, and a
+text that ends in a number (a GTID, a commit version) is a common text and that number.
+
+This module is compiled where that is possible and runs as it stands everywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.replica_client.codec.memory import copy_bytes
+else:
+    from replica_client.codec.memory import copy_bytes
+
+KINDS = ("insert", "update", "delete")
+_UPDATE = cython.declare(cython.int, 1)
+
+# The integers of a run.
+_CHANGES = cython.declare(cython.int, 0)
+_KIND = cython.declare(cython.int, 1)
+_ROW_INDEX = cython.declare(cython.int, 2)
+_VERSION_NUMBER = cython.declare(cython.int, 8)
+_ABSENT_BEFORE = cython.declare(cython.int, 11)
+_ABSENT_AFTER = cython.declare(cython.int, 12)
+_SIZE = cython.declare(cython.int, 13)
+TIMESTAMP_US, OFFSET, EVENT_INDEX = 3, 4, 5
+FILE, VERSION, GTID = 6, 7, 9
+
+_CHANGE_TYPES = (b"insert", b"update_preimage", b"delete", b"update_postimage")
+_NO_NUMBER = cython.declare(cython.longlong, -1)
+_MAX_TEXTS = cython.declare(cython.int, 1024)
+
+
+@cython.cfunc
+def _longs(buffer: Any) -> cython.p_longlong:
+    """The memory of a buffer of 64-bit numbers."""
+    if cython.compiled:
+        return cython.cast(cython.p_longlong, cython.cast(cython.size_t, buffer.address))
+    return memoryview(buffer).cast("B").cast("q")
+
+
+@cython.cfunc
+def _ints(buffer: Any) -> cython.p_int:
+    """The memory of a buffer of 32-bit numbers."""
+    if cython.compiled:
+        return cython.cast(cython.p_int, cython.cast(cython.size_t, buffer.address))
+    return memoryview(buffer).cast("B").cast("i")
+
+
+@cython.cfunc
+def _bytes(buffer: Any) -> cython.p_uchar:
+    """The memory of a buffer."""
+    if cython.compiled:
+        return cython.cast(cython.p_uchar, cython.cast(cython.size_t, buffer.address))
+    return memoryview(buffer).cast("B")
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _digit_count(number: cython.longlong, width: cython.int) -> cython.int:
+    """Digits of a number that is filled up with zeros to ``width``."""
+    count: cython.int = 1
+    while number >= 10:
+        number //= 10
+        count += 1
+    return count if count > width else width
+
+
+@cython.final
+@cython.cclass
+class EventRuns:
+    """The runs of a batch.
+
+    Args:
+        allocate: gives a buffer of so many bytes that can be resized.
+    """
+
+    def __init__(self, allocate: Callable[[int], Any]) -> None:
+        self._allocate = allocate
+        self._capacity = 0
+        self._count = 0
+        self._buffer: Any = None
+        if not cython.compiled:
+            self._fields: Any = None
+        self._ids: dict[tuple[bytes, int, bytes], int] = {}
+        self._prefixes: list[bytes] = []
+        self._widths: list[int] = []
+        self._suffixes: list[bytes] = []
+
+    def __len__(self) -> int:
+        return int(self._count)
+
+    def text(self, prefix: str, width: int = 0, suffix: str = "") -> int:
+        """The number of a text; with ``width``, of one around a number of so many digits."""
+        return int(self._text(prefix.encode("utf-8", "surrogateescape"), width, suffix.encode()))
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _text(self, prefix: bytes, width: cython.int, suffix: bytes) -> cython.int:
+        key = (prefix, width, suffix)
+        found = self._ids.get(key)
+        if found is None:
+            found = self._ids[key] = len(self._prefixes)
+            self._prefixes.append(prefix)
+            self._widths.append(width)
+            self._suffixes.append(suffix)
+        return found
+
+    def add(
+        self,
+        kind: int,
+        changes: int,
+        row_index: int,
+        timestamp_us: int,
+        offset: int,
+        event_index: int,
+        file: int,
+        version: int,
+        version_number: int,
+        gtid: int,
+        gtid_number: int,
+        absent_before: int = 0,
+        absent_after: int = 0,
+    ) -> None:
+        """Add a run.
+
+        Args:
+            kind: index in :data:`KINDS`.
+            changes: how many; an update has two rows.
+            row_index: of the first one in its event.
+            timestamp_us: of the commit.
+            offset: of the event.
+            event_index: in its transaction.
+            file: text of its name.
+            version: text of the commit version.
+            version_number: the number in that text, -1 for none.
+            gtid: text of the GTID.
+            gtid_number: likewise.
+            absent_before: number of the list of columns that before images (of inserts: the only
+                ones) leave out; 0: none.
+            absent_after: of after images.
+        """
+        self._add(
+            kind,
+            changes,
+            row_index,
+            timestamp_us,
+            offset,
+            event_index,
+            file,
+            version,
+            version_number,
+            gtid,
+            gtid_number,
+            absent_before,
+            absent_after,
+        )
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _add(
+        self,
+        kind: cython.int,
+        changes: cython.longlong,
+        row_index: cython.longlong,
+        timestamp_us: cython.longlong,
+        offset: cython.longlong,
+        event_index: cython.longlong,
+        file: cython.int,
+        version: cython.int,
+        version_number: cython.longlong,
+        gtid: cython.int,
+        gtid_number: cython.longlong,
+        absent_before: cython.int,
+        absent_after: cython.int,
+    ) -> cython.int:
+        if self._count == self._capacity:
+            self._grow()
+        fields: cython.p_longlong = self._fields
+        at: cython.Py_ssize_t = self._count * _SIZE
+        fields[at] = changes
+        fields[at + 1] = kind
+        fields[at + 2] = row_index
+        fields[at + 3] = timestamp_us
+        fields[at + 4] = offset
+        fields[at + 5] = event_index
+        fields[at + 6] = file
+        fields[at + 7] = version
+        fields[at + 8] = version_number
+        fields[at + 9] = gtid
+        fields[at + 10] = gtid_number
+        fields[at + 11] = absent_before
+        fields[at + 12] = absent_after
+        self._count += 1
+        return 0
+
+    def _grow(self) -> None:
+        capacity = self._capacity * 4 or 16
+        if self._buffer is None:
+            self._buffer = self._allocate(capacity * _SIZE * 8)
+        else:
+            if not cython.compiled:
+                self._fields = None
+            self._buffer.resize(capacity * _SIZE * 8)
+        self._fields = _longs(self._buffer)
+        self._capacity = capacity
+
+    def clear(self) -> None:
+        """Forget all runs; the texts stay while they are few."""
+        self._count = 0
+        if len(self._prefixes) > _MAX_TEXTS:
+            self._ids = {}
+            self._prefixes, self._widths, self._suffixes = [], [], []
+
+    def fill_numbers(self, buffer: Any, field: cython.int) -> None:
+        """Write a number of each run for each of its rows."""
+        out: cython.p_longlong = _longs(buffer)
+        fields: cython.p_longlong = self._fields
+        row: cython.Py_ssize_t = 0
+        run: cython.Py_ssize_t
+        rows: cython.Py_ssize_t
+        number: cython.longlong
+        i: cython.Py_ssize_t
+        for run in range(self._count):
+            rows = fields[run * _SIZE]
+            if fields[run * _SIZE + _KIND] == _UPDATE:
+                rows *= 2
+            number = fields[run * _SIZE + field]
+            for i in range(rows):
+                out[row + i] = number
+            row += rows
+
+    def fill_row_indexes(self, buffer: Any) -> None:
+        """Write each row's index in its event."""
+        out: cython.p_longlong = _longs(buffer)
+        fields: cython.p_longlong = self._fields
+        row: cython.Py_ssize_t = 0
+        run: cython.Py_ssize_t
+        changes: cython.longlong
+        first: cython.longlong
+        i: cython.longlong
+        for run in range(self._count):
+            changes = fields[run * _SIZE]
+            first = fields[run * _SIZE + _ROW_INDEX]
+            if fields[run * _SIZE + _KIND] == _UPDATE:
+                for i in range(changes):
+                    out[row + 2 * i] = out[row + 2 * i + 1] = first + i
+                row += 2 * changes
+            else:
+                for i in range(changes):
+                    out[row + i] = first + i
+                row += changes
+
+    def fill_absent(self, buffer: Any) -> bool:
+        """Write for each row which columns are absent; False, and nothing, where none is."""
+        fields: cython.p_longlong = self._fields
+        run: cython.Py_ssize_t
+        row: cython.Py_ssize_t = 0
+        found: cython.longlong = 0
+        before: cython.int
+        after: cython.int
+        for run in range(self._count):
+            found |= fields[run * _SIZE + _ABSENT_BEFORE] | fields[run * _SIZE + _ABSENT_AFTER]
+        if not found:
+            return False
+        out: cython.p_int = _ints(buffer)
+        for run in range(self._count):
+            before = cython.cast(cython.int, fields[run * _SIZE + _ABSENT_BEFORE])
+            after = cython.cast(cython.int, fields[run * _SIZE + _ABSENT_AFTER])
+            for _ in range(fields[run * _SIZE]):
+                out[row] = before
+                row += 1
+                if fields[run * _SIZE + _KIND] == _UPDATE:
+                    out[row] = after
+                    row += 1
+        return True
+
+    def fill_change_types(self, offsets_buffer: Any, data_buffer: Any) -> int:
+        """Write each row's change type as text; returns the bytes. 16 bytes a row are room enough."""
+        offsets: cython.p_int = _ints(offsets_buffer)
+        data: cython.p_uchar = _bytes(data_buffer)
+        fields: cython.p_longlong = self._fields
+        run: cython.Py_ssize_t
+        row: cython.Py_ssize_t = 0
+        at: cython.Py_ssize_t = 0
+        size: cython.Py_ssize_t
+        kind: cython.int
+        text: bytes
+        second: bytes = _CHANGE_TYPES[3]
+        source: cython.p_const_uchar
+        source_after: cython.p_const_uchar = second
+        offsets[0] = 0
+        for run in range(self._count):
+            kind = cython.cast(cython.int, fields[run * _SIZE + _KIND])
+            text = _CHANGE_TYPES[kind]
+            source = text
+            size = len(text)
+            for _ in range(fields[run * _SIZE]):
+                copy_bytes(data, at, source, 0, size)
+                at += size
+                row += 1
+                offsets[row] = cython.cast(cython.int, at)
+                if kind == _UPDATE:
+                    copy_bytes(data, at, source_after, 0, 16)
+                    at += 16
+                    row += 1
+                    offsets[row] = cython.cast(cython.int, at)
+        return int(at)
+
+    def text_size(self, field: cython.int) -> int:
+        """Bytes that the texts of all rows take."""
+        fields: cython.p_longlong = self._fields
+        run: cython.Py_ssize_t
+        rows: cython.longlong
+        total: cython.longlong = 0
+        for run in range(self._count):
+            rows = fields[run * _SIZE]
+            if fields[run * _SIZE + _KIND] == _UPDATE:
+                rows *= 2
+            total += rows * self._size_of(run, field)
+        return int(total)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _size_of(self, run: cython.Py_ssize_t, field: cython.int) -> cython.Py_ssize_t:
+        """Bytes of the text of a run."""
+        text: cython.Py_ssize_t = self._fields[run * _SIZE + field]
+        size: cython.Py_ssize_t = len(cython.cast(bytes, self._prefixes[text]))
+        number: cython.longlong = _NO_NUMBER
+        if field != 6:
+            number = self._fields[run * _SIZE + field + 1]
+        if number != _NO_NUMBER:
+            size += _digit_count(number, self._widths[text])
+            size += len(cython.cast(bytes, self._suffixes[text]))
+        return size
+
+    def fill_text(self, offsets_buffer: Any, data_buffer: Any, field: cython.int) -> None:
+        """Write a text of each run for each of its rows, :meth:`text_size` bytes."""
+        offsets: cython.p_int = _ints(offsets_buffer)
+        data: cython.p_uchar = _bytes(data_buffer)
+        fields: cython.p_longlong = self._fields
+        run: cython.Py_ssize_t
+        row: cython.Py_ssize_t = 0
+        at: cython.Py_ssize_t = 0
+        i: cython.Py_ssize_t
+        rows: cython.Py_ssize_t
+        size: cython.Py_ssize_t
+        done: cython.Py_ssize_t
+        step: cython.Py_ssize_t
+        offsets[0] = 0
+        for run in range(self._count):
+            rows = fields[run * _SIZE]
+            if fields[run * _SIZE + _KIND] == _UPDATE:
+                rows *= 2
+            size = self._write(run, field, data, at)
+            for i in range(1, rows + 1):
+                offsets[row + i] = cython.cast(cython.int, at + i * size)
+            row += rows
+            done = size
+            while done < rows * size:
+                step = done if done * 2 <= rows * size else rows * size - done
+                copy_bytes(data, at + done, data, at, step)
+                done += step
+            at += rows * size
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _write(
+        self,
+        run: cython.Py_ssize_t,
+        field: cython.int,
+        data: cython.p_uchar,
+        at: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """Write the text of a run; returns its bytes."""
+        text: cython.Py_ssize_t = self._fields[run * _SIZE + field]
+        prefix: bytes = self._prefixes[text]
+        size: cython.Py_ssize_t = len(prefix)
+        source: cython.p_const_uchar = prefix
+        copy_bytes(data, at, source, 0, size)
+        number: cython.longlong = _NO_NUMBER
+        if field != 6:
+            number = self._fields[run * _SIZE + field + 1]
+        if number == _NO_NUMBER:
+            return size
+        i: cython.int
+        count: cython.int = _digit_count(number, self._widths[text])
+        for i in range(count - 1, -1, -1):
+            data[at + size + i] = 48 + number % 10
+            number //= 10
+        size += count
+        suffix: bytes = self._suffixes[text]
+        source = suffix
+        copy_bytes(data, at + size, source, 0, len(suffix))
+        return size + len(suffix)
