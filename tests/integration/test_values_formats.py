@@ -7,7 +7,7 @@ import pytest
 from replica_client.binlog.events.rows import RowsEvent
 from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.shape import ColumnDefinition, TableShape
-from tests.integration.values_comparison import ValuesComparison, logged_events
+from tests.integration.values_log import logged_events
 from tests.servers.server import Server
 
 OLD = ("time", "time(3)", "time(6)", "datetime", "datetime(1)", "datetime(6)")
@@ -45,14 +45,3 @@ def test_mariadb_before_10_1_temporals(name: str, fresh_server: Callable[..., Se
             decoded += [row for _, row in RowImageDecoder(shape).iter_event(event)]
     assert [tuple(None if v is None else str(v) for v in row) for row in decoded] == expected
     assert len(decoded) == len(ROWS)
-
-
-def test_mysql_with_minimal_metadata(fresh_server: Callable[..., Server]) -> None:
-    server = fresh_server("mysql-9.7", ["binlog-row-metadata=MINIMAL"])
-    comparison = ValuesComparison(server, server.create_database("minimal"), 8)
-    try:
-        tally = comparison.run(150)
-    finally:
-        comparison.close()
-    assert tally.differences == []
-    assert tally.values > 500
