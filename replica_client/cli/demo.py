@@ -207,8 +207,8 @@ class Demonstration:
         )
         self._console.print()
         style = "bold green" if proof.holds else "bold red"
-        verdict = "The change log equals the source." if proof.holds else "It does NOT equal it."
-        self._console.print(Text(verdict, style=style), f"({time.monotonic() - self._began:.0f} s)")
+        words = "The change log equals the source." if proof.holds else "It does NOT equal it."
+        self._console.print(Text(words, style=style), f"({time.monotonic() - self._began:.0f} s)")
         self._say(f"Change log (Delta table): {self._change_log}")
         self._say(f"Its configuration:        {self._config}")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.options import DecodeOptions
+from replica_client.constants.event_types import EventType
 from replica_client.errors import ConfigError
 from replica_client.position.position import Position
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
@@ -26,6 +27,13 @@ if TYPE_CHECKING:
     from replica_client.rows.batching import RecordBatch
 
 FIRST_EVENT = 4
+
+# What must be known of a file to read on in its midst; both stand at its beginning.
+_DESCRIPTIVE = (
+    EventType.START_EVENT_V3,
+    EventType.FORMAT_DESCRIPTION_EVENT,
+    EventType.START_ENCRYPTION_EVENT,
+)
 
 
 class BinlogFileReader:
@@ -174,8 +182,10 @@ class BinlogFileReader:
                 if data is None:
                     return
                 if position < first:
-                    feed.decoder.decode(data, position, file.name)
-                    source.skip_to(first)
+                    if data[4] in _DESCRIPTIVE:
+                        feed.decoder.decode(data, position, file.name)
+                    else:
+                        source.skip_to(first)
                 else:
                     yield position, data
 

@@ -52,6 +52,7 @@ _SOURCE_KEYS = {
     "heartbeat_period": ("heartbeatPeriod", "number"),
     "poll_interval": ("pollInterval", "number"),
     "partition_size": ("partitionSize", "size"),
+    "on_unknown_table": ("onUnknownTable", "text"),
 }
 _PIPELINE_KEYS = {
     "output": "file",

@@ -13,11 +13,12 @@ from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.header import HEADER_SIZE
 from replica_client.constants.event_types import EventFlag, EventType
-from replica_client.errors import ConfigError, DataLossError, UnknownTableError
+from replica_client.errors import BinlogDecodeError, ConfigError, DataLossError, UnknownTableError
 from replica_client.gtid import GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.position.position import Position
 from replica_client.readers.file_bytes import BinlogFile, open_events
 from replica_client.readers.start import timestamp_of
+from replica_client.schema.history import SchemaHistory
 from replica_client.schema.shape import TableShape
 from replica_client.spark.file_list import ListedFile, check_no_gap, from_position, list_files
 from replica_client.spark.options import SourceOptions
@@ -44,6 +45,9 @@ class FilePlanner:
         self._floor = Position("", 0)
         self._pending: deque[Span] = deque()
         self._waiting_for = ""
+        self._history = SchemaHistory()
+        self._schema_spans: FileSpans | None = None
+        self._schema_done: set[str] = set()
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -195,7 +199,7 @@ class FilePlanner:
             yield from spans.scan(file)
             if following is None:
                 return
-            whole = spans.at_end_of(file) and spans.closed
+            whole = spans.at_end_of(file) and (spans.closed or self._is_closed(file))
             if not whole and not self._begins_after_restart(following):
                 if self._waiting_for != file.name:
                     self._waiting_for = file.name
@@ -205,6 +209,13 @@ class FilePlanner:
                         following.name,
                     )
                 return
+
+    def _is_closed(self, file: ListedFile) -> bool:
+        """Whether a file ends with its closing event, for a scan that was entered behind it."""
+        spans = FileSpans(Position(file.name, FIRST_EVENT), self._options.decode)
+        for _ in spans.scan(file):
+            pass
+        return spans.closed and spans.at_end_of(file)
 
     def _cut_rows(self, start: Position, end: Position, max_rows: int) -> Position:
         files = self._files()
@@ -239,10 +250,43 @@ class FilePlanner:
         if stop is not None:
             cuts = [cut for cut in cuts if cut < stop] or [start]
         ends = [*cuts[1:], stop]
+        history = self._schema(start, files[-1])
         return [
-            BinlogRange(begin, end, self._touched(begin, end), number)
+            BinlogRange(begin, end, self._touched(begin, end), number, _state(history, begin))
             for number, (begin, end) in enumerate(zip(cuts, ends, strict=True))
         ]
+
+    def _schema(self, start: Position, last: ListedFile) -> SchemaHistory:
+        """What tables look like, by the statements in all files up to one; each is read once.
+
+        A range then has the same column names wherever it begins.
+        """
+        files = self._files()
+        if self._schema_spans is None:
+            first = Position(files[0].name, FIRST_EVENT)
+            self._history = SchemaHistory()
+            self._schema_spans = FileSpans(first, self._options.decode, self._history)
+        names = [file.name for file in files]
+        spans = self._schema_spans
+        at = names.index(spans.file) if spans.file in names else 0
+        for file in files[at:]:
+            if file.name not in self._schema_done:
+                try:
+                    for _ in spans.scan(file):
+                        pass
+                except BinlogDecodeError:
+                    if Position(file.name, file.size) >= start:
+                        raise
+                    # A fault in what is not read: what was known before it may not hold behind it.
+                    self._history = SchemaHistory()
+                    following = names[names.index(file.name) + 1]
+                    spans = self._schema_spans = FileSpans(
+                        Position(following, FIRST_EVENT), self._options.decode, self._history
+                    )
+            if file.name == last.name:
+                break
+            self._schema_done.add(file.name)
+        return self._history
 
     def _inner_cuts(self, file: ListedFile, first: Position, last: int) -> list[Position]:
         cuts, since = [], first.offset
@@ -277,7 +321,7 @@ class FilePlanner:
 
     def _head(self, file: ListedFile) -> list[BinlogEvent]:
         """The first events of a file."""
-        events = []
+        events: list[BinlogEvent] = []
         opened = BinlogFile(file.name, Path(file.path))
         with opened.open() as stream:
             source = open_events(stream, file.name, self._options.decode)
@@ -369,3 +413,13 @@ class FilePlanner:
                 yield event
                 if event.header.type_code == EventType.TRANSACTION_PAYLOAD_EVENT:
                     yield from decoder.inner_events(event)
+
+
+def _state(history: SchemaHistory, start: Position) -> str | None:
+    """The history as it is at a place, to ship; None when it knows nothing."""
+    mine = history.copy()
+    mine.rewind(start.file, start.offset)
+    if not mine.tables():
+        return None
+    mine.prune(start.file, start.offset, keep=1)
+    return mine.to_state()

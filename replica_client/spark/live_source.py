@@ -208,7 +208,7 @@ class LiveSource:
                         return reached
                     reached = Position(transaction.position.file, transaction.position.offset)
         finally:
-            await stream.aclose()  # type: ignore[attr-defined]
+            await stream.aclose()
         return end
 
     def first_at(self, start: Position, seconds: int) -> Position:

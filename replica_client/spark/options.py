@@ -20,10 +20,13 @@ keyFile                keys of encrypted binlog files
 serverIdBase           live: our server ids are this number and the following ones
 heartbeatPeriod        live: seconds of silence after which the source sends a heartbeat
 pollInterval           stream: seconds between two looks for something new
+onUnknownTable         ``error``, or ``positional`` (col_1, col_2 …): a table whose column names
+                       neither the binlog nor a statement in it tells
 =====================  ========================================================================
 
 Sizes take k, m and g. Names are matched without regard to case. Defaults: files and batches start
-at ``earliest``, a live stream at ``latest``.
+at ``earliest``, a live stream at ``latest``; batches over files name columns by position where
+nothing tells their names, all others stop with an error.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from replica_client.binlog.keys import read_keys
 from replica_client.binlog.options import DecodeOptions
@@ -66,6 +70,7 @@ KNOWN_OPTIONS = (
     "serverIdBase",
     "heartbeatPeriod",
     "pollInterval",
+    "onUnknownTable",
 )
 DEFAULT_PARTITION_SIZE = 64 << 20
 DEFAULT_POLL_INTERVAL = 0.2
@@ -106,6 +111,7 @@ class SourceOptions:
     server_id_base: int | None = None
     heartbeat_period: float = DEFAULT_HEARTBEAT_PERIOD
     poll_interval: float = DEFAULT_POLL_INTERVAL
+    on_unknown_table: Literal["error", "positional"] | None = None
     decode: DecodeOptions = field(default_factory=DecodeOptions, repr=False)
 
     @classmethod
@@ -141,6 +147,7 @@ class SourceOptions:
             server_id_base=_count(given, "serverIdBase"),
             heartbeat_period=_seconds(given, "heartbeatPeriod", DEFAULT_HEARTBEAT_PERIOD),
             poll_interval=_seconds(given, "pollInterval", DEFAULT_POLL_INTERVAL),
+            on_unknown_table=_policy(given.get("onUnknownTable")),
         )
         if self.server_id_base is not None and self.server_id_base > _MAX_SERVER_ID - 10_000:
             raise ConfigError(f"option serverIdBase is at most {_MAX_SERVER_ID - 10_000}")
@@ -169,7 +176,9 @@ class SourceOptions:
         tables: tuple[str, ...] | None = self.tables
         if self.table is not None:
             tables = (".".join(glob.escape(part) for part in self.table),)
-        return AssemblyOptions(Selection(tables, self.exclude, self.columns))
+        return AssemblyOptions(
+            Selection(tables, self.exclude, self.columns), on_unknown_table=self.on_unknown_table
+        )
 
 
 def nearest(name: str, known: tuple[str, ...]) -> str:
@@ -208,6 +217,16 @@ def _words(text: str | None) -> tuple[str, ...] | None:
     if text is None:
         return None
     return tuple(part.strip() for part in text.split(",") if part.strip()) or None
+
+
+def _policy(text: str | None) -> Literal["error", "positional"] | None:
+    if text is None:
+        return None
+    if text == "error":
+        return "error"
+    if text == "positional":
+        return "positional"
+    raise ConfigError(f"option onUnknownTable {text!r}: give error or positional")
 
 
 def _table(text: str) -> tuple[str, str]:

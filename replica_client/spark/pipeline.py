@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
 from replica_client.errors import ConfigError
@@ -91,9 +92,11 @@ def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineRes
             verbose=verbose,
         )
         query = _start(spark, config, state)
-        while not query.awaitTermination(_LOOK):
+        while query.isActive:
             progress.update(query.recentProgress)
+            time.sleep(_LOOK)
         progress.update(query.recentProgress)
+        query.awaitTermination()
     except (PySparkException, StreamingQueryException, Py4JError) as error:
         raise cause_of(error) from None
     finally:

@@ -15,7 +15,9 @@ from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.position.position import Position
 from replica_client.readers.binlog_file import BinlogFileReader
 from replica_client.readers.file_bytes import BinlogFile
+from replica_client.readers.start import Start
 from replica_client.readers.transaction import Transaction
+from replica_client.schema.history import SchemaHistory
 from replica_client.spark.envelope import EnvelopeBatches
 from replica_client.spark.file_list import ListedFile
 from replica_client.spark.live_range import live_transactions
@@ -54,6 +56,7 @@ class BinlogRange(InputPartition):
         stop: the first transaction that begins there or later is not read; None: all are.
         files: those that it touches, with the sizes that they had; empty for a live source.
         number: of the partition.
+        schema: the schema history at the start, as ``SchemaHistory.to_state`` gives it.
     """
 
     def __init__(
@@ -62,12 +65,14 @@ class BinlogRange(InputPartition):
         stop: Position | None,
         files: tuple[ListedFile, ...] = (),
         number: int = 0,
+        schema: str | None = None,
     ) -> None:
         super().__init__(None)
         self.start = start
         self.stop = stop
         self.files = files
         self.number = number
+        self.schema = schema
 
     def __repr__(self) -> str:
         return f"BinlogRange({self.start} to {self.stop or 'end'})"
@@ -91,8 +96,9 @@ def transactions(source: SourceOptions, part: BinlogRange) -> Iterator[Transacti
                 "restore it, then start again"
             )
     files = [BinlogFile(file.name, Path(file.path)) for file in part.files]
-    stop = part.stop or "latest"
-    reader = BinlogFileReader(files, source.assembly(), source.decode, part.start, stop)
+    stop: Start = part.stop or "latest"
+    history = None if part.schema is None else SchemaHistory.from_state(part.schema)
+    reader = BinlogFileReader(files, source.assembly(), source.decode, part.start, stop, history)
     yield from reader.transactions()
 
 

@@ -69,7 +69,7 @@ def make_session(
             if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
                 # What Java says on standard error is for us, unless somebody wants to see it.
                 quiet = {} if verbose else {"stderr": said}
-                gateway = launch_gateway(conf, popen_kwargs=quiet)
+                gateway = launch_gateway(conf, quiet)  # type: ignore[no-untyped-call]
             if SparkContext._active_spark_context is None:
                 SparkContext(conf=conf, gateway=gateway)
             return SparkSession.builder.getOrCreate()

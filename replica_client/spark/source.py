@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
@@ -54,7 +56,11 @@ class BinlogDataSource(DataSource):
         self._check(schema)
         if self._source.ending is not None:
             raise ConfigError("endingPosition is for batches (spark.read); a stream has no end")
-        return BinlogStreamReader(self._source, self._typed())
+        source = self._source
+        if source.on_unknown_table is None and not source.live:
+            # Names must be the same in all micro-batches, also when old files are gone.
+            source = replace(source, on_unknown_table="error")
+        return BinlogStreamReader(source, self._typed())
 
     def _typed(self) -> TypedTable | None:
         if self._source.table is not None and self._table is None:

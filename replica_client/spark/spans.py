@@ -17,6 +17,9 @@ from replica_client.position.groups import Role, role_of
 from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker, TransactionBoundary
 from replica_client.readers.file_bytes import BinlogFile, open_events
+from replica_client.readers.schema_tracking import SchemaTracker
+from replica_client.rows.selection import Selection
+from replica_client.schema.history import SchemaHistory
 from replica_client.spark.file_list import ListedFile
 
 _ROWS = frozenset((*range(20, 26), *range(30, 33), 39, *range(166, 172)))
@@ -25,8 +28,14 @@ _PASSED_OVER = _ROWS | {
     int(EventType.ROWS_QUERY_LOG_EVENT),
     int(EventType.ANNOTATE_ROWS_EVENT),
 }
-_DESCRIPTIVE = (int(EventType.FORMAT_DESCRIPTION_EVENT), int(EventType.START_ENCRYPTION_EVENT))
+_DESCRIPTIVE = (
+    int(EventType.START_EVENT_V3),
+    int(EventType.FORMAT_DESCRIPTION_EVENT),
+    int(EventType.START_ENCRYPTION_EVENT),
+)
 _CLOSING = (int(EventType.ROTATE_EVENT), int(EventType.STOP_EVENT))
+_QUERIES = (int(EventType.QUERY_EVENT), int(EventType.QUERY_COMPRESSED_EVENT))
+_PLAIN_CONTROL = (b"BEGIN", b"COMMIT", b"ROLLBACK")
 _TYPE_OFFSET = 4
 _SIZE_OFFSET = 9
 
@@ -113,14 +122,17 @@ class FileSpans:
     Args:
         start: where to start; its file is the first that is given to :meth:`scan`.
         options: how to decode.
+        history: moved on by the statements that are met, or None.
 
     Attributes:
         closed: whether the file that was scanned last ends with its closing event.
-        in_use: whether its format description says that it was not closed.
     """
 
-    def __init__(self, start: Position, options: DecodeOptions) -> None:
+    def __init__(
+        self, start: Position, options: DecodeOptions, history: SchemaHistory | None = None
+    ) -> None:
         self._options = options
+        self._schema = None if history is None else SchemaTracker(history, Selection())
         self._spans = SpanTracker(PositionTracker(start, mode="file", payload_ends=True))
         self._decoder = BinlogDecoder(options)
         self._file = start.file
@@ -161,6 +173,9 @@ class FileSpans:
             if position < self._next:
                 continue  # only described what follows
             span = self._spans.feed(event)
+            if self._schema is not None and event.header.type_code in _QUERIES:
+                if event.body.query not in _PLAIN_CONTROL:
+                    self._schema.run(event, self._decoder.format, 0)
             self._next = position + size
             self.closed = event.header.type_code in _CLOSING
             if span is not None:

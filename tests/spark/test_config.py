@@ -24,7 +24,7 @@ def write(tmp_path, text):
         (GOOD + "max_rows_per_trigger = true\n", ["max_rows_per_trigger", "a number"]),
         (GOOD + 'max_bytes_per_trigger = "much"\n', ["maxBytesPerTrigger"]),
         (GOOD.replace("url =", "ulr ="), ["'ulr'", "did you mean url?"]),
-        (GOOD.replace("[source]\n", '[source]\ntables = [1]\n'), ["tables", "a list of texts"]),
+        (GOOD.replace("[source]\n", "[source]\ntables = [1]\n"), ["tables", "a list of texts"]),
         (GOOD.replace("[source]\n", '[source]\ntables = "shop"\n'), ["[source]", "no dot"]),
         (GOOD.replace('output = "lake"', ""), ["output", "missing"]),
         ('[pipeline]\noutput = "lake"\n', ["url", "path"]),
@@ -43,7 +43,9 @@ def test_wrong_key_names_file_and_key(tmp_path, text, words):
 
 
 def test_paths_are_relative_to_the_file(tmp_path):
-    text = '[source]\npath = ["a.000001", "/b/*"]\n[pipeline]\noutput = "lake"\n[spark]\nspark.x = 1\n'
+    text = (
+        '[source]\npath = ["a.000001", "/b/*"]\n[pipeline]\noutput = "lake"\n[spark]\nspark.x = 1\n'
+    )
     config = load_config(write(tmp_path, text))
     assert config.source["path"] == f"{tmp_path}/a.000001,/b/*"
     assert config.source["startingPosition"] == "earliest"

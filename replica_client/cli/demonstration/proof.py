@@ -104,7 +104,13 @@ def _table(name: str, log: Rows, expected: Rows) -> TableProof:
             state[str(after[key])] = after
     differences = list(_differences(name, key, state, expected))
     return TableProof(
-        name, *(counts[kind] for kind in _KINDS), len(state), len(expected), tuple(differences)
+        name,
+        counts["insert"],
+        counts["update"],
+        counts["delete"],
+        len(state),
+        len(expected),
+        tuple(differences),
     )
 
 
