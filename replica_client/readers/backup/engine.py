@@ -217,8 +217,10 @@ class Backup:
                 return
             if isinstance(error, (UnknownBinlogError, BinlogPurgedError)):
                 raise unknown_file(error, receiver.copy) from error
-            raise error
-        # Damaged on the way, it comes whole the next time; damaged at the source, never.
+            if not isinstance(error, BinlogReadError) or isinstance(error, ServerIdConflictError):
+                raise error
+        # Damaged on the way, it comes whole the next time; damaged at the source, never. A source
+        # that was reset under a dump ends it with a text of its own; the next connection tells.
         copy = receiver.copy
         place = ("", 0) if copy is None else (copy.record.name, copy.size)
         count = self._damaged[2] + 1 if self._damaged[:2] == place else 1

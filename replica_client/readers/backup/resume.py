@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from replica_client.binlog.encryption_mysql import ENCRYPTION_HEADER_SIZE
 from replica_client.errors import (
     AccessDeniedError,
     BackupGapError,
@@ -61,6 +62,7 @@ async def find_resume(
     if listed is None:
         return Resume(record.name, position, None)
     if record.name in listed:
+        _check_sizes(catalog, listed)
         if listed[record.name] < copy.size:
             raise BackupMismatchError(
                 f"{record.name} has {listed[record.name]} bytes at the source and {copy.size} in the "
@@ -100,6 +102,22 @@ async def _listed(connection: SourceConnection) -> dict[str, int] | None:
         return dict(await connection.binary_logs())
     except AccessDeniedError:
         return None
+
+
+def _check_sizes(catalog: Catalog, listed: dict[str, int]) -> None:
+    """Finished files that both have are of one size, or this is another source."""
+    for record in catalog.files:
+        size = listed.get(record.name)
+        # MySQL's encrypted files have a header that is not sent.
+        if record.finished and size not in (
+            None,
+            record.size,
+            record.size + ENCRYPTION_HEADER_SIZE,
+        ):
+            raise BackupMismatchError(
+                f"{record.name} has {size} bytes at the source and {record.size} in the backup in "
+                f"{catalog.directory}: the source was reset, or is another server; {_REMEDY}"
+            )
 
 
 def _behind(listed: dict[str, int], first: str) -> int:

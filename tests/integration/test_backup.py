@@ -1,0 +1,242 @@
+"""Backups of real servers: byte for byte, through rotations, restarts, crashes, purges and resets."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from replica_client import open_binlog
+from replica_client.errors import BackupGapError, BackupMismatchError
+from replica_client.readers.backup.engine import Backup, BackupOptions
+from tests.integration.backups import compare, copied, prove, run_to_end
+from tests.servers.local import NAMES, LocalServer
+from tests.servers.plugin import unavailable
+
+MARIADB_PLUGINS = Path("/usr/lib/mysql/plugin")
+KEY = "770A8A65DA156D24EE2A093277530142"
+
+every_server = pytest.mark.parametrize("name", NAMES)
+
+
+def write(server: LocalServer, database: str, rounds: int = 3) -> None:
+    """Every binlog format, transactions, MyISAM, XA, big rows, a rotation after each round."""
+    server.execute(f"CREATE DATABASE IF NOT EXISTS {database}")
+    for table, engine in (("t", "InnoDB"), ("m", "MyISAM")):
+        server.execute(
+            f"CREATE TABLE IF NOT EXISTS {database}.{table} "
+            f"(id INT PRIMARY KEY AUTO_INCREMENT, s LONGTEXT, r DOUBLE) ENGINE={engine}"
+        )
+    with server.connected() as connection, connection.cursor() as cursor:
+        for number in range(rounds):
+            for binlog_format in ("ROW", "STATEMENT", "MIXED"):
+                cursor.execute(f"SET SESSION binlog_format = '{binlog_format}'")
+                cursor.execute("SET @x = 5")
+                for table in ("t", "m"):
+                    cursor.execute(
+                        f"INSERT INTO {database}.{table} (s, r) VALUES ('a', RAND()), (@x, 1)"
+                    )
+                cursor.execute("BEGIN")
+                cursor.execute(f"UPDATE {database}.t SET r = r + 1")
+                cursor.execute(f"INSERT INTO {database}.t (s) VALUES (REPEAT('z', 300000))")
+                cursor.execute("COMMIT")
+            for statement in (
+                f"XA START 'x{number}'",
+                f"INSERT INTO {database}.t (s) VALUES ('xa')",
+                f"XA END 'x{number}'",
+                f"XA PREPARE 'x{number}'",
+                f"XA COMMIT 'x{number}'",
+            ):
+                cursor.execute(statement)
+            cursor.execute("FLUSH BINARY LOGS")
+
+
+def back_up(server: LocalServer, directory: Path, user: str = "repl") -> Backup:
+    backup = Backup(server.url(user), directory, BackupOptions(stop_at_end=True))
+    asyncio.run(backup.run())
+    return backup
+
+
+def assert_copied(server: LocalServer, directory: Path) -> None:
+    copied(server, directory, lambda: back_up(server, directory))
+
+
+def purge_to_newest(server: LocalServer) -> None:
+    """MariaDB keeps files for a while that a crash would need."""
+    newest = server.binlog_files()[-1]
+    deadline = time.monotonic() + 20
+    while len(server.binlog_files()) > 1:
+        assert time.monotonic() < deadline, "the source does not purge"
+        server.execute(f"PURGE BINARY LOGS TO '{newest}'")
+        time.sleep(0.1)
+
+
+def reset(server: LocalServer) -> None:
+    modern = server.flavor == "mysql" and server.version >= (8, 2)
+    server.execute("RESET BINARY LOGS AND GTIDS" if modern else "RESET MASTER")
+
+
+@every_server
+def test_files_of_every_kind(fresh_server, tmp_path: Path, name: str) -> None:
+    server = fresh_server(name)
+    directory = tmp_path / "copy"
+    write(server, "one")
+    assert_copied(server, directory)
+    # Files with and without checksums, whatever the source writes just now.
+    server.execute("SET GLOBAL binlog_checksum = NONE")
+    write(server, "two", 1)
+    assert_copied(server, directory)
+    server.execute("SET GLOBAL binlog_checksum = CRC32")
+    write(server, "three", 1)
+    assert_copied(server, directory)
+    assert_copied(server, tmp_path / "at once")
+    events = [event for event in open_binlog(directory).events() if event.inner_index is None]
+    assert sum(event.header.event_size for event in events) == sum(
+        path.stat().st_size - 4 for path in directory.glob("binlog.*")
+    )
+
+
+@every_server
+def test_restart_and_crash_of_the_source(fresh_server, tmp_path: Path, name: str) -> None:
+    server = fresh_server(name)
+    directory = tmp_path / "copy"
+    write(server, "one", 1)
+    back_up(server, directory)
+    server.restart()  # ends the file with STOP
+    write(server, "two", 1)
+    assert_copied(server, directory)
+    server.kill()  # ends it with nothing; MariaDB leaves LOG_EVENT_BINLOG_IN_USE_F in it
+    server.restart()
+    assert_copied(server, directory)
+    assert_copied(server, tmp_path / "at once")
+
+
+@every_server
+def test_purged_and_reset(fresh_server, tmp_path: Path, name: str) -> None:
+    server = fresh_server(name)
+    directory = tmp_path / "copy"
+    write(server, "one", 1)
+    back_up(server, directory)
+    first, second = server.binlog_files()
+    before = {p.name: p.read_bytes() for p in directory.iterdir()}
+    write(server, "one", 2)
+    purge_to_newest(server)
+    with pytest.raises(BackupGapError, match=rf"purged 2 files, from {second} up to") as caught:
+        back_up(server, directory)
+    assert f"ends at {second}:" in str(caught.value)
+    assert {p.name: p.read_bytes() for p in directory.iterdir()} == before
+    reset(server)
+    with pytest.raises(BackupGapError, match="was reset"):
+        back_up(server, directory)
+    write(server, "two", 3)  # the old names are there again
+    assert second in server.binlog_files()
+    with pytest.raises(BackupMismatchError, match="empty directory"):
+        back_up(server, directory)
+    assert {p.name: p.read_bytes() for p in directory.iterdir()} == before
+    assert first
+
+
+@every_server
+def test_reset_under_a_running_backup(fresh_server, tmp_path: Path, name: str) -> None:
+    server = fresh_server(name)
+    write(server, "one", 1)
+
+    async def run() -> None:
+        backup = Backup(server.url(), tmp_path / "copy")
+        task = asyncio.ensure_future(backup.run())
+        await asyncio.sleep(1.0)
+        assert backup.status.file == "binlog.000002"
+        await asyncio.to_thread(reset, server)
+        await asyncio.to_thread(write, server, "two", 1)
+        async with asyncio.timeout(40):
+            await task
+
+    with pytest.raises((BackupGapError, BackupMismatchError)):
+        asyncio.run(run())
+
+
+def test_without_the_privilege_to_list_files(fresh_server, tmp_path: Path) -> None:
+    server = fresh_server("mysql-9.7")
+    server.execute("CREATE USER bare@'%' IDENTIFIED BY 'secret'")
+    server.execute("GRANT REPLICATION SLAVE ON *.* TO bare@'%'")
+    write(server, "one", 1)
+    for _ in range(2):
+        backup = back_up(server, tmp_path / "copy", "bare")
+        assert backup.status.behind is None
+        compare(server, tmp_path / "copy")
+        write(server, "one", 1)
+    purge_to_newest(server)
+    with pytest.raises(BackupGapError, match="no longer has what comes next"):
+        back_up(server, tmp_path / "copy", "bare")
+
+
+def test_encrypted_files_come_in_clear(fresh_server, tmp_path: Path) -> None:
+    """MariaDB keeps sizes and positions, and sends START_ENCRYPTION marked as ignorable."""
+    if not (MARIADB_PLUGINS / "file_key_management.so").exists():
+        unavailable("MariaDB's file_key_management.so is not installed on this machine")
+    keys = tmp_path / "keys.txt"
+    keys.write_text(f"1;{KEY}\n")
+    tmp_path.chmod(0o755)
+    server = fresh_server(
+        "mariadb-10.11",
+        [
+            f"plugin-dir={MARIADB_PLUGINS}",
+            "plugin-load-add=file_key_management",
+            f"file-key-management-filename={keys}",
+            "encrypt-binlog=ON",
+        ],
+    )
+    directory = tmp_path / "copy"
+    for _ in range(3):
+        write(server, "one", 1)
+        server.execute("INSERT INTO one.t (s) VALUES ('more')")
+        back_up(server, directory)  # goes on in the middle of a file
+    entries = json.loads((directory / "backup.json").read_text())["files"]
+    assert [entry["name"] for entry in entries] == server.binlog_files()
+    for entry in entries:
+        assert entry["decrypted"]
+        assert entry["size"] == server.binlog_path(entry["name"]).stat().st_size
+        if entry["finished"]:
+            ours = (directory / entry["name"]).read_bytes()
+            assert entry["sha256"] == hashlib.sha256(ours).hexdigest()
+    texts = [
+        event.body.query for event in open_binlog(directory).events() if event.header.type_code == 2
+    ]
+    assert any(b"RAND()" in text for text in texts)
+
+
+def test_compressed_transactions_and_tagged_gtids(fresh_server, tmp_path: Path) -> None:
+    server = fresh_server("mysql-9.7", ["binlog-transaction-compression=ON"])
+    write(server, "one", 1)
+    with server.connected() as connection, connection.cursor() as cursor:
+        cursor.execute("SET gtid_next = 'AUTOMATIC:nightly'")
+        cursor.execute("INSERT INTO one.t (s) VALUES (REPEAT('q', 100000))")
+        cursor.execute("SET gtid_next = 'AUTOMATIC'")
+    server.rotate()
+    assert_copied(server, tmp_path / "copy")
+    entries = json.loads((tmp_path / "copy" / "backup.json").read_text())["files"]
+    [(executed,)] = server.query("SELECT @@global.gtid_executed")
+    assert entries[-1]["gtid_set_after"] == executed.replace("\n", "")
+    assert "nightly" in executed
+
+
+@pytest.mark.timeout(240)
+@every_server
+def test_backup_survives_sigkill(fresh_server, tmp_path: Path, name: str) -> None:
+    server = fresh_server(name, ["max-binlog-size=65536"])
+    report = prove(server, tmp_path / "copy", kills=6, seed=21)
+    assert (report.kills, report.restarts, report.crashes) == (6, 1, 1)
+    assert len(report.sizes) > 8
+
+
+def test_the_printed_lines(fresh_server, tmp_path: Path) -> None:
+    server = fresh_server("mysql-9.7")
+    write(server, "one", 1)
+    lines = run_to_end(server, tmp_path / "copy")
+    assert [line["file"] for line in lines] == ["binlog.000001", "binlog.000002"]
+    assert [line["finished"] for line in lines] == [True, False]
+    assert run_to_end(server, tmp_path / "copy")[0]["file"] == "binlog.000002"
