@@ -21,8 +21,12 @@
     ├── TransportError
     │   ├── ConnectError
     │   ├── ConnectionLostError
+    │   │   └── StreamEndedError    the source ended a stream that should not end
     │   ├── TransportTimeoutError
     │   └── TlsError
+    ├── SourceChangedError          the source is not what we read before: going on could lose changes
+    │   ├── SourceBehindError       it lacks transactions that we have
+    │   └── SourceResetError        its binlog was begun anew
     ├── BinlogDecodeError           bytes of a binlog that cannot be decoded: says where
     │   ├── BinlogFormatError       not a binlog, or a version that is not known
     │   ├── TruncatedEventError
@@ -170,12 +174,36 @@ class ConnectionLostError(TransportError):
     """An open connection ended."""
 
 
+class StreamEndedError(ConnectionLostError):
+    """The source ended a stream in order, although the stream should follow it for ever."""
+
+
 class TransportTimeoutError(TransportError):
     """A deadline passed; the message names it and the option that sets it."""
 
 
 class TlsError(TransportError):
     """TLS could not be negotiated, or a certificate was refused."""
+
+
+class SourceChangedError(ReplicaClientError):
+    """The source is not the one that was read before, and where we were means nothing on it."""
+
+
+class SourceBehindError(SourceChangedError):
+    """The source lacks transactions that we have: it lags behind, or was reset.
+
+    Attributes:
+        missing: the GTID intervals that it lacks, as text.
+    """
+
+    def __init__(self, text: str, missing: str = "") -> None:
+        super().__init__(text)
+        self.missing = missing
+
+
+class SourceResetError(SourceChangedError):
+    """The source's binlog was begun anew: the same file and offset are other events now."""
 
 
 class BinlogDecodeError(ReplicaClientError):

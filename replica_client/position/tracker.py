@@ -291,6 +291,10 @@ class PositionTracker:
                 self._offset += gap
         self._changed()
 
+    def abandon(self) -> TransactionBoundary | None:
+        """The open transaction will not be continued: where it began; None when none is open."""
+        return None if self._start is None else self._end("abandoned")
+
     def _advance(
         self, event: BinlogEvent, role: Role, before: _Place | None
     ) -> TransactionBoundary | None:

@@ -42,6 +42,17 @@ class EventFeed:
         self.options = options
         self.decoder = BinlogDecoder(options)
         self.tracker = PositionTracker(start, mode=mode)
+        self._abandoned: TransactionBoundary | None = None
+
+    def change_source(self) -> None:
+        """Another server goes on behind the last transaction that ended.
+
+        A transaction that is open is abandoned: it comes again as a whole.
+        """
+        gtid_set = self.tracker.gtid_set
+        self._abandoned = self.tracker.abandon()
+        self.tracker = PositionTracker(Position("", 0, gtid_set))
+        self.new_decoder()
 
     def new_decoder(self, file: str = "") -> None:
         """Forget format and table maps: another file or connection begins."""
@@ -63,7 +74,10 @@ class EventFeed:
             BinlogDecodeError: the bytes are not an event.
         """
         event = self.decoder.decode(data, position, file)
-        yield PlacedEvent(event, self.tracker.feed(event))
+        boundary = self.tracker.feed(event)
+        if self._abandoned is not None and boundary is None:
+            boundary, self._abandoned = self._abandoned, None
+        yield PlacedEvent(event, boundary)
         if event.header.type_code == _PAYLOAD:
             for inner in self.decoder.inner_events(event):
                 yield PlacedEvent(inner, self.tracker.feed(inner))

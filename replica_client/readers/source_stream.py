@@ -5,53 +5,50 @@ from __future__ import annotations
 import asyncio
 import datetime
 import logging
-import random
-import uuid
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.header import EventHeader
+from replica_client.binlog.header import HEADER_SIZE
 from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.event_types import EventType
 from replica_client.errors import (
     ConfigError,
     ConnectionLostError,
+    ReplicaClientError,
     ServerError,
+    SourceChangedError,
     TransportError,
 )
 from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.position.position import Position
 from replica_client.position.stores.base import PositionStore
 from replica_client.position.stores.file import FilePositionStore
-from replica_client.position.tracker import PositionTracker
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.readers.event_feed import EventFeed, PlacedEvent
 from replica_client.readers.live_schema import SchemaProver, read_source
 from replica_client.readers.reconnect import ReconnectPolicy
-from replica_client.readers.source_start import (
-    dump_request,
-    resolve_start,
-    transaction_start,
-)
+from replica_client.readers.replay import Replay, is_made_up
+from replica_client.readers.source_identity import IDENTITY_KEY, SourceIdentity
+from replica_client.readers.source_link import LinkOptions, SourceLink
+from replica_client.readers.source_start import resolve_start, transaction_start
 from replica_client.readers.start import Start, parse_start, timestamp_of
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import Change
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import STATE_KEY, Place, SchemaHistory
 from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD, SourceConnection
-from replica_client.transport.dump import DumpStream
+from replica_client.transport.hosts import parse_hosts
 from replica_client.transport.options import ConnectOptions, TlsMode, TlsOptions
 from replica_client.transport.server_info import ServerInfo
-from replica_client.transport.url import parse_url
 
 if TYPE_CHECKING:
     from replica_client.rows.batching import RecordBatch
 
 _LOG = logging.getLogger("replica_client")
-_HEARTBEATS = (EventType.HEARTBEAT_LOG_EVENT, EventType.HEARTBEAT_LOG_EVENT_V2)
+_FORMAT_DESCRIPTION = int(EventType.FORMAT_DESCRIPTION_EVENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,36 +91,62 @@ class SourceStream:
     start of the transaction that was being read, and what was delivered of it is passed over by index:
     iterators see every event once.
 
+    With several hosts the next one is tried when one fails, and goes on by GTID. A transaction that was
+    being read then comes again from its start (:meth:`events` shows its first events twice), since
+    another server writes it in other pieces. A host that lacks what we already have is refused.
+
     Attributes:
-        generation: number of connections opened so far.
-        server: the source, once connected.
-        server_id: ours.
         history: what tables look like, as far as the stream was read.
     """
 
     def __init__(
         self,
-        connect_options: ConnectOptions,
+        connect_options: ConnectOptions | Sequence[ConnectOptions],
         options: StreamOptions,
         position_store: PositionStore | None = None,
     ) -> None:
-        self._connect_options = connect_options
+        hosts = (
+            [connect_options] if isinstance(connect_options, ConnectOptions) else connect_options
+        )
         self._options = options
         self._store = position_store
-        self._dump: DumpStream | None = None
+        self._link = SourceLink(
+            hosts,
+            LinkOptions(
+                options.server_id,
+                options.heartbeat_period,
+                options.read_timeout,
+                options.semi_sync,
+                options.stop_at_end,
+                options.reconnect,
+            ),
+        )
+        self._open = False
+        self._parted = False
+        self._moved = False
         self._feed: EventFeed | None = None
         self._replay: Replay | None = None
         self._resume: Position | None = None
         self._delivered: Position | None = None
         self._acknowledged: Position | None = None
-        self._replica_uuid = str(uuid.uuid4())
-        # The high half keeps clear of the small numbers that people give to servers.
-        self.server_id = options.server_id or random.randrange(1 << 31, (1 << 32) - 1)
-        self.generation = 0
-        self.server: ServerInfo | None = None
         self.history = SchemaHistory() if options.schema is None else options.schema.copy()
-        self._prover = SchemaProver(connect_options, options.decode)
+        self._prover = SchemaProver(hosts[0], options.decode)
         self._asked: dict[tuple[str, str], object] = {}
+
+    @property
+    def generation(self) -> int:
+        """How many dumps were begun so far."""
+        return self._link.generation
+
+    @property
+    def server(self) -> ServerInfo | None:
+        """The source, once connected."""
+        return self._link.server
+
+    @property
+    def server_id(self) -> int:
+        """Ours."""
+        return self._link.server_id
 
     @property
     def position(self) -> Position:
@@ -150,7 +173,7 @@ class SourceStream:
         if self._store is not None:
             await asyncio.to_thread(self._store.save, position, self.state(position))
         self._acknowledged = position
-        dump = self._dump
+        dump = self._link.dump
         wanted = self._options.semi_sync and position.file and not position.inside_transaction
         if wanted and dump is not None and dump.semi_sync_active:
             await dump.acknowledge_semi_sync(position.file, position.offset)
@@ -159,7 +182,7 @@ class SourceStream:
         """What to save with a position, for :class:`~replica_client.position.stores.Checkpoint`."""
         if position.file:
             self.history.prune(position.file, position.offset)
-        return {STATE_KEY: self.history.to_state()}
+        return {STATE_KEY: self.history.to_state(), IDENTITY_KEY: self._link.identity.to_state()}
 
     async def __aenter__(self) -> Self:
         start: Start = self._options.start
@@ -169,21 +192,57 @@ class SourceStream:
                 start = self._acknowledged = checkpoint.position
                 if STATE_KEY in checkpoint.state:
                     self.history = SchemaHistory.from_state(checkpoint.state[STATE_KEY])
-        connection = await SourceConnection.open(self._connect_options)
+                if IDENTITY_KEY in checkpoint.state:
+                    saved = checkpoint.state[IDENTITY_KEY]
+                    self._link.identity = SourceIdentity.from_state(saved)
+        last: ReplicaClientError | None = None
+        for host in self._link.hosts():
+            try:
+                await self._open_at(host, start)
+            except ReplicaClientError as error:
+                if not self._link.goes_on(error):
+                    raise
+                last = error
+            else:
+                return self
+        raise last or ConnectionLostError("there is no host")
+
+    async def _open_at(self, host: ConnectOptions, start: Start) -> None:
+        connection = await SourceConnection.open(host)
         try:
+            self._link.use(host)
+            self._prover = SchemaProver(host, self._options.decode)
             self._resume = await resolve_start(
-                connection, start, server_id=self.server_id, replica_uuid=self._replica_uuid
+                connection,
+                self._known_there(connection, start),
+                server_id=self.server_id,
+                replica_uuid=self._link.replica_uuid,
             )
             if start == "latest" and self._options.schema is None:
                 self._resume = await self._read_schema(connection, self._resume)
             elif self._resume.file:
                 self.history.rewind(self._resume.file, self._resume.offset)
+            self._parted = self._resume.inside_transaction
             self._feed = EventFeed(self._options.decode, transaction_start(self._resume))
-            await self._begin(connection, transaction_start(self._resume))
+            await self._link.begin(connection, transaction_start(self._resume))
+            self._open = True
         except BaseException:
             await connection.close()
             raise
-        return self
+
+    def _known_there(self, connection: SourceConnection, start: Start) -> Start:
+        """A saved position as what it means on a server."""
+        if not isinstance(start, Position) or not start.gtid_set:
+            return start
+        if self._link.identity.is_same_server(connection.server):
+            return start
+        if start.inside_transaction:
+            raise SourceChangedError(
+                f"{connection.options.address} is another server than the one that {start} is of, and "
+                "that place is inside a transaction; go back to that server until it is done"
+            )
+        self.history.forget_places()
+        return Position("", 0, start.gtid_set)
 
     async def _read_schema(self, connection: SourceConnection, latest: Position) -> Position:
         """Know all tables as they are at a position, which is the new start."""
@@ -214,9 +273,8 @@ class SourceStream:
             self._asked[name] = state
 
     async def __aexit__(self, *exc_info: object) -> None:
-        dump, self._dump = self._dump, None
-        if dump is not None:
-            await dump.close()
+        self._open = False
+        await self._link.close()
 
     async def events(self) -> AsyncGenerator[BinlogEvent, None]:
         """Every event that stands in the source's files, once and in order, and artificial ones.
@@ -253,6 +311,7 @@ class SourceStream:
                     if since is not None and transaction.timestamp < since:
                         continue
                     self._delivered = transaction.position
+                    self._parted = not transaction.complete
                     yield transaction
 
     async def changes(self) -> AsyncGenerator[Change, None]:
@@ -325,112 +384,65 @@ class SourceStream:
 
     async def _placed(self) -> AsyncGenerator[Iterator[PlacedEvent], None]:
         """The events of each packet, across connections, each event once."""
-        feed = self._live_feed()
+        feed, link = self._live_feed(), self._link
         while True:
-            if self._dump is None:
+            if link.dump is None:
                 raise ConnectionLostError("the stream is closed")
             try:
-                packets = await self._dump.read()
-            except TransportError as error:
+                packets = await link.dump.read()
+            except (TransportError, ServerError) as error:
+                if not self._open or not link.goes_on(error):
+                    raise
                 await self._reconnect(error)
                 continue
             if not packets:
                 return
             for data in packets:
+                if len(data) > HEADER_SIZE and data[4] == _FORMAT_DESCRIPTION:
+                    await self._see_format(data)
                 if self._replay is None or not self._replay.passes_over(data, feed):
+                    if self._replay is not None or not is_made_up(feed.decoder.peek_header(data)):
+                        link.received()
                     self._replay = None
                     yield feed.feed_stream(data)
+                    if self._moved:
+                        self._moved = False
+                        self.history.forget_places()
+
+    async def _see_format(self, data: bytes) -> None:
+        """Make sure that a file is the one that was read before."""
+        feed = self._live_feed()
+        file = (self._replay or feed.tracker).file
+        if file:
+            position = transaction_start(feed.tracker.inside())
+            await self._link.see_format(file, feed.decoder.peek_header(data), position)
 
     def _live_feed(self) -> EventFeed:
         if self._feed is None:
             raise ConnectionLostError("the stream is not open; use it in an `async with` block")
         return self._feed
 
-    async def _begin(self, connection: SourceConnection, position: Position) -> None:
-        request = await dump_request(connection, position, non_block=self._options.stop_at_end)
-        self._dump = await connection.start_dump(
-            request,
-            server_id=self.server_id,
-            replica_uuid=self._replica_uuid,
-            heartbeat_period=self._options.heartbeat_period,
-            read_timeout=self._options.read_timeout,
-            semi_sync=self._options.semi_sync,
-        )
-        self.server = connection.server
-        self.generation += 1
-
-    async def _reconnect(self, lost: TransportError) -> None:
-        """Open the next connection, at the start of the transaction that was being read.
-
-        Raises:
-            TransportError: the last failure, when the policy gives up.
-            ServerError: the source refuses for a reason that another try does not mend.
-        """
+    async def _reconnect(self, lost: ReplicaClientError) -> None:
+        """Open the next connection, at the start of the transaction that was being read."""
         feed = self._live_feed()
-        if self._dump is not None:
-            await self._dump.close()
         position = transaction_start(feed.tracker.inside())
-        last: TransportError = lost
-        for attempt, delay in enumerate(self._options.reconnect.delays(), 1):
-            _LOG.warning(
-                "connection lost: %s; try %d in %.1f s, from %s", last, attempt, delay, position
-            )
-            await asyncio.sleep(delay)
-            try:
-                connection = await SourceConnection.open(self._connect_options)
-                try:
-                    await self._begin(connection, position)
-                except BaseException:
-                    await connection.close()
-                    raise
-            except TransportError as error:
-                last = error
-                continue
+        same = await self._link.reconnect(lost, position, parted=lambda: self._parted)
+        if same:
             feed.new_decoder(feed.tracker.file)
             self._replay = Replay(position) if feed.tracker.file else None
             return
-        raise last
-
-
-class Replay:
-    """Passes over what a new connection sends again.
-
-    Events before the place that was reached are decoded, for their table maps, and go no further.
-
-    Args:
-        start: where the new connection starts.
-    """
-
-    def __init__(self, start: Position) -> None:
-        self._tracker = PositionTracker(Position(start.file, start.offset))
-
-    def passes_over(self, data: bytes, feed: EventFeed) -> bool:
-        """Whether the event was seen before; False ends the replay.
-
-        Raises:
-            BinlogDecodeError: the bytes are not an event.
-        """
-        header = feed.decoder.peek_header(data)
-        position = self._tracker.locate(header)
-        if not _is_made_up(header):
-            reached = Position(feed.tracker.file, feed.tracker.offset)
-            if Position(self._tracker.file, position) >= reached:
-                return False
-        self._tracker.feed(feed.decoder.decode(data, position, self._tracker.file))
-        return True
-
-
-def _is_made_up(header: EventHeader) -> bool:
-    """Whether the source made the event up for the stream: it stands in no file."""
-    if header.is_artificial or header.type_code in _HEARTBEATS:
-        return True
-    if header.type_code == EventType.ROTATE_EVENT:
-        return header.timestamp == 0
-    return header.type_code == EventType.FORMAT_DESCRIPTION_EVENT and header.next_position == 0
+        feed.change_source()
+        self._replay = None
+        works, self._prover = (
+            self._prover.works,
+            SchemaProver(self._link.host, self._options.decode),
+        )
+        self._prover.works = works
+        self._moved = True
 
 
 def connect(
-    url: str | ConnectOptions,
+    url: str | ConnectOptions | Sequence[str | ConnectOptions],
     *,
     tables: Sequence[str] | str | None = None,
     exclude: Sequence[str] | str | None = None,
@@ -452,7 +464,9 @@ def connect(
     """Follow a live source; use the result in an ``async with`` block.
 
     Args:
-        url: ``mysql://user:password@host:port/`` or ``mariadb://…``, or the options themselves.
+        url: ``mysql://user:password@host:port/`` or ``mariadb://…``, or the options themselves; several
+            hosts (``mysql://user:password@host1,host2:3307/``), or a list, are a source and replicas that
+            may take its place.
         tables: patterns ``database.table`` (``*``, ``?``) of the wanted tables; None takes all.
         exclude: patterns of unwanted tables.
         columns: names of the wanted columns, for all tables or by table pattern.
@@ -476,15 +490,14 @@ def connect(
     Raises:
         ConfigError: an option is wrong.
     """
-    connect_options = parse_url(url) if isinstance(url, str) else url
-    if tls is not None:
-        if isinstance(tls, str):
-            if tls not in list(TlsMode):
-                raise ConfigError(f"tls {tls!r} is none of {', '.join(TlsMode)}")
-            tls = replace(connect_options.tls, mode=TlsMode(tls))
-        connect_options = replace(connect_options, tls=tls)
-    if compression is not None:
-        connect_options = replace(connect_options, compression=compression)
+    if isinstance(tls, str) and tls not in list(TlsMode):
+        raise ConfigError(f"tls {tls!r} is none of {', '.join(TlsMode)}")
+    hosts = []
+    for host in parse_hosts(url):
+        if tls is not None:
+            given = replace(host.tls, mode=TlsMode(tls)) if isinstance(tls, str) else tls
+            host = replace(host, tls=given)
+        hosts.append(host if compression is None else replace(host, compression=compression))
     if isinstance(position_store, (str, Path)):
         position_store = FilePositionStore(position_store)
     stream_options = StreamOptions(
@@ -499,4 +512,4 @@ def connect(
         options or DecodeOptions(),
         schema,
     )
-    return SourceStream(connect_options, stream_options, position_store)
+    return SourceStream(hosts, stream_options, position_store)

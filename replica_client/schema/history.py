@@ -19,7 +19,7 @@ import json
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, Self
 
 from replica_client.errors import SchemaError
@@ -253,6 +253,17 @@ class SchemaHistory:
             else:
                 del self._databases[database]
         self.place = min(self.place, limit)
+        self.revision += 1
+
+    def forget_places(self) -> None:
+        """Another server's binlog follows: what is known now holds from before its beginning."""
+        self._tables = {
+            name: [replace(versions[-1], since=START)] for name, versions in self._tables.items()
+        }
+        self._databases = {
+            name: [(START, models[-1][1])] for name, models in self._databases.items()
+        }
+        self.place = START
         self.revision += 1
 
     def prune(self, file: str, offset: int, keep: int = KEPT_VERSIONS) -> None:

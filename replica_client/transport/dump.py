@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from replica_client.errors import (
     ConnectionLostError,
     ReplicaClientError,
+    StreamEndedError,
     TransportTimeoutError,
     UnexpectedPacketError,
 )
@@ -209,7 +210,7 @@ class DumpProtocol(asyncio.BufferedProtocol):
     def _session_ended(self) -> None:
         error = self._session.error
         if error is None and not self._non_block:
-            error = ConnectionLostError(f"{self._address} ended the stream (EOF packet)")
+            error = StreamEndedError(f"{self._address} ended the stream (EOF packet)")
         self._finish(error)
 
     def _finish(self, error: ReplicaClientError | None) -> None:

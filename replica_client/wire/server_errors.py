@@ -80,11 +80,34 @@ _READ_CAUSES: tuple[tuple[tuple[str, ...], type[BinlogReadError], str], ...] = (
 )
 
 
+TRANSIENT_ERRORS = frozenset(
+    (
+        ErrorCode.ER_CON_COUNT_ERROR,
+        ErrorCode.ER_TOO_MANY_USER_CONNECTIONS,
+        ErrorCode.ER_USER_LIMIT_REACHED,
+        ErrorCode.ER_SERVER_SHUTDOWN,
+        ErrorCode.ER_SERVER_OFFLINE_MODE,
+        ErrorCode.ER_QUERY_INTERRUPTED,
+        ErrorCode.ER_SESSION_WAS_KILLED,
+        ErrorCode.ER_CONNECTION_KILLED_MARIADB,
+        ErrorCode.ER_CLIENT_INTERACTION_TIMEOUT,
+    )
+)
+"""Errors that another connection may mend: the server stops, is full, or killed our session."""
+
+
 def server_error(errno: int, sqlstate: str, message: str) -> ServerError:
     """The typed error for what an ERR packet says."""
     if errno in _ACCESS_HINTS:
         return AccessDeniedError(errno, sqlstate, message, _ACCESS_HINTS[errno])
     lowered = message.lower()
+    if errno == ErrorCode.ER_SLAVE_SAME_ID_MARIADB:
+        return ServerIdConflictError(
+            errno,
+            sqlstate,
+            message,
+            "another replica uses our server id; give each client its own server_id",
+        )
     if errno == ErrorCode.ER_NO_BINARY_LOGGING or (
         errno == ErrorCode.ER_MASTER_FATAL_ERROR_READING_BINLOG and "not open" in lowered
     ):
