@@ -12,7 +12,17 @@ import typer
 
 from replica_client._compiled import compiled
 from replica_client._version import __version__
-from replica_client.cli import annotate, backup, changes, check, demo, events, pipeline, serve
+from replica_client.cli import (
+    annotate,
+    backup,
+    changes,
+    check,
+    demo,
+    events,
+    pipeline,
+    schema,
+    serve,
+)
 from replica_client.cli.failures import (
     DONE,
     FAULTY,
@@ -84,6 +94,7 @@ _COMMANDS: tuple[tuple[Callable[..., Any], str, str], ...] = (
 )
 for _function, _short, _example in _COMMANDS:
     app.command(short_help=_short, epilog=f"Example:  {_example}")(_function)
+app.add_typer(schema.app, name="schema", short_help="What tables looked like, by position.")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

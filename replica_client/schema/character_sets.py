@@ -5,7 +5,9 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
+from replica_client.codec.charsets import UndecodableTextError, decode_text, encode_text
 from replica_client.constants.collations import CHARSET_BY_COLLATION_ID
+from replica_client.errors import EncodeError
 
 BINARY: Final = "binary"
 
@@ -87,3 +89,33 @@ def representative_id(charset: str) -> int:
 def max_length(charset: str) -> int:
     """Bytes that a character can have (``mbmaxlen``)."""
     return _MAX_LENGTHS.get(charset, 1)
+
+
+def storable(text: str, charset: str | None) -> str:
+    """A label as a server keeps it in a character set: ``?`` for each character that it lacks."""
+    if charset is None or charset == BINARY or text.isascii():
+        return text
+    collation_id = representative_id(charset)
+    return "".join(c if c.isascii() or _has(c, collation_id) else "?" for c in text)
+
+
+def _has(character: str, collation_id: int) -> bool:
+    try:
+        encode_text(character, collation_id)
+    except EncodeError:
+        return False
+    return True
+
+
+def reread(text: str, old: str, new: str) -> str | None:
+    """A label after CONVERT TO: the servers keep its bytes and read them in the new character set.
+
+    Returns:
+        the label; None when the bytes are no text there.
+    """
+    if old == new or BINARY in (old, new):
+        return text
+    try:
+        return decode_text(encode_text(text, representative_id(old)), representative_id(new))
+    except (EncodeError, UndecodableTextError):
+        return None

@@ -115,7 +115,9 @@ def _decimal(shape: ColumnShape, model: ColumnModel) -> bool:
 
 
 def _labelled(shape: ColumnShape, model: ColumnModel) -> bool:
-    count = len(model.labels or ())
+    if model.labels is None:
+        return True
+    count = len(model.labels)
     if model.kind == "enum":
         return shape.length == (1 if count < 256 else 2)
     size = (count + 7) // 8

@@ -266,6 +266,16 @@ class SchemaHistory:
         self.place = START
         self.revision += 1
 
+    def moved(self, place: Place) -> SchemaHistory:
+        """What is known now, as known from another place on: where nothing changed in between."""
+        other = SchemaHistory(lower_case_names=self.lower_case_names)
+        other.place = place
+        for name in self._databases:
+            other.set_database(name, self.database(name))
+        for table, versions in self._tables.items():
+            other._tables[table] = [Version(place, versions[-1].state, versions[-1].origin)]
+        return other
+
     def prune(self, file: str, offset: int, keep: int = KEPT_VERSIONS) -> None:
         """Forget old versions; the one of the place and what came later stays."""
         limit = Place.of(file, offset)

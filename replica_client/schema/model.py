@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Final, Self
 
 from replica_client.errors import SchemaError
+from replica_client.schema.character_sets import storable
 
 TEXT_KINDS: Final = frozenset(
     ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set")
@@ -54,6 +55,13 @@ class ColumnModel:
     def needs_charset(self) -> bool:
         """Whether it is text whose character set is not known."""
         return self.charset is None and self.kind in TEXT_KINDS
+
+    def in_charset(self, charset: str) -> Self:
+        """The same column of text in a character set; labels lose what that does not have."""
+        labels = self.labels
+        if labels is not None:
+            labels = tuple(storable(label, charset) for label in labels)
+        return replace(self, charset=charset, labels=labels)
 
     def to_json(self) -> dict[str, Any]:
         """The column as JSON, without what has its default."""
@@ -105,7 +113,7 @@ class TableModel:
     def with_charset(self, charset: str) -> Self:
         """The same table with a character set where none is known."""
         columns = tuple(
-            replace(column, charset=charset) if column.needs_charset else column
+            column.in_charset(charset) if column.needs_charset else column
             for column in self.columns
         )
         return replace(self, columns=columns, charset=self.charset or charset)

@@ -9,6 +9,7 @@ What is not known is None, and :meth:`TableShape.resolved_with` fills it in from
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, Self
@@ -150,7 +151,7 @@ class TableShape:
                 _column(event, at, code, fact)
                 for at, (code, fact) in enumerate(zip(types, facts, strict=True))
             )
-        except (UndecodableTextError, UnknownCollationError) as error:
+        except UnknownCollationError as error:
             raise ColumnDecodeError(f"{event.schema}.{event.table}: label: {error}") from error
         names = {column.name for column in columns}
         if len(names) != len(columns):
@@ -185,7 +186,9 @@ def _column(event: TableMapEvent, at: int, code: int, fact: ColumnFacts) -> Colu
     metadata = event.column_metadata[at]
     labels = None
     if fact.labels is not None:
-        labels = tuple(_label(label, fact.collation_id) for label in fact.labels)
+        # CONVERT TO leaves labels whose bytes are no text in the new character set.
+        with suppress(UndecodableTextError):
+            labels = tuple(_label(label, fact.collation_id) for label in fact.labels)
     return ColumnShape(
         name=f"col_{at + 1}" if fact.name is None else _name(event, fact.name),
         type_code=code,

@@ -68,7 +68,7 @@ class ColumnText:
             nullable = False
         elif nullable is None and found.kind != "timestamp":
             nullable = True
-        return ColumnModel(
+        column = ColumnModel(
             self.name,
             found.kind,
             found.length,
@@ -81,6 +81,7 @@ class ColumnText:
             self.visible,
             found.compressed,
         )
+        return column if column.charset is None else column.in_charset(column.charset)
 
 
 def read_column(cursor: Cursor, context: StatementContext) -> ColumnText:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from replica_client.schema.character_sets import BINARY, max_length
+from replica_client.schema.character_sets import BINARY, max_length, reread
 from replica_client.schema.ddl.changes import (
     AddColumn,
     ChangeColumn,
@@ -176,7 +176,13 @@ def _converted(column: ColumnModel, charset: str | None) -> ColumnModel:
         kind = converted_text(kind, column.charset, charset)
     elif kind == "varchar" and (length or 0) * max_length(charset) > 0xFFFF:
         kind, length = sized("text", (length or 0) * max_length(charset)), None
-    return replace(column, kind=kind, length=length, charset=charset)
+    labels: tuple[str, ...] | None = None
+    if column.labels is not None and column.charset is not None:
+        read = [reread(label, column.charset, charset) for label in column.labels]
+        labels = tuple(label for label in read if label is not None)
+        if len(labels) != len(read):
+            labels = None
+    return replace(column, kind=kind, length=length, charset=charset, labels=labels)
 
 
 def _key_after(

@@ -122,13 +122,19 @@ def test_invisible_columns() -> None:
         COMMON + MYSQL_CHARSETS + field(4, strings(*"abcdefghii")),  # a name twice
         field(4, b"\x01\xff" * 10),  # not UTF-8
         field(6, b"\x01\x01\xff") + field(11, b"\xff\xff"),
-        field(6, b"\x01\x01\xff") + field(10, b"\x21"),  # label not UTF-8
         field(6, b"\x01\x01x") + field(10, b"\xfc\xff\x7f"),  # no such collation
     ],
 )
 def test_metadata_that_does_not_fit_is_refused(optional: bytes) -> None:
     with pytest.raises(BinlogDecodeError):
         TableShape.from_table_map(table_map(optional), ServerFlavor.MYSQL)
+
+
+def test_labels_that_are_no_text_are_not_known() -> None:
+    # What CONVERT TO leaves of labels outside of ASCII.
+    event = table_map(field(6, b"\x01\x01\xff") + field(10, b"\x21"), (254,), (0x1F7,))
+    [column] = TableShape.from_table_map(event).columns
+    assert column.labels is None
 
 
 def test_definitions_fill_in_what_is_not_known() -> None:

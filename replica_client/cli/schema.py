@@ -1,0 +1,232 @@
+"""``replica-client schema``: what tables looked like, by position."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from replica_client.binlog.options import DecodeOptions
+from replica_client.cli.interruption import run_async
+from replica_client.cli.output import Lines, message
+from replica_client.cli.schema_file import read_schema_file
+from replica_client.cli.sources import binlog_paths, is_url, live_source
+from replica_client.errors import ConfigError, SchemaError
+from replica_client.position.position import Position
+from replica_client.position.stores.file import FilePositionStore
+from replica_client.readers.binlog_file import open_binlog
+from replica_client.readers.live_schema import BinlogScan, read_source
+from replica_client.rows.selection import Selection
+from replica_client.schema.catalog import Unverified
+from replica_client.schema.history import STATE_KEY, Place, SchemaHistory, Version
+from replica_client.schema.model import TableModel, describe
+from replica_client.transport.connection import SourceConnection
+from replica_client.transport.url import parse_url
+
+EXAMPLE = "replica-client schema export mysql://repl@db1/ > schema.json"
+
+app = typer.Typer(
+    name="schema",
+    help="What tables looked like, by position in the binlog.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    epilog=f"Example:  {EXAMPLE}",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_FROM = "A position file, an export, binlog paths in order, or one URL."
+Sources = Annotated[list[str], typer.Argument(metavar="FROM", help=_FROM)]
+Tables = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PATTERN", help="Only these tables: database.table with * and ?."),
+]
+PositionFile = Annotated[
+    Path, typer.Option("--position-file", metavar="FILE", help="The position file to change.")
+]
+
+
+@app.command(
+    epilog="Example:  replica-client schema show position.json --tables 'shop.*'",
+    short_help="Print the versions of tables.",
+)
+def show(
+    sources: Sources,
+    tables: Tables = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per version.")] = False,
+) -> None:
+    """Print every version of every table: since when it is so, and from where that is known."""
+    history = load(sources)
+    selection = Selection(tables)
+    lines = Lines()
+    for name in history.tables():
+        if not selection.wants(*name):
+            continue
+        for version in history.versions(name):
+            if json:
+                lines.json(_json(name, version))
+            else:
+                lines.line(_text(name, version))
+
+
+@app.command(
+    epilog=f"Example:  {EXAMPLE}", short_help="Print the history as JSON, for import or --schema."
+)
+def export(sources: Sources) -> None:
+    """Print the whole history as one JSON document."""
+    Lines().line(json_module.dumps(load(sources).to_json(), ensure_ascii=False, indent=1))
+
+
+@app.command(
+    "import",
+    epilog="Example:  replica-client schema import schema.json --position-file position.json",
+    short_help="Put an exported history into a position file.",
+)
+def import_(
+    export_file: Annotated[Path, typer.Argument(metavar="FILE", help="What `export` printed.")],
+    position_file: PositionFile,
+) -> None:
+    """Put an exported history into a position file, in the place of the one that it has.
+
+    What begins behind the saved position is left out: it comes again with the binlog.
+    """
+    _replace(read_schema_file(export_file), position_file)
+
+
+@app.command(
+    epilog="Example:  replica-client schema rebuild binlog.0000* --position-file position.json",
+    short_help="Make the history of a position file anew.",
+)
+def rebuild(
+    sources: Annotated[
+        list[str], typer.Argument(metavar="SOURCE", help="Binlog paths in order, or one URL.")
+    ],
+    position_file: PositionFile,
+) -> None:
+    """Make the history of a position file anew, from binlog files or from a live source.
+
+    From files: by their statements, up to the saved position. From a live source: its tables as they
+    are now, which hold only when no statement changed a table since the saved position; else nothing
+    is written.
+    """
+    store = FilePositionStore(position_file)
+    saved = store.load()
+    if saved is None:
+        raise ConfigError(f"{position_file} does not exist")
+    url = live_source(sources)
+    if url is None:
+        reader = open_binlog(binlog_paths(sources), stop=saved if saved.file else None)
+        for _ in reader.transactions():
+            pass
+        history = reader.history
+    else:
+        history = _proven(url, saved)
+    _replace(history, position_file)
+
+
+def load(sources: list[str]) -> SchemaHistory:
+    """The history that a position file, an export, binlog files or a source give.
+
+    Raises:
+        SchemaError: it is damaged.
+        ConfigError: a position file without one.
+    """
+    if len(sources) == 1 and not is_url(sources[0]) and _is_json(Path(sources[0])):
+        path = Path(sources[0])
+        try:
+            document = json_module.loads(path.read_bytes())
+        except ValueError as error:
+            raise SchemaError(f"{path} is not JSON: {error}") from error
+        if isinstance(document, dict) and document.get("format") == "replica-client-position":
+            checkpoint = FilePositionStore(path).load_checkpoint()
+            if checkpoint is None or STATE_KEY not in checkpoint.state:
+                raise ConfigError(f"{path} holds a position, and no schema history")
+            return SchemaHistory.from_state(checkpoint.state[STATE_KEY])
+        return read_schema_file(path)
+    url = live_source(sources)
+    if url is not None:
+        return _of_source(url)
+    reader = open_binlog(binlog_paths(sources))
+    for _ in reader.transactions():
+        pass
+    return reader.history
+
+
+def _is_json(path: Path) -> bool:
+    if path.is_dir():
+        return False
+    with path.open("rb") as stream:
+        return stream.read(1) == b"{"
+
+
+def _of_source(url: str) -> SchemaHistory:
+    found: list[SchemaHistory] = []
+
+    async def read() -> None:
+        connection = await SourceConnection.open(parse_url(url))
+        async with connection:
+            found.append((await read_source(connection, DecodeOptions()))[0])
+
+    run_async(read())
+    return found[0]
+
+
+def _proven(url: str, saved: Position) -> SchemaHistory:
+    """The tables of a source as they were at a position, which nothing changed since.
+
+    Raises:
+        SchemaError: something did.
+    """
+    if not saved.file:
+        raise SchemaError(f"the saved position {saved} has no file to compare the source with")
+    history = _of_source(url)
+    scan = BinlogScan(parse_url(url), DecodeOptions())
+    run_async(scan.extend(saved.file, saved.offset))
+    if scan.touches:
+        raise SchemaError(
+            f"{parse_url(url).address}: a statement at {scan.touches[0].place} changed tables since the saved "
+            f"position; give the binlog files from their first one on instead"
+        )
+    return history.moved(Place.of(saved.file, saved.offset - 1))
+
+
+def _replace(history: SchemaHistory, position_file: Path) -> None:
+    store = FilePositionStore(position_file)
+    checkpoint = store.load_checkpoint()
+    if checkpoint is None:
+        raise ConfigError(f"{position_file} does not exist")
+    position = checkpoint.position
+    if position.file:
+        history.rewind(position.file, position.offset)
+    store.save(position, {**checkpoint.state, STATE_KEY: history.to_state()})
+    message(f"{len(history.known_tables())} tables at {position}")
+
+
+def _json(name: tuple[str, str], version: Version) -> dict[str, object]:
+    state = version.state
+    found: dict[str, object] = {
+        "database": name[0],
+        "table": name[1],
+        "since": str(version.since) if version.since.file else None,
+        "origin": version.origin,
+        "exists": isinstance(state, TableModel),
+        "columns": None,
+        "unverified": state.reason if isinstance(state, Unverified) else None,
+    }
+    if isinstance(state, TableModel):
+        found["columns"] = [{"name": one.name, "type": describe(one)} for one in state.columns]
+        found["primary_key"] = [column for column, _ in state.primary_key]
+    return found
+
+
+def _text(name: tuple[str, str], version: Version) -> str:
+    state = version.state
+    if isinstance(state, TableModel):
+        what = "(" + ", ".join(f"{one.name} {describe(one)}" for one in state.columns) + ")"
+    elif isinstance(state, Unverified):
+        what = f"to be verified: {state.reason}"
+    else:
+        what = "dropped"
+    since = str(version.since) if version.since.file else "start"
+    return f"{since:<24}  {version.origin:<18}  {'.'.join(name)}  {what}"
