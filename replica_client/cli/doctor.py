@@ -1,0 +1,96 @@
+"""``replica-client doctor``: whether a source can be followed, with each finding's remedy."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from replica_client.cli.failures import FaultFoundError
+from replica_client.cli.interruption import run_async
+from replica_client.cli.output import Lines, printable
+from replica_client.cli.sources import live_source
+from replica_client.errors import ConfigError
+from replica_client.position.position import Position
+from replica_client.position.stores.file import FilePositionStore
+from replica_client.readers.doctor.diagnosis import can_be_followed, diagnose
+from replica_client.readers.doctor.finding import Finding, Severity
+
+EXAMPLE = "replica-client doctor mysql://repl@db1/"
+
+_STYLES = {
+    Severity.OK: "green",
+    Severity.NOTE: "cyan",
+    Severity.WARNING: "yellow",
+    Severity.PROBLEM: "bold red",
+}
+_WIDTH_OF_PIPES = 160
+
+
+def doctor(
+    url: Annotated[str, typer.Argument(metavar="URL", help="The source.")],
+    position_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Whether the source still has what follows the position in it."
+        ),
+    ] = None,
+    server_id: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, max=(1 << 32) - 1, help="The server id to be used."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+) -> None:
+    """Look at everything that following a source depends on.
+
+    Each finding is ok, a note, a warning or a problem, with its remedy. Reads the start of the newest
+    binlog file, and changes nothing. Ends with status 1 when a problem prevents following.
+    """
+    if live_source([url]) is None:
+        raise typer.BadParameter("give a mysql:// or mariadb:// URL", param_hint="URL")
+    position: Position | None = None
+    if position_file is not None:
+        position = FilePositionStore(position_file).load()
+        if position is None:
+            raise ConfigError(f"{position_file}: there is no position file; check the path")
+    findings: list[Finding] = []
+
+    async def look() -> None:
+        findings.extend(await diagnose(url, server_id=server_id, position=position))
+
+    run_async(look())
+    if json:
+        lines = Lines()
+        for finding in findings:
+            lines.json(asdict(finding))
+    else:
+        _print(findings)
+    if not can_be_followed(findings):
+        count = sum(finding.severity is Severity.PROBLEM for finding in findings)
+        raise FaultFoundError(
+            f"{count} {'problem prevents' if count == 1 else 'problems prevent'} following this source; "
+            "see the remedies above"
+        )
+
+
+def _print(findings: list[Finding]) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _WIDTH_OF_PIPES
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column("severity", no_wrap=True)
+    table.add_column("check", no_wrap=True)
+    table.add_column("finding", overflow="fold")
+    for finding in findings:
+        text = Text(printable(finding.text))
+        if finding.remedy:
+            text.append(f"\n→ {printable(finding.remedy)}", style="dim")
+        table.add_row(
+            Text(str(finding.severity), style=_STYLES[finding.severity]), finding.check, text
+        )
+    console.print(table)

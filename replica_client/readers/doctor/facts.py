@@ -1,0 +1,162 @@
+"""What a source says about itself, and what it does not tell this account."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from replica_client.errors import ServerError
+from replica_client.transport import statements
+from replica_client.transport.connection import SourceConnection
+from replica_client.transport.server_info import ServerInfo
+
+_SYSTEM = "('mysql', 'sys', 'information_schema', 'performance_schema')"
+_VARIABLES = (
+    "binlog_checksum",
+    "binlog_encryption",
+    "binlog_expire_logs_auto_purge",
+    "binlog_expire_logs_seconds",
+    "binlog_format",
+    "binlog_row_image",
+    "binlog_row_metadata",
+    "binlog_row_value_options",
+    "binlog_storage_engine",
+    "binlog_transaction_compression",
+    "character_set_server",
+    "encrypt_binlog",
+    "expire_logs_days",
+    "gtid_mode",
+    "gtid_strict_mode",
+    "log_bin",
+    "log_bin_compress",
+    "log_replica_updates",
+    "log_slave_updates",
+    "max_binlog_total_size",
+    "server_id",
+    "sync_binlog",
+)
+_WITHOUT_KEY = f"""
+SELECT t.TABLE_SCHEMA, t.TABLE_NAME FROM information_schema.TABLES t
+LEFT JOIN information_schema.TABLE_CONSTRAINTS c ON c.TABLE_SCHEMA = t.TABLE_SCHEMA
+AND c.TABLE_NAME = t.TABLE_NAME AND c.CONSTRAINT_TYPE = 'PRIMARY KEY'
+WHERE t.TABLE_TYPE = 'BASE TABLE' AND t.TABLE_SCHEMA NOT IN {_SYSTEM} AND c.TABLE_NAME IS NULL
+ORDER BY 1, 2
+"""
+_CHARSETS = f"""
+SELECT CHARACTER_SET_NAME, COUNT(*) FROM information_schema.COLUMNS
+WHERE TABLE_SCHEMA NOT IN {_SYSTEM} AND CHARACTER_SET_NAME IS NOT NULL
+GROUP BY CHARACTER_SET_NAME ORDER BY CHARACTER_SET_NAME
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Rows of a statement, or why there are none.
+
+    Attributes:
+        rows: of the result.
+        refusal: the server's text when it refused, else empty.
+    """
+
+    rows: Sequence[tuple[Any, ...]] = ()
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFacts:
+    """Everything that was asked.
+
+    Attributes:
+        server: version, flavor, ids, TLS.
+        variables: global variables by name, as text; those that the server does not have are missing.
+        files: SHOW BINARY LOGS.
+        status: SHOW BINARY LOG STATUS.
+        replicas: SHOW REPLICAS.
+        purged: GTIDs that are gone; MariaDB: GTID position at the start of the oldest file.
+        keyless: schema and name of tables without primary key.
+        charsets: character sets of columns, with the number of columns.
+        clock_skew: seconds that the source's clock is ahead of ours.
+        clock_error: how far that may be wrong.
+        address: where it is.
+        is_local: on this machine.
+        user: that we logged in as.
+    """
+
+    server: ServerInfo
+    variables: dict[str, str]
+    files: Answer
+    status: Answer
+    replicas: Answer
+    purged: str
+    keyless: Answer
+    charsets: Answer
+    clock_skew: float
+    clock_error: float
+    address: str = ""
+    is_local: bool = False
+    user: str = ""
+
+    def variable(self, name: str) -> str:
+        """A variable in upper case; empty when the server has none of that name."""
+        return self.variables.get(name, "").upper()
+
+    def is_on(self, name: str) -> bool:
+        """Whether a variable is switched on."""
+        return self.variable(name) in ("ON", "1", "TRUE", "YES")
+
+
+async def gather_facts(connection: SourceConnection) -> SourceFacts:
+    """Ask a source; what it refuses is noted.
+
+    Raises:
+        TransportError: the connection failed.
+        ProtocolError: an answer is not one.
+    """
+    options = connection.options
+    names = ", ".join(f"'{name}'" for name in _VARIABLES)
+    listed = await _ask(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
+    variables = {str(row[0]).lower(): str(row[1]) for row in listed.rows}
+    skew, error = await _clock(connection)
+    files = await _ask(connection, "SHOW BINARY LOGS")
+    try:
+        purged = await connection.gtid_purged() if files.rows else ""
+    except ServerError:
+        purged = ""
+    host = options.host.lower()
+    return SourceFacts(
+        server=connection.server,
+        variables=variables,
+        files=files,
+        status=await _ask(connection, statements.binlog_status(connection.server)),
+        replicas=await _ask(connection, statements.replicas(connection.server)),
+        purged=purged,
+        keyless=await _ask(connection, _WITHOUT_KEY),
+        charsets=await _ask(connection, _CHARSETS),
+        clock_skew=skew,
+        clock_error=error,
+        address=options.address,
+        is_local=bool(options.unix_socket) or host in ("localhost", "::1") or host[:4] == "127.",
+        user=options.user,
+    )
+
+
+async def _ask(connection: SourceConnection, sql: str) -> Answer:
+    try:
+        return Answer(await connection.query(sql))
+    except ServerError as error:
+        return Answer(refusal=error.message)
+
+
+async def _clock(connection: SourceConnection) -> tuple[float, float]:
+    """The best of three tries: the source's clock against the middle of the question."""
+    best = (0.0, float("inf"))
+    for _ in range(3):
+        before = time.time()
+        [(theirs,)] = await connection.query("SELECT UNIX_TIMESTAMP(NOW(6))")
+        after = time.time()
+        error = (after - before) / 2
+        if error < best[1]:
+            best = (float(theirs) - (before + after) / 2, error)
+    return best

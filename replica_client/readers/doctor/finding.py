@@ -1,0 +1,56 @@
+"""What the doctor says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How bad a finding is.
+
+    ``problem``: the source cannot be followed, or not with these settings; ``warning``: it can, and
+    something may go wrong or be missing; ``note``: good to know; ``ok``.
+    """
+
+    OK = "ok"
+    NOTE = "note"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        check: its name, the same in every release.
+        severity: see :class:`Severity`.
+        text: what was found, in one line.
+        remedy: what to do, in one line; empty when there is nothing to do.
+    """
+
+    check: str
+    severity: Severity
+    text: str
+    remedy: str = ""
+
+
+def ok(check: str, text: str) -> Finding:
+    """Nothing to do."""
+    return Finding(check, Severity.OK, text)
+
+
+def note(check: str, text: str, remedy: str = "") -> Finding:
+    """Good to know."""
+    return Finding(check, Severity.NOTE, text, remedy)
+
+
+def warning(check: str, text: str, remedy: str) -> Finding:
+    """Something may go wrong, or be missing."""
+    return Finding(check, Severity.WARNING, text, remedy)
+
+
+def problem(check: str, text: str, remedy: str) -> Finding:
+    """The source cannot be followed so."""
+    return Finding(check, Severity.PROBLEM, text, remedy)

@@ -1,0 +1,286 @@
+"""The doctor on real servers: each setting switched, and its finding seen."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.position.position import Position
+from replica_client.readers.doctor.diagnosis import diagnose
+from replica_client.readers.doctor.facts import Answer, SourceFacts
+from replica_client.readers.doctor.finding import Finding, Severity
+from replica_client.readers.doctor.settings import settings
+from replica_client.testing import BinlogSource
+from replica_client.transport.server_info import ServerInfo
+from tests.servers.local import NAMES, LocalServer
+
+CHECKS = {
+    "version", "tls", "binlog", "binlog_format", "binlog_row_image", "binlog_row_metadata",
+    "binlog_checksum", "compression", "partial_json", "encryption", "gtids", "sync_binlog",
+    "replica_updates", "clock", "charsets", "primary_keys", "replication_slave",
+    "replication_client", "events", "server_id", "retention",
+}  # fmt: skip
+every_server = pytest.mark.parametrize("name", NAMES)
+
+
+def look(server: LocalServer, user: str = "repl", **options: object) -> dict[str, Finding]:
+    found = asyncio.run(diagnose(server.url(user), **options))
+    assert all("\n" not in finding.text + finding.remedy for finding in found)
+    assert all(finding.remedy for finding in found if finding.severity in ("warning", "problem"))
+    return {finding.check: finding for finding in found}
+
+
+def severities(found: dict[str, Finding]) -> dict[str, str]:
+    return {check: str(finding.severity) for check, finding in found.items()}
+
+
+@every_server
+@pytest.mark.parametrize("user", ["repl", "root"])
+def test_a_server_of_the_tests_can_be_followed(server, name: str, user: str) -> None:
+    found = look(server(name), user)
+    assert set(found) - {"statements", "primary_keys"} == CHECKS - {"primary_keys"}
+    assert "problem" not in severities(found).values(), found
+    assert server(name).address.version_text.split("-")[0] in found["version"].text
+    listed = user == "root" or server(name).flavor == "mysql"
+    assert ("cannot be listed" in found["server_id"].text) == (not listed)
+    if not listed:
+        assert "REPLICATION MASTER ADMIN" in found["server_id"].remedy
+
+
+@every_server
+def test_settings(fresh_server, name: str) -> None:
+    server = fresh_server(name)
+    is_mysql = server.flavor == "mysql"
+    modern = name != "mysql-5.6"
+    server.execute("CREATE DATABASE d")
+    server.execute("CREATE TABLE d.k (id INT PRIMARY KEY, t VARCHAR(9) CHARACTER SET cp1251)")
+    found = look(server)
+    assert found["primary_keys"].severity is Severity.OK
+    assert found["charsets"].severity is Severity.OK
+    assert "cp1251 (1)" in found["charsets"].text
+    assert found["events"].severity is Severity.OK
+
+    changes = {
+        "binlog_format": ("STATEMENT", "problem"),
+        "binlog_row_image": ("MINIMAL", "warning"),
+        "binlog_checksum": ("NONE", "warning"),
+        "sync_binlog": ("1", "ok"),
+    }
+    if modern:
+        changes["binlog_row_metadata"] = ("FULL", "ok")
+        assert found["binlog_row_metadata"].severity is Severity.WARNING
+    else:
+        assert found["binlog_row_metadata"].severity is Severity.NOTE
+    for check, (value, severity) in changes.items():
+        server.execute(f"SET GLOBAL {check} = {value}")
+        assert severities(look(server))[check] == severity
+    for seconds, severity in ((3600, "warning"), (8 * 86400, "ok"), (0, "note")):
+        if modern and "binlog_expire_logs_seconds" in dict(
+            server.query("SHOW GLOBAL VARIABLES LIKE 'binlog_expire_logs_seconds'")
+        ):
+            server.execute(f"SET GLOBAL binlog_expire_logs_seconds = {seconds}")
+            assert severities(look(server))["retention"] == severity
+        elif seconds != 3600:
+            server.execute(f"SET GLOBAL expire_logs_days = {seconds // 86400}")
+            assert severities(look(server))["retention"] == severity
+    if name == "mysql-9.7":
+        server.execute("SET GLOBAL binlog_row_value_options = PARTIAL_JSON")
+        server.execute("SET GLOBAL binlog_transaction_compression = ON")
+        server.execute("SET GLOBAL gtid_mode = ON_PERMISSIVE")
+        found = look(server)
+        assert [str(found[c].severity) for c in ("partial_json", "compression", "gtids")] == [
+            "note", "note", "warning",
+        ]  # fmt: skip
+    if not is_mysql:
+        server.execute("SET GLOBAL log_bin_compress = ON")
+        assert look(server)["compression"].severity is Severity.NOTE
+    server.execute("CREATE TABLE d.nokey (id INT)")
+    server.execute("INSERT INTO d.nokey VALUES (1)")
+    with server.connected() as connection, connection.cursor() as cursor:
+        cursor.execute("INSERT INTO d.nokey VALUES (2)")  # logged as a statement
+    found = look(server)
+    assert found["primary_keys"].severity is Severity.WARNING
+    assert "d.nokey" in found["primary_keys"].text
+    assert found["statements"].severity is Severity.WARNING
+    assert "INSERT INTO d.nokey VALUES" in found["statements"].text
+
+
+@every_server
+def test_options_that_need_a_restart(fresh_server, name: str) -> None:
+    server = fresh_server(name, ["binlog-do-db=shop"])
+    assert "only of shop" in look(server)["binlog_filters"].text
+    off = ["skip-log-bin"]
+    if name == "mysql-5.6":
+        return  # its log-bin option cannot be taken back
+    server.restart(off)
+    found = look(server)
+    assert found["binlog"].severity is Severity.PROBLEM
+    assert not set(found) & {"retention", "server_id", "binlog_format"}
+
+
+@every_server
+def test_privileges(fresh_server, name: str) -> None:
+    server = fresh_server(name)
+    for user in ("nothing", "bare"):
+        server.execute(f"CREATE USER {user}@'%' IDENTIFIED BY 'secret'")
+    server.execute("GRANT REPLICATION SLAVE ON *.* TO bare@'%'")
+    found = look(server, "nothing")
+    assert found["replication_slave"].severity is Severity.PROBLEM
+    assert "GRANT REPLICATION SLAVE" in found["replication_slave"].remedy
+    assert "secret" not in str(found)
+    found = look(server, "bare")
+    assert found["replication_slave"].severity is Severity.OK
+    assert found["replication_client"].severity is Severity.WARNING
+    wanted = "BINLOG MONITOR" if server.flavor == "mariadb" else "REPLICATION CLIENT"
+    assert wanted in found["replication_client"].remedy
+    position = Position("binlog.000001", 4)
+    assert "not known" in look(server, "bare", position=position)["position"].text
+
+
+@every_server
+def test_server_id(fresh_server, name: str) -> None:
+    server = fresh_server(name)
+    [(own,)] = server.query("SELECT @@server_id")
+    assert "source's own" in look(server, "root", server_id=int(own))["server_id"].text
+    client = subprocess.Popen(
+        [sys.executable, "-c", FOLLOW, server.url(), "424242"], stdout=subprocess.PIPE
+    )
+    try:
+        assert client.stdout is not None
+        client.stdout.readline()
+        found = look(server, "root", server_id=424242)["server_id"]
+        assert (found.severity, "too" in found.text) == (Severity.PROBLEM, True)
+        found = look(server, "root", server_id=424243)["server_id"]
+        assert (found.severity, "424242" in found.text) == (Severity.OK, True)
+        assert client.poll() is None, "looking must not end the other one's dump"
+    finally:
+        client.kill()
+        client.communicate()
+
+
+FOLLOW = """
+import asyncio, sys, replica_client as rc
+async def main():
+    async with rc.connect(sys.argv[1], server_id=int(sys.argv[2]), start="latest") as stream:
+        print("connected", flush=True)
+        async for _ in stream.events():
+            pass
+asyncio.run(main())
+"""
+
+
+@every_server
+def test_position(fresh_server, name: str) -> None:
+    server = fresh_server(name)
+    file, offset = server.binlog_position()
+    assert look(server, position=Position(file, offset))["position"].severity is Severity.OK
+    gone = Position(file, offset + 100_000)
+    assert "was the source reset" in look(server, position=gone)["position"].text
+    server.execute("CREATE DATABASE d")
+    if server.flavor == "mysql":
+        early = GtidSet()
+        [(executed,)] = server.query("SELECT @@global.gtid_executed")
+        late = GtidSet.parse(executed)
+    else:
+        [(text,)] = server.query("SELECT @@gtid_binlog_pos")
+        late = MariadbGtidSet.parse(text)
+        domain, server_id, sequence = text.split("-")
+        server.execute("CREATE DATABASE d2")
+        early = late
+        [(text,)] = server.query("SELECT @@gtid_binlog_pos")
+        late = MariadbGtidSet.parse(text)
+        assert sequence
+    before = Position(file, offset, early)
+    assert look(server, position=before)["position"].severity is Severity.OK
+    server.rotate()
+    server.execute("CREATE DATABASE e")
+    newest = server.binlog_files()[-1]
+    deadline = time.monotonic() + 20
+    while len(server.binlog_files()) > 1 and time.monotonic() < deadline:
+        server.execute(f"PURGE BINARY LOGS TO '{newest}'")
+        time.sleep(0.1)
+    for position in (before, Position(file, offset)):
+        found = look(server, position=position)["position"]
+        assert found.severity is Severity.PROBLEM, found
+        assert "no longer has" in found.text
+    if server.flavor == "mysql":
+        assert f"{late} were purged" in look(server, position=before)["position"].text
+    assert look(server, position=Position(newest, 4, late))["position"].severity is Severity.OK
+
+
+def facts(**changes: object) -> SourceFacts:
+    from replica_client.constants.flavor import ServerFlavor
+
+    values: dict[str, object] = {
+        "server": ServerInfo(ServerFlavor.MYSQL, (9, 7, 4), "9.7.4"),
+        "variables": {"log_bin": "ON", "binlog_format": "ROW", **dict(changes.pop("variables", {}))},
+        "files": Answer(), "status": Answer(), "replicas": Answer(), "purged": "",
+        "keyless": Answer(), "charsets": Answer(), "clock_skew": 0.0, "clock_error": 0.01,
+    }  # fmt: skip
+    return SourceFacts(**{**values, **changes})
+
+
+def test_what_no_server_of_the_tests_can_be_set_to() -> None:
+    def of(check: str, **changes: object) -> Finding:
+        return next(finding for finding in settings(facts(**changes)) if finding.check == check)
+
+    assert "encrypts its files" in of("encryption", variables={"binlog_encryption": "ON"}).text
+    assert of("tls").severity is Severity.WARNING
+    assert of("tls", is_local=True).severity is Severity.NOTE
+    assert of("clock", clock_skew=-7.25).severity is Severity.WARNING
+    assert "7.2 s behind ours" in of("clock", clock_skew=-7.25).text
+    assert of("clock", clock_skew=7.0, clock_error=6.0).severity is Severity.OK
+    assert of("binlog", variables={"server_id": "0"}).severity is Severity.PROBLEM
+    innodb = {"binlog_storage_engine": "innodb"}
+    assert of("binlog", variables=innodb).severity is Severity.PROBLEM
+    assert of("charsets", charsets=Answer([("klingon", 3)])).severity is Severity.PROBLEM
+    many = Answer([("d", f"t{number}") for number in range(9)])
+    assert of("primary_keys", keyless=many).text.endswith("d.t4 and 4 more")
+    hidden = Answer(refusal="SELECT denied")
+    assert of("primary_keys", keyless=hidden).severity is Severity.NOTE
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "100"}
+    return subprocess.run(
+        [sys.executable, "-m", "replica_client", "doctor", *words],
+        capture_output=True, text=True, timeout=60, check=False, env=environment,
+    )  # fmt: skip
+
+
+def test_the_command(fresh_server, tmp_path: Path) -> None:
+    server = fresh_server("mysql-9.7")
+    done = run(server.url())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "ok       binlog_format        ROW" in done.stdout
+    assert "→ SET GLOBAL binlog_row_metadata = FULL" in done.stdout
+    server.execute("SET GLOBAL binlog_format = MIXED")
+    done = run(server.url(), "--json")
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 1
+    assert {tuple(record) for record in records} == {("check", "severity", "text", "remedy")}
+    assert [r["check"] for r in records if r["severity"] == "problem"] == ["binlog_format"]
+    assert done.stderr.count("\n") == 1
+    assert "1 problem prevents following this source" in done.stderr
+    missing = tmp_path / "no.position"
+    done = run(server.url(), "--position-file", str(missing))
+    assert (done.returncode, "no position file" in done.stderr) == (2, True)
+    assert run("binlog.000001").returncode == 2
+    assert run(server.url().replace("secret", "WRONG-pw")).returncode == 1
+
+
+async def test_a_source_that_understands_little_sql() -> None:
+    data = Path(sys.modules["replica_client"].__file__ or "").parent / "testing" / "data"
+    async with BinlogSource(data) as source:
+        found = {finding.check: finding for finding in await diagnose(source.url)}
+    assert found["primary_keys"].severity is Severity.NOTE
+    assert "does not understand" in found["primary_keys"].text
+    assert found["replication_slave"].severity is Severity.OK
