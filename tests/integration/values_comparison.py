@@ -108,6 +108,11 @@ class ValuesComparison:
             + self.draws.unfinished()
         )
 
+    def _weight(self, name: str) -> float:
+        """Rows of a type so far, for the choice of types; text is needed in many character sets."""
+        rows = self.tally.by_type[name]
+        return rows / 4 if f"{name} by character set" in self.draws.rounds else rows
+
     def scene(self) -> None:
         """New tables under new settings, and statements on them."""
         rng = self.rng
@@ -138,7 +143,7 @@ class ValuesComparison:
         letter = self.rng.choice(("t", "t", "ж", "漢 ", "t`."))
         name = f"{letter}{self.tally.tables}"
         table = random_table(
-            self.draws, self.makers, self._features, name, self.tally.by_type.__getitem__,
+            self.draws, self.makers, self._features, name, self._weight,
             self._most_columns,
         )  # fmt: skip
         while True:

@@ -55,7 +55,8 @@ class Draws:
             left = self._decks[deck] = list(cards)
             self.rng.shuffle(left)
             self.rounds[deck] = self.rounds.get(deck, -1) + 1
-        return left.pop()
+        card: _Card = left.pop()
+        return card
 
     def charset(self, deck: str, without: tuple[str, ...] = ("binary",)) -> str:
         """The next character set for a column type."""

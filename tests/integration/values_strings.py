@@ -13,7 +13,6 @@ _SIZES = (0, 1, 10, 63, 64, 85, 86, 127, 128, 255)
 _LONG_SIZES = (256, 400)
 _BLOBS = ("TINY", "", "MEDIUM", "LONG")
 _LARGE = {"TEXT": 20_000, "MEDIUMTEXT": 70_000, "LONGTEXT": 70_000}
-_IN_LABELS = "binary"
 
 
 def text_literal(draws: Draws, charset: str, most: int, large: int = 0) -> Literal:
@@ -112,7 +111,9 @@ def _label_text(value: Any) -> str:
     return f"{number}:{str(value).encode().hex().upper()}"
 
 
-def _labelled(name: str, charset: str, known: tuple[str, ...], literal: Literal, number: str):
+def _labelled(
+    name: str, charset: str, known: tuple[str, ...], literal: Literal, number: str
+) -> Kind:
     listed = ",".join(f"'{label}'" for label in known)
     shown = "HEX({0})" if charset == "binary" else "HEX(CONVERT({0} USING utf8mb4))"
     return Kind(

@@ -121,7 +121,7 @@ class Table:
 
 
 def choose_makers(
-    draws: Draws, makers: Mapping[str, Maker], rows: Callable[[str], int], count: int
+    draws: Draws, makers: Mapping[str, Maker], rows: Callable[[str], float], count: int
 ) -> list[Maker]:
     """Types by lot, those with few rows so far more often."""
     rng = draws.rng
@@ -144,7 +144,7 @@ def random_table(
     makers: Mapping[str, Maker],
     features: Features,
     name: str,
-    rows: Callable[[str], int],
+    rows: Callable[[str], float],
     most_columns: int,
 ) -> Table:
     """A table; whether the server takes it is for the server to say."""
