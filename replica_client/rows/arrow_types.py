@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from replica_client.binlog.options import DecodeOptions
+from replica_client.binlog.values.decimal import decimal_exists
 from replica_client.binlog.values.enum_set import EnumValue, SetValue
 from replica_client.binlog.values.geometry import Geometry
 from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
@@ -152,7 +153,7 @@ def arrow_column(column: ColumnShape, options: DecodeOptions | None = None) -> A
             options is not None and options.invalid_text == "bytes"
         )
         return ArrowColumn(pa.binary() if bytes_wanted else pa.string(), _same)
-    if code == _T.MYSQL_TYPE_NEWDECIMAL:
+    if code == _T.MYSQL_TYPE_NEWDECIMAL and decimal_exists(column.length, column.scale):
         wide = column.length > _MAX_DECIMAL128
         kind = pa.decimal256 if wide else pa.decimal128
         return ArrowColumn(kind(column.length, column.scale), _same)

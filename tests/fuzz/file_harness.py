@@ -1,7 +1,8 @@
 """Changed binlogs against the file reader: what may happen, and what is a finding.
 
 A changed file may be read, or refused with :class:`BinlogDecodeError`, or its changes refused with
-:class:`DataLossError`. Anything else is a finding: another exception, more memory than a fixed
+:class:`DataLossError`, or with :class:`SchemaMismatchError` where its statements and its table maps
+contradict each other. Anything else is a finding: another exception, more memory than a fixed
 multiple of the input, more time than a fixed one.
 """
 
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from replica_client.binlog.options import DecodeOptions
-from replica_client.errors import BinlogDecodeError, DataLossError
+from replica_client.errors import BinlogDecodeError, DataLossError, SchemaMismatchError
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.binlog_file import open_binlog
 from replica_client.rows.json_values import change_to_json
@@ -34,7 +35,8 @@ MEMORY_BASE = 2 << 20
 UNCOMPRESSED = 256 * 1024
 TRACED_EVERY = 16
 
-Mode = Literal["changes", "events"]
+Mode = Literal["changes", "events", "batches"]
+_MODES: tuple[Mode, ...] = (*("changes",) * 4, "events", "batches", "batches")
 _DECODE = DecodeOptions(
     verify_checksum=False, max_event_size=1 << 24, max_uncompressed_size=UNCOMPRESSED
 )
@@ -92,6 +94,7 @@ class FileTally:
     whole: int = 0
     events: int = 0
     changes: int = 0
+    batched: int = 0
     traced: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     worst_multiple: float = 0.0
@@ -99,7 +102,7 @@ class FileTally:
 
     def add(self, other: FileTally) -> None:
         """Count what another run counted."""
-        for name in ("files", "whole", "events", "changes", "traced"):
+        for name in ("files", "whole", "events", "changes", "batched", "traced"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.refused += other.refused
         self.worst_multiple = max(self.worst_multiple, other.worst_multiple)
@@ -112,6 +115,7 @@ class FileTally:
             "whole": self.whole,
             "events": self.events,
             "changes": self.changes,
+            "batched": self.batched,
             "traced": self.traced,
             "refused": dict(self.refused),
             "worst_multiple": self.worst_multiple,
@@ -153,7 +157,7 @@ class CaseMaker:
         data = mutated_file(scene, other, rng)
         return FileCase(
             data,
-            "events" if rng.random() < 0.15 else "changes",
+            rng.choice(_MODES),
             rng.choice(("strict", "strict", "python", "bytes")),
             rng.choice((1, 200, 1 << 20, 1 << 20)),
             rng.choice((None, None, None, ("id", "col_2", "c"))),
@@ -167,6 +171,7 @@ def read_file(case: FileCase, tally: FileTally) -> None:
     Raises:
         BinlogDecodeError: refused.
         DataLossError: a change cannot be delivered.
+        SchemaMismatchError: a table map is not of the table that a statement made.
     """
     selection = Selection(columns=list(case.columns) if case.columns else None)
     reader = open_binlog(
@@ -180,6 +185,10 @@ def read_file(case: FileCase, tally: FileTally) -> None:
         for event in reader.events():
             tally.events += 1
             _views(event.body)
+        return
+    if case.mode == "batches":
+        for batch in reader.batches(max_rows=8):
+            tally.batched += batch.num_rows
         return
     for change in reader.changes():
         tally.changes += 1
@@ -196,7 +205,7 @@ def examine_file(case: FileCase, tally: FileTally, traced: bool = False) -> str 
         with deadline(SECONDS):
             read_file(case, tally)
         tally.whole += 1
-    except (BinlogDecodeError, DataLossError) as error:
+    except (BinlogDecodeError, DataLossError, SchemaMismatchError) as error:
         tally.refused[type(error).__name__] += 1
     except TookTooLongError as error:
         return f"hang: {error}"

@@ -25,13 +25,18 @@ _SMALL_DIGITS = cython.declare(cython.int, 18)
 _MAX_GROUPS = 10
 
 
+def decimal_exists(precision: int, scale: int) -> bool:
+    """Whether there is a DECIMAL(precision, scale)."""
+    return 0 < precision <= MAX_PRECISION and 0 <= scale <= min(precision, MAX_SCALE)
+
+
 def decimal_size(precision: int, scale: int) -> int:
     """Bytes of a DECIMAL(precision, scale).
 
     Raises:
         ValueError: no such DECIMAL exists.
     """
-    if not (0 < precision <= MAX_PRECISION and 0 <= scale <= min(precision, MAX_SCALE)):
+    if not decimal_exists(precision, scale):
         raise ValueError(f"DECIMAL({precision},{scale}) does not exist")
     whole_groups, whole_odd = divmod(precision - scale, _GROUP_DIGITS)
     groups, odd = divmod(scale, _GROUP_DIGITS)
