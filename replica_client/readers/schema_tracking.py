@@ -20,6 +20,7 @@ from replica_client.schema.resolve import (
     lacks_charset,
     resolve,
     tells_everything,
+    with_hash_columns,
 )
 from replica_client.schema.server_version import parse_server_version
 from replica_client.schema.shape import TableShape
@@ -105,6 +106,7 @@ class SchemaTracker:
         state = self.state_of(table_map)
         told = tells_everything(shape)
         if isinstance(state, TableModel):
+            state = with_hash_columns(shape, state, binlog_format.flavor)
             if not told and self._on_mismatch == "error":
                 return resolve(shape, state)
             reason = find_mismatch(shape, state)

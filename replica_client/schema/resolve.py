@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from replica_client.constants.column_types import ColumnType
+from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaMismatchError
 from replica_client.schema.character_sets import BINARY, representative_id
 from replica_client.schema.fit import NUMBER_KINDS, misfit
@@ -36,6 +38,13 @@ _INTEGERS: Final = frozenset(
         _T.MYSQL_TYPE_LONGLONG,
     )
 )
+_HASH: Final = "DB_ROW_HASH_"
+_HASHED: Final = frozenset(
+    (
+        *("char", "varchar", "binary", "varbinary", "json", "geometry"),
+        *(size + kind for size in ("tiny", "", "medium", "long") for kind in ("text", "blob")),
+    )
+)
 _LABELLED: Final = (_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET)
 
 
@@ -58,6 +67,37 @@ def lacks_charset(shape: TableShape, model: TableModel) -> bool:
         known.needs_charset and column.collation_id is None
         for column, known in zip(shape.columns, model.columns, strict=True)
     )
+
+
+def with_hash_columns(shape: TableShape, model: TableModel, flavor: ServerFlavor) -> TableModel:
+    """The definition with the columns that MariaDB hides at the end of a table.
+
+    A unique key of a BLOB, TEXT or long VARCHAR column is one of a hash, which is a hidden BIGINT column
+    ``DB_ROW_HASH_n``: no listing has it, every row image does.
+    """
+    surplus = shape.columns[len(model.columns) :]
+    if not surplus or flavor != ServerFlavor.MARIADB:
+        return model
+    can_be_hashed = any(column.kind in _HASHED for column in model.columns)
+    if not can_be_hashed or not all(map(_can_be_hash, surplus)):
+        return model
+    hidden = tuple(
+        ColumnModel(
+            column.name if column.resolved else f"{_HASH}{at}",
+            "bigint",
+            unsigned=column.unsigned is not False,
+            nullable=None,
+            visible=False,
+            hidden=True,
+        )
+        for at, column in enumerate(surplus, 1)
+    )
+    return replace(model, columns=model.columns + hidden)
+
+
+def _can_be_hash(column: ColumnShape) -> bool:
+    named = not column.resolved or column.name.startswith(_HASH)
+    return named and column.type_code == _T.MYSQL_TYPE_LONGLONG
 
 
 def find_mismatch(shape: TableShape, model: TableModel) -> str:

@@ -29,6 +29,8 @@ _HIDDEN_PERIOD = tuple(
     for name in ("row_start", "row_end")
 )
 
+_GENERATED_KEY = "my_row_id"
+
 
 @dataclass(slots=True)
 class _Entry:
@@ -83,6 +85,9 @@ def altered(table: TableModel, steps: Sequence[Step], database_charset: str | No
             moved.append((step.column, _Entry(step.column.model(charset))))
     for text, entry in moved:
         _place(entries, text, entry)
+    if _has_generated_key(table):
+        # MySQL keeps a generated invisible primary key first.
+        entries.sort(key=lambda entry: entry.old != _GENERATED_KEY)
     columns = [entry.column for entry in entries]
     for step in steps:
         if isinstance(step, ConvertCharset):
@@ -101,6 +106,8 @@ def altered(table: TableModel, steps: Sequence[Step], database_charset: str | No
         replace(column, nullable=False) if column.name.lower() in keyed else column
         for column in columns
     ]
+    if len({column.name.lower() for column in columns}) != len(columns):
+        raise NotUnderstoodError("a column name occurs twice")
     if not columns:
         raise NotUnderstoodError("no columns are left")
     return replace(
@@ -111,6 +118,16 @@ def altered(table: TableModel, steps: Sequence[Step], database_charset: str | No
 def with_system_period(columns: Sequence[ColumnModel]) -> tuple[ColumnModel, ...]:
     """The columns of a table WITH SYSTEM VERSIONING that names no period columns of its own."""
     return (*columns, *_HIDDEN_PERIOD)
+
+
+def _has_generated_key(table: TableModel) -> bool:
+    first = table.columns[0] if table.columns else None
+    return (
+        first is not None
+        and (first.name, first.kind, first.unsigned) == (_GENERATED_KEY, "bigint", True)
+        and not first.visible
+        and table.primary_key == ((_GENERATED_KEY, 0),)
+    )
 
 
 def _charset_after(

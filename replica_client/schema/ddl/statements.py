@@ -188,7 +188,7 @@ def _affected(tokens: Sequence[Token], context: StatementContext, reason: str) -
             if token.upper in _TABLE_WORDS or (token.upper == "TRUNCATE" and not at):
                 cursor.take("IF", "NOT", "EXISTS") or cursor.take("IF", "EXISTS")
                 tables.append(cursor.table_name(context.database))
-            elif token.upper == "RENAME":
+            elif token.upper == "RENAME" and at:
                 cursor.take_one("TO", "AS", "=")
                 tables.append(cursor.table_name(context.database))
             elif token.upper in _DATABASE_WORDS and at < 4:
@@ -196,6 +196,9 @@ def _affected(tokens: Sequence[Token], context: StatementContext, reason: str) -
                 databases.append(cursor.name())
         except NotUnderstoodError:
             continue
+    if tokens and tokens[0].upper == "RENAME":
+        # The other names may be any.
+        databases.append(context.database)
     if any(not database for database, _ in tables) or not (tables or databases):
         return NotUnderstood(reason, anything=True)
     return NotUnderstood(reason, tuple(tables), tuple(databases))

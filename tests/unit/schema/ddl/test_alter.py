@@ -1,0 +1,197 @@
+"""ALTER TABLE, clause by clause."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica_client.schema.catalog import Unverified
+from replica_client.schema.model import TableModel
+from tests.unit.schema.tables import MARIADB, after, columns, history_of
+
+CREATE = "CREATE TABLE t (a INT, b INT, c INT, PRIMARY KEY (b, c)) CHARSET latin1"
+BASE = "a int, b int not null, c int not null"
+
+
+@pytest.mark.parametrize(
+    ("clauses", "expected"),
+    [
+        ("ADD d INT", f"{BASE}, d int"),
+        ("ADD COLUMN d INT FIRST", f"d int, {BASE}"),
+        ("ADD d INT AFTER a", "a int, d int, b int not null, c int not null"),
+        ("ADD (d INT, e CHAR(2), KEY (d))", f"{BASE}, d int, e char(2) charset latin1"),
+        ("ADD d INT FIRST, ADD e INT AFTER d", f"d int, e int, {BASE}"),
+        ("DROP a", "b int not null, c int not null"),
+        ("DROP COLUMN a, DROP b RESTRICT", "c int not null"),
+        (
+            "MODIFY a BIGINT UNSIGNED NOT NULL",
+            "a bigint unsigned not null, b int not null, c int not null",
+        ),
+        ("MODIFY a INT AFTER c", "b int not null, c int not null, a int"),
+        ("MODIFY c INT FIRST", "c int not null, a int, b int not null"),
+        ("CHANGE a z CHAR(3) AFTER b", "b int not null, z char(3) charset latin1, c int not null"),
+        ("CHANGE a b INT, CHANGE b a INT", "b int, a int not null, c int not null"),
+        ("RENAME COLUMN a TO c, RENAME COLUMN c TO a", "c int, b int not null, a int not null"),
+        ("CHANGE a z INT, ADD y INT AFTER z", "z int, y int, b int not null, c int not null"),
+        ("DROP a, ADD a CHAR(1) FIRST", "a char(1) charset latin1, b int not null, c int not null"),
+        (
+            "DROP PRIMARY KEY, MODIFY b INT, ADD PRIMARY KEY (a)",
+            "a int not null, b int, c int not null",
+        ),
+        ("ALTER a SET INVISIBLE", "a int invisible, b int not null, c int not null"),
+        ("DEFAULT CHARSET utf8mb4, ADD d CHAR(1)", f"{BASE}, d char(1) charset utf8mb4"),
+        ("CONVERT TO CHARACTER SET utf8mb4, ADD d CHAR(1)", f"{BASE}, d char(1) charset utf8mb4"),
+        ("ADD d INT PARTITION BY HASH (d) PARTITIONS 4", f"{BASE}, d int"),
+        ("ADD d INT, ALGORITHM=INPLACE, LOCK=NONE", f"{BASE}, d int"),
+    ],
+)
+def test_clauses(clauses: str, expected: str) -> None:
+    assert after(CREATE, f"ALTER TABLE t {clauses}") == expected
+
+
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        "",
+        "ENGINE=InnoDB",
+        "ENGINE InnoDB ROW_FORMAT=DYNAMIC, COMMENT 'ADD COLUMN x INT, DROP a'",
+        "ADD INDEX i (a)",
+        "ADD UNIQUE KEY (a), ADD FULLTEXT (a), ADD SPATIAL INDEX (b)",
+        "ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES o (a) ON DELETE SET NULL",
+        "ADD CHECK (a > 1), DROP CHECK k, DROP CONSTRAINT k, ALTER CHECK k NOT ENFORCED",
+        "DROP INDEX i, DROP KEY j, DROP FOREIGN KEY f",
+        "RENAME INDEX i TO j",
+        "ALTER INDEX i INVISIBLE",
+        "ALTER a SET DEFAULT 5, ALTER COLUMN b DROP DEFAULT",
+        "ORDER BY a, b DESC",
+        "FORCE",
+        "DISABLE KEYS",
+        "AUTO_INCREMENT = 5",
+        "DEFAULT COLLATE = utf8mb4_bin",
+        "ADD PARTITION (PARTITION p VALUES LESS THAN (5))",
+        "DROP PARTITION p, q",
+        "REORGANIZE PARTITION p, q INTO (PARTITION r VALUES LESS THAN (9), PARTITION s VALUES IN (1))",
+        "EXCHANGE PARTITION p WITH TABLE o WITHOUT VALIDATION",
+        "REMOVE PARTITIONING",
+        "PARTITION BY RANGE COLUMNS (a, b) (PARTITION p VALUES LESS THAN (1, 2))",
+        "IMPORT TABLESPACE",
+        "SECONDARY_LOAD",
+        "UNION = (x, y), INSERT_METHOD LAST",
+    ],
+)
+def test_clauses_that_change_no_shape(clauses: str) -> None:
+    assert after(CREATE, f"ALTER TABLE t {clauses}") == BASE
+
+
+def test_primary_key_follows_its_columns() -> None:
+    history = history_of(CREATE, "ALTER TABLE t CHANGE b x INT, DROP c")
+    model = history.table(("d", "t"))
+    assert isinstance(model, TableModel)
+    assert model.primary_key == (("x", 0),)
+    history = history_of(CREATE, "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (A (5))")
+    model = history.table(("d", "t"))
+    assert isinstance(model, TableModel)
+    assert model.primary_key == (("a", 5),)
+
+
+def test_conversion_makes_room_for_as_many_characters() -> None:
+    create = (
+        "CREATE TABLE t (a TEXT, b TINYTEXT, c VARCHAR(20000), d BLOB, e ENUM('x')) CHARSET latin1"
+    )
+    assert after(create, "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4") == (
+        "a mediumtext charset utf8mb4, b text charset utf8mb4, c mediumtext charset utf8mb4, d blob, "
+        "e enum('x') charset utf8mb4"
+    )
+
+
+def test_conversion_keeps_the_bytes_of_labels() -> None:
+    # As all servers do: SHOW CREATE TABLE says the same.
+    create = "CREATE TABLE t (a ENUM('a1', 'é', 'ж')) CHARSET utf8mb4"
+    alter = "ALTER TABLE t CONVERT TO CHARACTER SET "
+    assert after(create, f"{alter} latin1") == "a enum('a1','Ã©','Ð¶') charset latin1"
+    assert after(create, f"{alter} ucs2") == "a enum('愱','쎩','킶') charset ucs2"
+    unreadable = history_of(create.replace("utf8mb4", "latin1"), f"{alter} utf8mb4")
+    model = unreadable.table(("d", "t"))
+    assert isinstance(model, TableModel)
+    assert model.columns[0].labels is None
+
+
+@pytest.mark.parametrize(
+    ("clauses", "expected"),
+    [
+        ("ADD COLUMN IF NOT EXISTS a CHAR(1)", BASE),
+        ("ADD IF NOT EXISTS d INT", f"{BASE}, d int"),
+        ("DROP COLUMN IF EXISTS x, DROP IF EXISTS a", "b int not null, c int not null"),
+        ("MODIFY IF EXISTS x INT, CHANGE IF EXISTS y z INT", BASE),
+        ("RENAME COLUMN IF EXISTS x TO y", BASE),
+        ("DROP INDEX IF EXISTS i, ADD INDEX IF NOT EXISTS i (a)", BASE),
+        (
+            "ADD SYSTEM VERSIONING",
+            f"{BASE}, row_start timestamp(6) not null invisible, row_end timestamp(6) not null invisible",
+        ),
+        ("ADD PERIOD FOR p (a, b)", BASE),
+    ],
+)
+def test_clauses_of_mariadb(clauses: str, expected: str) -> None:
+    assert after(CREATE, f"ALTER TABLE IF EXISTS t {clauses}", context=MARIADB) == expected
+
+
+def test_versioned_tables() -> None:
+    create = "CREATE TABLE t (a INT) WITH SYSTEM VERSIONING"
+    period = "row_start timestamp(6) not null invisible, row_end timestamp(6) not null invisible"
+    assert after(create, context=MARIADB) == f"a int, {period}"
+    assert after(create, "ALTER TABLE t ADD b INT", context=MARIADB) == f"a int, b int, {period}"
+    assert after(create, "ALTER TABLE t DROP SYSTEM VERSIONING", context=MARIADB) == "a int"
+    own = (
+        "CREATE TABLE t (s TIMESTAMP(6) GENERATED ALWAYS AS ROW START, e TIMESTAMP(6) AS ROW END, "
+        "PERIOD FOR SYSTEM_TIME (s, e), a INT) WITH SYSTEM VERSIONING"
+    )
+    assert after(own, context=MARIADB) == (
+        "s timestamp(6) not null, e timestamp(6) not null, a int"
+    )
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE t FROBNICATE a",
+        "ALTER TABLE t ADD COLUMN d HYPERINT",
+        "ALTER TABLE t DROP COLUMN nothing",
+        "ALTER TABLE t ADD a INT",
+        "ALTER TABLE t ADD d INT AFTER nothing",
+        "ALTER TABLE t ADD d CHAR(3) CHARACTER SET klingon",
+        "ALTER TABLE t CONVERT TO CHARACTER SET klingon",
+        "ALTER TABLE t ADD (d INT",
+        "ALTER TABLE t ALTER a FROB",
+    ],
+)
+def test_what_is_not_understood_is_to_be_verified(statement: str) -> None:
+    history = history_of(CREATE, "CREATE TABLE other (a INT)", statement)
+    assert isinstance(history.table(("d", "t")), Unverified)
+    assert columns(history, "other") == "a int"
+
+
+def test_partitions_become_tables_and_back() -> None:
+    history = history_of(
+        CREATE,
+        "ALTER TABLE t CONVERT PARTITION p TO TABLE u",
+        "ALTER TABLE t CONVERT TABLE u TO PARTITION q VALUES LESS THAN (5)",
+        context=MARIADB,
+    )
+    assert [version.state is not None for version in history.versions(("d", "u"))] == [True, True]
+    assert history.known_tables("d") == [("d", "t")]
+
+
+def test_a_generated_primary_key_stays_first() -> None:
+    create = (
+        "CREATE TABLE t (my_row_id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT /*!80023 INVISIBLE */, a INT, "
+        "PRIMARY KEY (my_row_id))"
+    )
+    key = "my_row_id bigint unsigned not null invisible"
+    assert after(create, "ALTER TABLE t ADD b INT FIRST") == f"{key}, b int, a int"
+    own = create.replace("/*!80023 INVISIBLE */", "")
+    assert after(own, "ALTER TABLE t ADD b INT FIRST").startswith("b int")
+
+
+def test_a_name_that_occurs_twice_is_not_understood() -> None:
+    history = history_of(CREATE, "ALTER TABLE t RENAME COLUMN a TO b")
+    assert isinstance(history.table(("d", "t")), Unverified)
