@@ -291,6 +291,11 @@ class PositionTracker:
                 self._offset += gap
         self._changed()
 
+    def enter_file(self, file: str, offset: int) -> None:
+        """The next event is in another file: a dump by GTID began there."""
+        self._file, self._offset = file, offset
+        self._changed()
+
     def abandon(self) -> TransactionBoundary | None:
         """The open transaction will not be continued: where it began; None when none is open."""
         return None if self._start is None else self._end("abandoned")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from replica_client.binlog.header import EventHeader
 from replica_client.constants.event_types import EventType
+from replica_client.errors import SourceResetError
 from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker
 from replica_client.readers.event_feed import EventFeed
@@ -33,15 +34,28 @@ class Replay:
 
         Raises:
             BinlogDecodeError: the bytes are not an event.
+            SourceResetError: the source passed over the rest of the transaction that was being read.
         """
         header = feed.decoder.peek_header(data)
         position = self._tracker.locate(header)
         if not is_made_up(header):
             reached = Position(feed.tracker.file, feed.tracker.offset)
             if Position(self._tracker.file, position) >= reached:
+                self._hand_over(position, feed)
                 return False
         self._tracker.feed(feed.decoder.decode(data, position, self._tracker.file))
         return True
+
+    def _hand_over(self, position: int, feed: EventFeed) -> None:
+        """The dump may have begun in a later file, since a GTID set asks for no file."""
+        if self._tracker.file == feed.tracker.file:
+            return
+        if feed.tracker.in_transaction:
+            raise SourceResetError(
+                f"the source went on at {self._tracker.file}:{position} although the transaction in "
+                f"{feed.tracker.file} before {feed.tracker.offset} has not ended: its binlog was reset"
+            )
+        feed.tracker.enter_file(self._tracker.file, position)
 
 
 def is_made_up(header: EventHeader) -> bool:

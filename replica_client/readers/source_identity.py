@@ -27,6 +27,7 @@ from replica_client.transport.server_info import ServerInfo
 IDENTITY_KEY = "source"
 """Name in the state that is saved with a position."""
 
+FIRST_EVENT_OFFSET = 4
 _KEPT_FILES = 16
 
 
@@ -203,7 +204,8 @@ def check_file(
         return
     base, number = split_file_name(position.file)
     (first_base, first), (last_base, last) = (split_file_name(logs[at][0]) for at in (0, -1))
-    if last_base == base and last < number:
+    begun = position.offset <= FIRST_EVENT_OFFSET  # a ROTATE named it; it may not be there yet
+    if last_base == base and last < number - begun:
         raise SourceResetError(
             f"{address}: the newest binlog file is {logs[-1][0]}, but {position.file} was read before: "
             "the source's binlog was reset; take a new snapshot"

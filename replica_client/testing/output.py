@@ -12,6 +12,7 @@ from replica_client.wire.compressed import Compression, encode_frames
 from replica_client.wire.framing import encode_packets, packet_count
 
 CHUNK_SIZE = 256 * 1024
+SMALL_CHUNK_SIZE = 4096
 
 
 class ScriptedEndError(Exception):
@@ -30,6 +31,7 @@ class Output:
         dumping: the dump has begun: faults that count bytes of the dump count from here.
         compression: of the connection, once it is logged in; faults count compressed bytes then.
         frame_number: of the next compressed frame.
+        chunk_size: bytes to collect before :meth:`flush`; few where a fault is near.
     """
 
     def __init__(self, writer: asyncio.StreamWriter, faults: Sequence[Fault]) -> None:
@@ -45,6 +47,7 @@ class Output:
         self._garbage = [fault for fault in faults if isinstance(fault, SendBytes)]
         self._drips = [fault for fault in faults if isinstance(fault, Drip)]
         self._scripted = bool(self._cuts or self._stalls or self._garbage or self._drips)
+        self.chunk_size = SMALL_CHUNK_SIZE if self._cuts or self._garbage else CHUNK_SIZE
 
     @property
     def pending_size(self) -> int:

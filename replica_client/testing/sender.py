@@ -27,7 +27,7 @@ from replica_client.testing.faults import (
 )
 from replica_client.testing.files import FIRST_POSITION, GTID_TYPES, ServedFile
 from replica_client.testing.library import BinlogLibrary, gtid_list, make_event
-from replica_client.testing.output import CHUNK_SIZE, Output
+from replica_client.testing.output import Output
 from replica_client.transport.server_info import parse_version
 from replica_client.wire.framing import SEMI_SYNC_MAGIC
 from replica_client.wire.packets import EofPacket
@@ -235,7 +235,7 @@ class DumpSender:
                 self._end_of_skip(file, position)
                 self._send(file.read(position, header.event_size), file)
             position += header.event_size
-            if self._output.pending_size >= CHUNK_SIZE:
+            if self._output.pending_size >= self._output.chunk_size:
                 await self._output.flush()
 
     def _has(self, gtid: Gtid | MariadbGtid) -> bool:
