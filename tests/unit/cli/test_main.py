@@ -11,7 +11,9 @@ import pytest
 import replica_client
 from replica_client.cli import main as main_module
 
-COMMANDS = ("events", "changes", "check", "annotate", "serve", "pipeline", "demo")
+COMMANDS = (
+    "events", "changes", "check", "annotate", "backup", "doctor", "serve", "pipeline", "demo",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)
