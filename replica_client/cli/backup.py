@@ -53,19 +53,11 @@ def backup(
     """
     if live_source([url]) is None:
         raise typer.BadParameter("give a mysql:// or mariadb:// URL", param_hint="URL")
+    run_async(_run(url, directory, stop_at_end, json))
+
+
+async def _run(url: str, directory: Path, stop_at_end: bool, json: bool) -> None:
     lines = Lines(COLUMNS)
-
-    def show(record: FileRecord) -> None:
-        if json:
-            lines.json(_fields(record))
-        else:
-            lines.row(_cells(record))
-        lines.flush()
-
-    run_async(_run(url, directory, stop_at_end, show))
-
-
-async def _run(url: str, directory: Path, stop_at_end: bool, show: Any) -> None:
     console = progress_console()
     progress = Progress(
         TextColumn("{task.description}"),
@@ -77,6 +69,16 @@ async def _run(url: str, directory: Path, stop_at_end: bool, show: Any) -> None:
         transient=True,
         disable=not console.is_terminal,
     )
+
+    def show(record: FileRecord) -> None:
+        progress.stop()  # both may be on one terminal
+        if json:
+            lines.json(_fields(record))
+        else:
+            lines.row(_cells(record))
+        lines.flush()
+        progress.start()
+
     work = Backup(
         url,
         directory,
@@ -118,7 +120,7 @@ class _Shown:
             total = max(total, status.appended)
         self._progress.update(
             self._task,
-            description=f"{status.file}:{status.position}",
+            description=f"{status.file}:{status.position}" if status.file else "connecting",
             completed=status.appended,
             total=total,
         )
