@@ -22,7 +22,7 @@ from replica_client.errors import ReplicaClientError
 
 EXAMPLE = "replica-client demo"
 
-_EXTRA = "spark,lake"
+_EXTRA = "spark"
 _ROWS_BEFORE_KILL = 20
 _LOOK = 0.2
 _TIMEOUT = 180.0

@@ -101,8 +101,6 @@ def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineRes
         raise cause_of(error) from None
     finally:
         progress.stop()
-        if query is not None and progress.batches:
-            console.print(progress.line(), highlight=False)
         _stop(spark, query)
     version = DeltaTable(str(config.change_log)).version()
     position = progress.position or _checkpoint_position(config)

@@ -27,6 +27,7 @@ class Progress:
         self._printed = self._started
         self._status: Status | None = None
         self._last = -1
+        self._said: tuple[int, str] | None = None
         self.batches = 0
         self.rows = 0
         self.position = ""
@@ -53,7 +54,7 @@ class Progress:
             self._status.update(self.line())
         elif self.batches and time.monotonic() - self._printed >= self._every:
             self._printed = time.monotonic()
-            self._console.print(self.line(), highlight=False)
+            self._print()
 
     def line(self) -> str:
         """The state on one line."""
@@ -65,11 +66,18 @@ class Progress:
             f"{self.rows / seconds:,.0f}/s, at {self.position}"
         )
 
+    def _print(self) -> None:
+        if self._said != (self.rows, self.position):
+            self._said = (self.rows, self.position)
+            self._console.print(self.line(), highlight=False)
+
     def stop(self) -> None:
-        """Take the line away."""
+        """Take the line away, and leave the last state."""
         if self._status is not None:
             self._status.stop()
             self._status = None
+        if self.batches:
+            self._print()
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -78,5 +78,5 @@ def make_session(
             said.seek(0)
             lines = said.read().decode("utf-8", "replace").strip().splitlines()
             if lines:
-                text += f" ({lines[-1].strip()})"
+                text += f" ({lines[0].strip()})"
             raise ConfigError(f"Spark does not start: {text[:400]}") from None
