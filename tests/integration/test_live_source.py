@@ -53,14 +53,9 @@ async def test_stream_equals_files_and_select(any_server, new_database) -> None:
         if change.after is not None:
             state[change.after[0]] = tuple(change.after)
     rows = server.query(f"SELECT id, n, t FROM {database}.t ORDER BY id")
-    unsigned = server.version >= (8, 0, 1) and server.flavor == "mysql"
-    full = server.name.startswith("mariadb")
     for row in rows:
-        key, number, text = row
-        got = state.pop(key)
-        # MySQL 5.6 logs no signedness and no character sets.
-        assert got[1] == (number if unsigned or full else number - (1 << 64))
-        assert got[2] == (text if unsigned or full else text.encode())
+        # MySQL 5.6 logs no signedness and no character sets: the CREATE TABLE in the stream tells.
+        assert state.pop(row[0]) == row
     assert not state
 
 

@@ -1,0 +1,31 @@
+"""Random DDL and rows against SELECT (the short run of scripts/prove_ddl)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.ddl_histories import prove
+
+QUICK = ["sync-binlog=0", "innodb-flush-log-at-trx-commit=0"]
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    ("name", "metadata"),
+    [
+        ("mysql-9.7", "MINIMAL"),
+        ("mysql-5.6", None),
+        ("mariadb-10.11", "FULL"),
+        ("mariadb-11.8", "NO_LOG"),
+    ],
+)
+def test_every_row_equals_its_select(fresh_server, name: str, metadata: str | None) -> None:
+    options = [] if metadata is None else [f"binlog-row-metadata={metadata}"]
+    server = fresh_server(name, [*QUICK, *options])
+    report, histories = prove(server, range(700, 703), 12)
+    assert report.differences == []
+    assert report.stops == []
+    assert report.unverified == []
+    assert report.rows >= 2 * sum(len(history.expected) for history in histories)
+    assert report.rows > 100
+    assert len(report.kinds) >= 15

@@ -1,0 +1,190 @@
+"""Names and types of a live source's rows under the servers' default metadata."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import replica_client as rc
+from replica_client.position.stores.file import FilePositionStore
+from replica_client.readers.assembler import AssemblyOptions
+from replica_client.readers.live_schema import read_source
+from replica_client.rows.selection import Selection
+from replica_client.schema.history import STATE_KEY, SchemaChange, SchemaHistory
+from replica_client.transport.connection import SourceConnection
+from replica_client.transport.url import parse_url
+
+SERVERS = {
+    "mysql-9.7": "binlog-row-metadata=MINIMAL",
+    "mysql-5.6": None,
+    "mariadb-10.11": "binlog-row-metadata=NO_LOG",
+    "mariadb-11.8": "binlog-row-metadata=MINIMAL",
+}
+CREATE = "CREATE TABLE d.t (id INT UNSIGNED PRIMARY KEY, e ENUM('a', 'b\\'\\\\c'), v VARCHAR(10)) CHARSET utf8mb4"
+
+
+@pytest.fixture(params=list(SERVERS))
+def minimal(request, fresh_server):
+    """Each server with the metadata that it writes by default."""
+    option = SERVERS[request.param]
+    server = fresh_server(request.param, [] if option is None else [option])
+    server.execute("CREATE DATABASE d")
+    server.execute(CREATE)
+    return server
+
+
+async def _rows(stream, count: int) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = []
+    async with asyncio.timeout(30):
+        async for change in stream.changes():
+            row = change.after.as_dict()
+            found.append({name: getattr(value, "label", value) for name, value in row.items()})
+            if len(found) == count:
+                return found
+    return found
+
+
+def _position(server) -> str:
+    file, offset = server.binlog_position()
+    return f"{file}:{offset}"
+
+
+async def test_latest_knows_tables_and_follows_ddl(minimal) -> None:
+    server = minimal
+    async with rc.connect(server.url(), start="latest", tables="d.*") as stream:
+        server.execute("INSERT INTO d.t VALUES (4000000000, 2, 'ä')")
+        server.execute("DELETE FROM d.t")
+        server.execute("ALTER TABLE d.t ADD w INT FIRST, DROP COLUMN v, CHANGE e f ENUM('x')")
+        server.execute("INSERT INTO d.t VALUES (7, 8, 'x')")
+        items: list[object] = []
+        async with asyncio.timeout(30):
+            async for transaction in stream.transactions():
+                items.extend(transaction.items)
+                if len(items) == 4:
+                    break
+    first, _, altered, last = items
+    [before] = first
+    assert before.after.as_dict()["id"] == 4000000000
+    assert before.after["e"].label == "b'\\c"
+    assert before.after["v"] == "ä"
+    assert isinstance(altered, SchemaChange)
+    assert (altered.kind, altered.table, altered.understood) == ("alter_table", "t", True)
+    assert altered.before.column_names == ("id", "e", "v")
+    assert altered.after.column_names == ("w", "id", "f")
+    [after] = last
+    assert after.after.as_dict() == {"w": 7, "id": 8, "f": after.after["f"]}
+    assert after.after["f"].label == "x"
+
+
+async def test_an_older_start_uses_the_source_only_where_it_is_proven(minimal) -> None:
+    server = minimal
+    server.execute("CREATE TABLE d.u (id INT, x VARCHAR(9)) CHARSET latin1")
+    start = _position(server)
+    server.execute("INSERT INTO d.u VALUES (1, 'ö')")
+    server.execute("INSERT INTO d.t VALUES (1, 1, 'x')")
+    # As many columns of the same types as before, under other names.
+    server.execute("ALTER TABLE d.t CHANGE v z VARCHAR(10)")
+    server.execute("ALTER TABLE d.u ENGINE=InnoDB")
+    server.execute("CREATE TABLE d.w (id INT)")
+    options = {"start": start, "stop_at_end": True}
+    async with rc.connect(server.url(), tables="d.u", **options) as stream:
+        assert await _rows(stream, 9) == [{"id": 1, "x": "ö"}]
+    with pytest.raises(
+        rc.ReplicaClientError, match=r"d\.t: the names of its columns are not known"
+    ):
+        async with rc.connect(server.url(), tables="d.t", **options) as stream:
+            await _rows(stream, 9)
+    positional = AssemblyOptions(Selection("d.t"), on_unknown_table="positional")
+    async with rc.connect(server.url(), assembly=positional, **options) as stream:
+        [row] = await _rows(stream, 9)
+    assert list(row) == ["col_1", "col_2", "col_3"]
+
+
+async def test_the_history_is_saved_with_the_position(minimal, tmp_path) -> None:
+    server = minimal
+    path = tmp_path / "position.json"
+    options = {"tables": "d.*", "position_store": FilePositionStore(path), "stop_at_end": True}
+    async with rc.connect(server.url(), start="latest", **options) as stream:
+        await stream.acknowledge(stream.position)
+    expected = []
+    for number in range(1, 8):
+        # Each row is one statement behind the schema that the source has by then.
+        server.execute(f"INSERT INTO d.t (id) VALUES ({number})")
+        expected.append([f"c{n}" for n in range(number - 1, 0, -1)])
+        server.execute(f"ALTER TABLE d.t ADD c{number} INT FIRST")
+    found = []
+    while len(found) < 7:
+        # A new client for each transaction or two: it knows what the one before saved.
+        async with rc.connect(server.url(), **options) as stream:
+            taken = 0
+            async for transaction in stream.transactions():
+                found.extend(list(change.after.columns)[:-3] for change in transaction.changes)
+                await stream.acknowledge(transaction.position)
+                taken += 1
+                if taken == 2:
+                    break
+    assert found == expected
+    state = FilePositionStore(path).load_checkpoint().state[STATE_KEY]
+    assert len(SchemaHistory.from_state(state).versions(("d", "t"))) >= 7
+
+
+async def test_reading_while_tables_change_is_consistent(minimal) -> None:
+    server = minimal
+    stop = asyncio.Event()
+
+    async def change() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            await asyncio.to_thread(server.execute, f"ALTER TABLE d.t ADD x{number} INT")
+            await asyncio.to_thread(server.execute, f"INSERT INTO d.t (id) VALUES ({number})")
+            await asyncio.sleep(0.1)
+
+    worker = asyncio.create_task(change())
+    try:
+        for _ in range(3):
+            async with rc.connect(server.url(), start="latest", tables="d.t") as stream:
+                async with asyncio.timeout(30):
+                    async for one in stream.changes():
+                        # The newest column of a row is the one that its number names.
+                        assert one.after.columns[-1] == f"x{one.after['id']}"
+                        break
+    finally:
+        stop.set()
+        await worker
+
+
+async def test_information_schema_equals_what_ddl_made(any_server, new_database) -> None:
+    server = any_server
+    database = new_database(server)
+    position = rc.Position(*server.binlog_position())
+    types = [
+        *("INT UNSIGNED", "DECIMAL(7,3)", "BIT(5)", "DOUBLE", "YEAR", "TIME(3)", "TIMESTAMP NULL"),
+        *("CHAR(3) CHARSET latin1", "VARCHAR(20) CHARACTER SET ucs2", "TEXT(300)", "TINYBLOB"),
+        *("ENUM('a', 'b''c', 'd\\\\e', 'f\\ng') NOT NULL", "SET('x', 'ä')", "BINARY(9)", "POINT"),
+    ]
+    columns = ", ".join(f"c{at} {kind}" for at, kind in enumerate(types))
+    server.execute(
+        f"CREATE TABLE {database}.t (id INT, {columns}, PRIMARY KEY (id, c8(4))) CHARSET utf8mb4"
+    )
+    if server.flavor == "mariadb":
+        server.execute(
+            f"CREATE TABLE {database}.m (u UUID, j JSON, v TEXT COMPRESSED) WITH SYSTEM VERSIONING"
+        )
+    async with await SourceConnection.open(parse_url(server.url())) as connection:
+        history, _ = await read_source(connection, rc.DecodeOptions())
+    files = server.binlog_files()
+    paths = [server.binlog_path(name) for name in files[files.index(position.file) :]]
+    reader = rc.open_binlog(paths, start=position, tables=f"{database}.*")
+    for _ in reader.transactions():
+        pass
+    for name in ("t", "m") if server.flavor == "mariadb" else ("t",):
+        told, made = history.table((database, name)), reader.history.table((database, name))
+        assert told.primary_key == made.primary_key
+        # Of a database that was made before, the default character set is not known.
+        for one, other in zip(told.columns, made.columns, strict=True):
+            assert one == other or (other.charset is None and one.name in ("u", "j", "v")), (
+                one,
+                other,
+            )
