@@ -42,7 +42,7 @@
     │   └── PositionStoreError
     ├── SchemaError
     │   ├── UnknownTableError
-    │   └── SchemaMismatchError
+    │   └── SchemaMismatchError   also a BinlogDecodeError: statements and table map disagree
     ├── BackupError                 a copy of a source's binlog files cannot go on
     │   ├── BackupGapError          the source no longer has what comes next
     │   └── BackupMismatchError     the copy is not one of this source's files
@@ -324,7 +324,7 @@ class UnknownTableError(SchemaError):
     """Nothing is known about a table's shape."""
 
 
-class SchemaMismatchError(SchemaError):
+class SchemaMismatchError(SchemaError, BinlogDecodeError):
     """A known shape does not fit the table map; the message shows both."""
 
 
