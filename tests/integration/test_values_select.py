@@ -12,7 +12,7 @@ from tests.servers.server import Server
 
 pytestmark = pytest.mark.integration
 
-ROWS = 900
+ROWS = 800
 SEED = 20261120
 SETTINGS = {
     "image FULL",

@@ -76,7 +76,7 @@ class ValuesComparison:
         self.rng: random.Random = self.draws.rng
         self.makers = makers(server.flavor, server.version)
         self._features = Features.of(server.flavor, server.version)
-        self._settings = Settings(server, self.rng, self._execute, own_server)
+        self._settings = Settings(server, self.draws, self._execute, own_server)
         self._log = LoggedRows(server, database, self.tally)
         self._most_columns = most_columns
 
@@ -109,9 +109,12 @@ class ValuesComparison:
         )
 
     def _weight(self, name: str) -> float:
-        """Rows of a type so far, for the choice of types; text is needed in many character sets."""
+        """Rows of a type so far, for the choice of types; less where many variants are needed."""
         rows = self.tally.by_type[name]
-        return rows / 4 if f"{name} by character set" in self.draws.rounds else rows
+        unfinished = any(deck.startswith(f"{name} ") for deck in self.draws.unfinished())
+        if unfinished or name == "JSON" or f"{name} by character set" in self.draws.rounds:
+            return rows / 4
+        return rows
 
     def scene(self) -> None:
         """New tables under new settings, and statements on them."""
@@ -134,6 +137,9 @@ class ValuesComparison:
                 if rng.random() < 0.5:
                     self._alter(rng.choice(tables), watched)
             self._change(statements.group(), watched)
+            documents = statements.update_documents(rng.choice(tables))
+            if documents is not None and self._settings.partial_json:
+                self._change(documents, watched)
         for table in watched:
             self._execute(f"DROP TABLE {table.sql_name}")
         self._log.forget()

@@ -1,9 +1,9 @@
 """Random settings of a server that change how rows are logged."""
 
-import random
 from collections.abc import Callable
 from typing import Any
 
+from tests.integration.values_kinds import Draws
 from tests.servers.server import Server
 
 # Statements are split into several row events.
@@ -21,13 +21,13 @@ class Settings:
     """The settings of one comparison: those of the session, and global ones of an own server."""
 
     def __init__(
-        self, server: Server, rng: random.Random, execute: Callable[[str], None], own: bool
+        self, server: Server, draws: Draws, execute: Callable[[str], None], own: bool
     ) -> None:
         self.image = "FULL"
         self.partial_json = False
         self._own = own
         self._server = server
-        self._rng = rng
+        self._draws = draws
         self._execute = execute
         self._mysql = server.flavor == "mysql"
         self._session: dict[str, str] = {}
@@ -45,53 +45,54 @@ class Settings:
 
     def choose_of_session(self) -> None:
         """New settings of the session alone."""
-        rng, version = self._rng, self._server.version
+        version = self._server.version
         images = ["FULL", "MINIMAL", "NOBLOB"]
         if not self._mysql and version >= (11, 4):
             images.append("FULL_NODUP")
-        self.image = rng.choice(images)
+        self.image = self._draws.card("setting: images", images)
         self._execute(f"SET SESSION binlog_row_image = {self.image}")
         self._session["image"] = f"image {self.image}"
         if not self._mysql:
-            value = rng.choice(("ON", "OFF"))
+            value = self._draws.card("setting: annotations", ("ON", "OFF"))
             self._execute(f"SET SESSION binlog_annotate_row_events = {value}")
             return
-        value = rng.choice(("ON", "OFF"))
+        value = self._draws.card("setting: queries", ("ON", "OFF"))
         self._execute(f"SET SESSION binlog_rows_query_log_events = {value}")
         if version >= (8, 0, 3):
-            self.partial_json = rng.random() < 0.7
+            self.partial_json = self._draws.card("setting: partial JSON", (True, True, False))
             value = "PARTIAL_JSON" if self.partial_json else ""
             self._execute(f"SET SESSION binlog_row_value_options = '{value}'")
             self._session["json"] = f"partial JSON {'ON' if self.partial_json else 'OFF'}"
         if version >= (8, 0, 20):
-            value = rng.choice(("ON", "OFF"))
+            value = self._draws.card("setting: compression", ("ON", "OFF"))
             self._execute(f"SET SESSION binlog_transaction_compression = {value}")
-            level = rng.choice((1, 3, 19))
+            level = self._draws.card("setting: levels", (1, 3, 19))
             self._execute(f"SET SESSION binlog_transaction_compression_level_zstd = {level}")
             self._session["compression"] = f"compression {value}"
 
     def _choose_globals(self) -> None:
         if not self._own:
             return
-        rng = self._rng
-        checksum = rng.choice(("NONE", "CRC32"))
+        checksum = self._draws.card("setting: checksums", ("NONE", "CRC32"))
         if self._global.get("checksum") != f"checksum {checksum}":
             self._set("binlog_checksum", checksum)
             self._global["checksum"] = f"checksum {checksum}"
         if self._mysql:
             if self._server.version >= (8, 0, 1):
-                value = rng.choice(("FULL", "MINIMAL"))
+                value = self._draws.card("setting: metadata", ("FULL", "MINIMAL"))
                 self._set("binlog_row_metadata", value)
                 self._global["metadata"] = f"metadata {value}"
             return
-        value = rng.choice(("FULL", "MINIMAL", "NO_LOG"))
+        value = self._draws.card("setting: metadata", ("FULL", "MINIMAL", "NO_LOG"))
         self._set("binlog_row_metadata", value)
         self._global["metadata"] = f"metadata {value}"
-        value = rng.choice(("ON", "OFF"))
+        value = self._draws.card("setting: MariaDB compression", ("ON", "OFF"))
         self._set("log_bin_compress", value)
-        self._set("log_bin_compress_min_len", rng.choice((10, 256)))
+        self._set(
+            "log_bin_compress_min_len", self._draws.card("setting: compression sizes", (10, 256))
+        )
         self._global["compression"] = f"compression {value}"
-        value = rng.choice(("ON", "ON", "OFF"))
+        value = self._draws.card("setting: temporals", ("ON", "ON", "OFF"))
         self._set("mysql56_temporal_format", value)
         self._global["temporals"] = (
             f"temporals of {'MySQL 5.6' if value == 'ON' else 'MariaDB 5.3'}"
