@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from replica_client.schema.character_sets import WIDE_CHARSETS
 from replica_client.schema.ddl.changes import (
     AlterDatabase,
     AlterTable,
@@ -244,7 +245,7 @@ class _Applier:
         if isinstance(before, TableModel):
             try:
                 charset = self._catalog.database(table[0]).charset
-                after = altered(before, meaning.steps, charset)
+                after = self._as_kept(altered(before, meaning.steps, charset))
             except NotUnderstoodError as error:
                 after = Unverified(str(error), before)
         elif meaning.steps:
@@ -262,6 +263,16 @@ class _Applier:
             assert after is not None
             self._catalog.set_table(table, after)
         yield TableChange("alter_table", table, before, after)
+
+    def _as_kept(self, table: TableModel) -> TableModel:
+        """MySQL before 8.0 loses labels in character sets of wide characters when it alters a table."""
+        if self._context.is_mariadb or self._context.version >= (8, 0, 0):
+            return table
+        columns = tuple(
+            replace(column, labels=None) if column.charset in WIDE_CHARSETS else column
+            for column in table.columns
+        )
+        return replace(table, columns=columns)
 
     def _moved(self, state: TableState | None, name: TableName) -> TableState:
         """Keep a table's state under its new name."""

@@ -10,6 +10,8 @@ from replica_client.constants.collations import CHARSET_BY_COLLATION_ID
 from replica_client.errors import EncodeError
 
 BINARY: Final = "binary"
+WIDE_CHARSETS: Final = frozenset(("ucs2", "utf16", "utf16le", "utf32"))
+"""Character sets that have no character of one byte."""
 
 _MAX_LENGTHS: Final = {
     **dict.fromkeys(("big5", "cp932", "euckr", "gb2312", "gbk", "sjis", "ucs2"), 2),
@@ -116,6 +118,8 @@ def reread(text: str, old: str, new: str) -> str | None:
     if old == new or BINARY in (old, new):
         return text
     try:
-        return decode_text(encode_text(text, representative_id(old)), representative_id(new))
+        found = decode_text(encode_text(text, representative_id(old)), representative_id(new))
     except (EncodeError, UndecodableTextError):
         return None
+    # Some servers end a label at a zero byte.
+    return None if "\0" in found else found

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from replica_client.schema.catalog import Unverified
 from replica_client.schema.model import TableModel
-from tests.unit.schema.tables import MARIADB, after, columns, history_of
+from tests.unit.schema.tables import MARIADB, MYSQL, after, columns, history_of
 
 CREATE = "CREATE TABLE t (a INT, b INT, c INT, PRIMARY KEY (b, c)) CHARSET latin1"
 BASE = "a int, b int not null, c int not null"
@@ -113,6 +115,14 @@ def test_conversion_keeps_the_bytes_of_labels() -> None:
     model = unreadable.table(("d", "t"))
     assert isinstance(model, TableModel)
     assert model.columns[0].labels is None
+
+
+def test_old_servers_lose_wide_labels() -> None:
+    create, alter = "CREATE TABLE t (a ENUM('ä')) CHARSET ucs2", "ALTER TABLE t ADD b INT"
+    assert after(create, alter) == "a enum('ä') charset ucs2, b int"
+    old = replace(MYSQL, version=(5, 6, 24))
+    assert after(create, context=old) == "a enum('ä') charset ucs2"
+    assert after(create, alter, context=old) == "a enum charset ucs2, b int"
 
 
 @pytest.mark.parametrize(
