@@ -158,6 +158,7 @@ def _unknown_text(table_map: TableMapEvent, state: TableState | None) -> str:
         reason = "it was dropped before"
     return (
         f"{table_map.schema}.{table_map.table}: the names of its columns are not known ({reason}); "
-        "give a schema history that knows them (replica-client schema), set binlog_row_metadata=FULL "
-        "on the source, or take names by position with on_unknown_table='positional'"
+        "give a schema history that knows them (replica-client schema), set binlog_row_metadata=FULL on "
+        "the source, grant this user SELECT on the table when it is new to the stream, or take names by "
+        "position with on_unknown_table='positional'"
     )
