@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ async def test_latest_knows_tables_and_follows_ddl(minimal) -> None:
         server.execute("DELETE FROM d.t")
         server.execute("ALTER TABLE d.t ADD w INT FIRST, DROP COLUMN v, CHANGE e f ENUM('x')")
         server.execute("INSERT INTO d.t VALUES (7, 8, 'x')")
-        items: list[object] = []
+        items: list[Any] = []
         async with asyncio.timeout(30):
             async for transaction in stream.transactions():
                 items.extend(transaction.items)
