@@ -85,6 +85,8 @@ class Ddl:
             return
         kinds = self.kinds()
         for _ in range(8):
+            if not self.tables():
+                return  # a part of a statement dropped the last one
             name = self.rng.choice(kinds)
             statements = getattr(self, name)()
             if statements is None:
