@@ -50,7 +50,7 @@ def run_to_end(server: LocalServer, directory: Path) -> list[dict[str, object]]:
         command(server, directory, "--stop-at-end", "--json"),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

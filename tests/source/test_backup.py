@@ -383,7 +383,7 @@ async def test_error_packets(tmp_path) -> None:
     async with BinlogSource(paths, faults=[shutdown]) as source:
         await back_up(source, tmp_path / "copy")
     assert_equal(tmp_path / "copy", paths)
-    async with BinlogSource(paths, faults=[SendError(6, 1236, "something else")]) as source:
+    async with BinlogSource(paths, faults=[SendError(2, 1236, "something else")]) as source:
         with pytest.raises(ServerError, match="something else"):
             await back_up(source, tmp_path / "other")
 

@@ -90,6 +90,7 @@ class Catalog:
     directory: Path
     source: SourceIdentity = field(default_factory=SourceIdentity)
     files: list[FileRecord] = field(default_factory=list)
+    _encoded: dict[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def load(cls, directory: Path) -> Catalog:
@@ -134,20 +135,26 @@ class Catalog:
         Raises:
             OSError: it could not be written; the old one is whole.
         """
-        document = {
-            "format": _FORMAT,
-            "version": _VERSION,
-            "source": asdict(self.source),
-            "files": [asdict(record) for record in self.files],
-        }
+        head = {"format": _FORMAT, "version": _VERSION, "source": asdict(self.source)}
+        entries = ",\n  ".join(map(self._entry, self.files))
+        text = f'{json.dumps(head)[:-1]},\n "files": [\n  {entries}\n ]}}\n'
         temporary = self.directory / f".{INDEX_NAME}.tmp"
         with naming(temporary):
             with temporary.open("wb") as file:
-                file.write(json.dumps(document, indent=1).encode("ascii") + b"\n")
+                file.write(text.encode("ascii"))
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(self.directory / INDEX_NAME)
         sync_directory(self.directory)
+
+    def _entry(self, record: FileRecord) -> str:
+        """A line of the index; a finished file's does not change any more."""
+        text = self._encoded.get(record.name)
+        if text is None:
+            text = json.dumps(asdict(record))
+            if record.finished:
+                self._encoded[record.name] = text
+        return text
 
     def _check_finished(self) -> None:
         """A finished file may have been moved away, but not changed, unless it is the last."""

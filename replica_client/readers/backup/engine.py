@@ -246,7 +246,7 @@ class Backup:
                     self._from_start &= not receiver.confirmed
                     self._report(receiver)
                 if events == [] or time.monotonic() - synced >= interval:
-                    self._sync(catalog, receiver)
+                    self._sync(receiver)
                     synced = time.monotonic()
                 if events == []:
                     return
@@ -272,15 +272,11 @@ class Backup:
         finally:
             await connection.close()
 
-    def _sync(self, catalog: Catalog, receiver: BackupReceiver) -> None:
-        copy = receiver.copy
-        if copy is None or copy.record.finished:
-            return
-        size = copy.record.size
-        copy.sync()
+    def _sync(self, receiver: BackupReceiver) -> None:
         now = time.monotonic()
-        if copy.record.size != size and now - self._indexed >= _INDEX_INTERVAL:
-            catalog.save()
+        save = now - self._indexed >= _INDEX_INTERVAL
+        receiver.sync(save=save)
+        if save:
             self._indexed = now
 
     def _report(self, receiver: BackupReceiver) -> None:

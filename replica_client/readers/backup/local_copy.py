@@ -264,6 +264,9 @@ class LocalCopy:
             with naming(self.path):
                 os.fsync(self._handle)
             self._dirty = False
+        self._describe()
+
+    def _describe(self) -> None:
         record, before, after = self.record, self._trail.before, self._trail.after
         record.size = self.size
         record.gtid_set_before = None if before is None else _text(before)
@@ -279,10 +282,12 @@ class LocalCopy:
             OSError: the disk is full, or failed.
         """
         crashed = not self.ended and self.flavor is ServerFlavor.MARIADB
-        self.sync()
+        self.flush()
         with naming(self.path):
             self._set_in_use(crashed)
             os.fsync(self._handle)
+        self._dirty = False
+        self._describe()
         self.record.sha256 = self._flagged_hash() if crashed else self._hash.hexdigest()
         self.record.finished = True
 

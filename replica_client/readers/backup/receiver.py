@@ -64,6 +64,8 @@ class BackupReceiver:
         self._position = 0
         self._asked = ("", FIRST_EVENT)
         self._described = False
+        self._unsaved = False
+        self._lagging = False
 
     @property
     def confirmed(self) -> bool:
@@ -103,14 +105,32 @@ class BackupReceiver:
         Raises:
             OSError: the disk is full, or failed.
         """
-        copy, self.copy = self.copy, None
-        if copy is not None:
+        if self.copy is not None:
             try:
-                if not copy.record.finished:
-                    copy.sync()
-                    self._catalog.save()
+                self.sync(save=True)
             finally:
-                copy.close()
+                self.copy.close()
+                self.copy = None
+
+    def sync(self, *, save: bool = False) -> None:
+        """Have what was received on disk.
+
+        Args:
+            save: have the entry of a file that is still written in the index, too.
+
+        Raises:
+            OSError: the disk is full, or failed.
+        """
+        copy = self.copy
+        if copy is None:
+            return
+        if not copy.record.finished:
+            size = copy.record.size
+            copy.sync()
+            self._lagging |= copy.record.size != size
+        if self._unsaved or (save and self._lagging):
+            self._catalog.save()
+            self._unsaved = self._lagging = False
 
     def connected(self, file: str, position: int) -> None:
         """A new dump begins, asked for from there; ``""`` is the first file that the source has."""
@@ -281,12 +301,14 @@ class BackupReceiver:
         record = FileRecord(name)
         self._catalog.files.append(record)
         self._catalog.save()
+        self._unsaved = self._lagging = False
         self.copy = LocalCopy(self._directory, record)
         self._position, self._described = FIRST_EVENT, False
 
     def _finish(self, copy: LocalCopy) -> None:
+        """The index is saved with the next file, or by :meth:`sync`: a finished file shows itself."""
         copy.finish()
-        self._catalog.save()
+        self._unsaved = True
         self._on_file(copy.record)
 
     def _check_gtids(self, copy: LocalCopy, data: bytes) -> None:
