@@ -120,12 +120,18 @@ class ServerError(ReplicaClientError):
     """
 
     def __init__(self, errno: int, sqlstate: str, message: str, hint: str = "") -> None:
-        text = f"server error {errno}" + (f" ({sqlstate})" if sqlstate else "") + f": {message}"
+        text = f"server error {errno}" + (f" ({_visible(sqlstate)})" if sqlstate else "")
+        text += f": {_visible(message)}"
         super().__init__(f"{text}; {hint}" if hint else text)
         self.errno = errno
         self.sqlstate = sqlstate
         self.message = message
         self.hint = hint
+
+
+def _visible(text: str) -> str:
+    """A server's text for a message of ours: one line, without control characters."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
 class AccessDeniedError(ServerError):

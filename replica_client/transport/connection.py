@@ -6,12 +6,14 @@ import asyncio
 import os
 import socket
 import ssl
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
+from aiomysql.cursors import Cursor
 from pymysql.err import Error as DriverError
 
 from replica_client.constants.error_codes import ErrorCode
@@ -41,6 +43,13 @@ from replica_client.wire.dump_session import DumpSession
 DEFAULT_HEARTBEAT_PERIOD = 10.0
 HEARTBEATS_PER_DEADLINE = 3
 DEFAULT_NET_WRITE_TIMEOUT = 3600
+
+
+class _QuietCursor(Cursor):  # type: ignore[misc]
+    """Leaves a statement's warnings alone: a server's text has no business in Python's warnings."""
+
+    async def _show_warnings(self, conn: object) -> None:
+        pass
 
 
 class SourceConnection:
@@ -133,7 +142,7 @@ class SourceConnection:
                 with _translated(
                     f"{sql.split(maxsplit=1)[0]} at {self.options.address}", self.options
                 ):
-                    cursor = await connection.cursor()
+                    cursor = await connection.cursor(_QuietCursor)
                     await cursor.execute(sql, tuple(args) or None)
                     rows = [tuple(row) for row in (cursor._rows or ())]
                     await cursor.close()
@@ -422,7 +431,16 @@ def _translated(what: str, options: ConnectOptions) -> Iterator[None]:
                 f"{what}: the server asked for a local file (LOAD DATA LOCAL); refused"
             ) from None
         raise
-    except (AssertionError, IndexError, KeyError, TypeError, ValueError, OverflowError) as error:
+    except (
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        IndexError,
+        KeyError,
+        TypeError,
+        ValueError,
+        struct.error,
+    ) as error:
         # What PyMySQL's packet reader raises for packets that make no sense.
         raise MalformedPacketError(
             f"{what}: the server's answer cannot be read ({type(error).__name__})"

@@ -69,6 +69,10 @@ class LoginSession:
     ) -> None:
         if not greeting.capabilities & Capability.CLIENT_PROTOCOL_41:
             raise UnexpectedPacketError("the server does not speak protocol 4.1: it is too old")
+        if not greeting.capabilities & Capability.CLIENT_SECURE_CONNECTION:
+            raise UnexpectedPacketError(
+                "the server knows only passwords of before 4.1: it is too old"
+            )
         wanted = BASE_CAPABILITIES | extra
         if database:
             wanted |= Capability.CLIENT_CONNECT_WITH_DB
