@@ -129,6 +129,21 @@ class BinlogDecoder:
                 f"no TABLE_MAP event announced table id {table_id}", file=self._file or None
             ) from None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the events are not encrypted and their type codes are those of now."""
+        return self._cipher is None and not self._is_permuted
+
+    def known_table_map(self, content: bytes) -> TableMapEvent | None:
+        """The table map with this body, if one came before in the file."""
+        return self._known_table_maps.get(content)
+
+    def announce(self, table_map: TableMapEvent) -> None:
+        """Take note of a table map, also of one that came again and was not decoded."""
+        if len(self._table_maps) >= _MAX_TABLE_MAPS:
+            del self._table_maps[next(iter(self._table_maps))]
+        self._table_maps[table_map.table_id] = table_map
+
     def peek_header(self, data: bytes) -> EventHeader:
         """The common header of the event that ``data`` begins with.
 
@@ -327,9 +342,7 @@ class BinlogDecoder:
                 if len(self._known_table_maps) >= _MAX_KNOWN:
                     self._known_table_maps.clear()
                 self._known_table_maps[content] = table_map
-        if len(self._table_maps) >= _MAX_TABLE_MAPS:
-            del self._table_maps[next(iter(self._table_maps))]
-        self._table_maps[table_map.table_id] = table_map
+        self.announce(table_map)
         return table_map
 
     def _place(

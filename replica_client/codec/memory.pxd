@@ -2,6 +2,97 @@
 # The compiled form of memory.py: what every value of the hot path goes through, inlined where used.
 from libc.string cimport memcmp, memcpy, memset
 
+# CRC-32 with zlib's polynomial: by carry-less multiplication where the processor has it (16 bytes
+# are folded over 64 at a time until 16 are left, which stand for all before them), else and for the
+# rest eight bytes at a time by table.
+cdef extern from *:
+    """
+    #include <stddef.h>
+    #include <stdint.h>
+    #include <string.h>
+    static uint32_t rc_crc_table[8][256];
+    static int rc_crc_ready = 0;
+    static void rc_crc_prepare(void) {
+        for (uint32_t i = 0; i < 256; i++) {
+            uint32_t c = i;
+            for (int k = 0; k < 8; k++) c = c & 1 ? 0xEDB88320u ^ (c >> 1) : c >> 1;
+            rc_crc_table[0][i] = c;
+        }
+        for (uint32_t i = 0; i < 256; i++)
+            for (int t = 1; t < 8; t++)
+                rc_crc_table[t][i] = (rc_crc_table[t - 1][i] >> 8)
+                    ^ rc_crc_table[0][rc_crc_table[t - 1][i] & 255];
+        rc_crc_ready = 1;
+    }
+    static uint32_t rc_crc_by_table(uint32_t c, const unsigned char* p, size_t n) {
+        while (n >= 8) {
+            uint32_t a = c ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16
+                              | (uint32_t)p[3] << 24);
+            c = rc_crc_table[7][a & 255] ^ rc_crc_table[6][a >> 8 & 255]
+              ^ rc_crc_table[5][a >> 16 & 255] ^ rc_crc_table[4][a >> 24]
+              ^ rc_crc_table[3][p[4]] ^ rc_crc_table[2][p[5]]
+              ^ rc_crc_table[1][p[6]] ^ rc_crc_table[0][p[7]];
+            p += 8;
+            n -= 8;
+        }
+        while (n--) c = (c >> 8) ^ rc_crc_table[0][(c ^ *p++) & 255];
+        return c;
+    }
+    #if defined(__x86_64__) && defined(__GNUC__)
+    #define RC_CRC_FOLDS 1
+    #include <immintrin.h>
+    /* x^(8 * distance + 32 or - 32) mod P, bit-reflected and shifted by one, for 64 and 16 bytes. */
+    __attribute__((target("pclmul,sse4.1")))
+    static inline __m128i rc_crc_fold(__m128i x, __m128i k) {
+        return _mm_xor_si128(_mm_clmulepi64_si128(x, k, 0x00), _mm_clmulepi64_si128(x, k, 0x11));
+    }
+    __attribute__((target("pclmul,sse4.1")))
+    static uint32_t rc_crc_folded(uint32_t c, const unsigned char* p, size_t n) {
+        const __m128i far = _mm_set_epi64x(0x01c6e41596, 0x0154442bd4);
+        const __m128i near = _mm_set_epi64x(0x00ccaa009e, 0x01751997d0);
+        const __m128i* v = (const __m128i*)p;
+        __m128i a = _mm_xor_si128(_mm_loadu_si128(v), _mm_cvtsi32_si128((int)c));
+        __m128i b = _mm_loadu_si128(v + 1), d = _mm_loadu_si128(v + 2), e = _mm_loadu_si128(v + 3);
+        unsigned char rest[16];
+        p += 64;
+        n -= 64;
+        while (n >= 64) {
+            v = (const __m128i*)p;
+            a = _mm_xor_si128(rc_crc_fold(a, far), _mm_loadu_si128(v));
+            b = _mm_xor_si128(rc_crc_fold(b, far), _mm_loadu_si128(v + 1));
+            d = _mm_xor_si128(rc_crc_fold(d, far), _mm_loadu_si128(v + 2));
+            e = _mm_xor_si128(rc_crc_fold(e, far), _mm_loadu_si128(v + 3));
+            p += 64;
+            n -= 64;
+        }
+        b = _mm_xor_si128(rc_crc_fold(a, near), b);
+        d = _mm_xor_si128(rc_crc_fold(b, near), d);
+        e = _mm_xor_si128(rc_crc_fold(d, near), e);
+        while (n >= 16) {
+            e = _mm_xor_si128(rc_crc_fold(e, near), _mm_loadu_si128((const __m128i*)p));
+            p += 16;
+            n -= 16;
+        }
+        _mm_storeu_si128((__m128i*)rest, e);
+        return rc_crc_by_table(rc_crc_by_table(0, rest, 16), p, n);
+    }
+    #endif
+    static uint32_t rc_crc32(const unsigned char* p, size_t n) {
+        if (!rc_crc_ready) rc_crc_prepare();
+    #ifdef RC_CRC_FOLDS
+        if (n >= 64 && __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1"))
+            return ~rc_crc_folded(0xFFFFFFFFu, p, n);
+    #endif
+        return ~rc_crc_by_table(0xFFFFFFFFu, p, n);
+    }
+    """
+    unsigned int rc_crc32(const unsigned char* data, size_t size) noexcept nogil
+
+cdef inline unsigned int checksum(
+    const unsigned char* data, Py_ssize_t offset, Py_ssize_t size
+) noexcept nogil:
+    return rc_crc32(data + offset, size)
+
 cdef inline unsigned long long load_le(
     const unsigned char* data, Py_ssize_t offset, int size
 ) noexcept nogil:

@@ -7,6 +7,7 @@ here checks a length, callers do. ``data`` is anything that is indexed by offset
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
 
 def load_le(data: Any, offset: int, size: int) -> int:
@@ -46,3 +47,8 @@ def utf8_ok(data: Any, offset: int, size: int) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def checksum(data: Any, offset: int, size: int) -> int:
+    """CRC-32 of ``size`` bytes (the polynomial of zlib)."""
+    return crc32(memoryview(data)[offset : offset + size])

@@ -427,6 +427,11 @@ class GtidSetBuilder:
         self._snapshot = None
         return True
 
+    def add_interval(self, sid: bytes, first: int, last: int, tag: str = "") -> None:
+        """Add the GTIDs of one server from one valid number to another."""
+        self._builder((sid, tag)).add_interval(first, last)
+        self._snapshot = None
+
     def update(self, other: GtidSet) -> None:
         """Add all GTIDs of a set."""
         for tsid, numbers in other._sets.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -231,6 +232,30 @@ class PositionTracker:
         """
         self._offset += size
         self._event_index += event_count
+
+    def pass_transactions(
+        self,
+        file: str,
+        end: int,
+        event_index: int,
+        gtids: Iterable[tuple[Gtid | MariadbGtid, int]],
+    ) -> None:
+        """Pass over whole transactions that were committed and not fed; none is open.
+
+        Args:
+            file: binlog file of the last one.
+            end: offset behind it.
+            event_index: index in it of its last event.
+            gtids: first GTID and last number of runs of transactions, in order; for MariaDB each is
+                the last of a run.
+        """
+        self._file, self._offset, self._event_index = file, end, event_index
+        self._floor = None
+        self._position = None
+        for gtid, last in gtids:
+            self._join(gtid)
+            if self._builder is not None and isinstance(gtid, Gtid):
+                self._builder.add_interval(gtid.sid, gtid.gno, last, gtid.tag)
 
     def feed(self, event: BinlogEvent) -> TransactionBoundary | None:
         """Take one event; tells the transaction that ended with it, or that it shows abandoned."""

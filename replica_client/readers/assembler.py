@@ -233,6 +233,21 @@ class TransactionAssembler:
         self._decoders[key] = (self.schema.state_of(table_map), found)
         return found
 
+    @property
+    def is_between(self) -> bool:
+        """Whether nothing of a transaction is held, and none is to be passed over."""
+        return not (self._rows or self._statements or self._part or self._resume is not None)
+
+    def known_decoder(self, table_map: TableMapEvent) -> tuple[object, _Decoder | None] | None:
+        """What decodes the rows of a table map, if it came before and its table is the same still.
+
+        The second is None when the table is not wanted.
+        """
+        cached = self._decoders.get(_cache_key(table_map))
+        if cached is None or cached[0] is not self.schema.state_of(table_map):
+            return None
+        return cached
+
     def unproven(self, event: BinlogEvent, decoder: BinlogDecoder) -> TableMapEvent | None:
         """The table map in an event, when a look at the live source could tell more of its table."""
         if event.header.type_code != EventType.TABLE_MAP_EVENT:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.options import DecodeOptions
-from replica_client.constants.event_types import EventType
 from replica_client.errors import ConfigError
 from replica_client.position.position import Position
+from replica_client.position.tracker import PositionTracker
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.readers.event_feed import EventFeed, PlacedEvent
+from replica_client.readers.file_batches import DESCRIPTIVE, FileBatches
 from replica_client.readers.file_bytes import BinlogFile, binlog_files, open_events
 from replica_client.readers.start import Start, parse_start, timestamp_of
 from replica_client.readers.transaction import Transaction
@@ -24,16 +25,9 @@ from replica_client.rows.selection import Selection
 from replica_client.schema.history import STATE_KEY, SchemaHistory
 
 if TYPE_CHECKING:
-    from replica_client.rows.batching import RecordBatch
+    from replica_client.rows.batching import BatchAssembler, RecordBatch
 
 FIRST_EVENT = 4
-
-# What must be known of a file to read on in its midst; both stand at its beginning.
-_DESCRIPTIVE = (
-    EventType.START_EVENT_V3,
-    EventType.FORMAT_DESCRIPTION_EVENT,
-    EventType.START_ENCRYPTION_EVENT,
-)
 
 
 class BinlogFileReader:
@@ -61,6 +55,7 @@ class BinlogFileReader:
         self._start = start
         self._stop = stop
         self.position = Position("", 0)
+        self._tracker: PositionTracker | None = None
         self._schema = schema
         self.history = SchemaHistory() if schema is None else schema
 
@@ -84,11 +79,7 @@ class BinlogFileReader:
             BinlogDecodeError: the first fault; everything before it was delivered.
             DataLossError: a change that cannot be delivered as rows.
         """
-        resume = self._start if isinstance(self._start, Position) else None
-        self.history = SchemaHistory() if self._schema is None else self._schema.copy()
-        if resume is not None and resume.file:
-            self.history.rewind(resume.file, resume.offset)
-        assembler = TransactionAssembler(self._assembly, self._decode, resume, self.history)
+        assembler = self._new_assembler()
         since = self._since()
         for feed, placed in self._placed():
             for transaction in assembler.feed(placed, feed.decoder, feed.tracker):
@@ -96,6 +87,13 @@ class BinlogFileReader:
                     continue
                 yield transaction
                 self.position = transaction.position
+
+    def _new_assembler(self) -> TransactionAssembler:
+        resume = self._start if isinstance(self._start, Position) else None
+        self.history = SchemaHistory() if self._schema is None else self._schema.copy()
+        if resume is not None and resume.file:
+            self.history.rewind(resume.file, resume.offset)
+        return TransactionAssembler(self._assembly, self._decode, resume, self.history)
 
     def changes(self) -> Iterator[Change]:
         """Row changes of committed transactions, in order.
@@ -110,6 +108,8 @@ class BinlogFileReader:
     def batches(self, max_rows: int = 16384, max_seconds: float = 1.0) -> Iterator[RecordBatch]:
         """Row changes as Arrow record batches, each of one table and one shape.
 
+        :attr:`position` moves only when all rows before it have been given.
+
         Args:
             max_rows: rows that a batch has at most.
             max_seconds: a batch is given after this time at the latest, when there is work.
@@ -119,16 +119,46 @@ class BinlogFileReader:
         """
         from replica_client.rows.batching import BatchAssembler
 
-        assembler = BatchAssembler(max_rows, self._decode)
+        batches = BatchAssembler(max_rows, self._decode)
         deadline = time.monotonic() + max_seconds
-        for transaction in self.transactions():
-            yield from assembler.add(
-                transaction.rows, transaction.commit_version, transaction.commit_timestamp_us
-            )
+        for ready in self._steps(batches):
+            yield from ready
             if time.monotonic() >= deadline:
-                yield from assembler.flush()
+                reached = self._reached()
+                yield from batches.flush()
+                self.position = reached
                 deadline = time.monotonic() + max_seconds
-        yield from assembler.flush()
+        reached = self._reached()
+        yield from batches.flush()
+        self.position = reached
+
+    def _reached(self) -> Position:
+        return self.position if self._tracker is None else self._tracker.position
+
+    def _steps(self, batches: BatchAssembler) -> Iterator[list[RecordBatch]]:
+        """The batches that become full, step by step."""
+        self._tracker = None
+        if isinstance(self._start, datetime.datetime) or isinstance(self._stop, datetime.datetime):
+            for transaction in self.transactions():
+                stamp = transaction.commit_timestamp_us
+                yield list(batches.add(transaction.rows, transaction.commit_version, stamp))
+            return
+        assembler = self._new_assembler()
+        files, start = self._from_start()
+        feed = EventFeed(self._decode, start, mode="file")
+        self._tracker = feed.tracker
+        stop = self._stop if isinstance(self._stop, Position) and self._stop.file else None
+        reader = FileBatches(feed, assembler, batches, stop)
+        for file in files:
+            first = start.offset if start is not None and start.file == file.name else FIRST_EVENT
+            if stop is not None and Position(file.name, first) >= stop:
+                return
+            feed.new_decoder(file.name)
+            with file.open() as stream:
+                source = open_events(stream, file.name, self._decode)
+                yield from reader.read(source, file.name, max(first, FIRST_EVENT))
+            if reader.stopped:
+                return
 
     def _since(self) -> int | None:
         return timestamp_of(self._start) if isinstance(self._start, datetime.datetime) else None
@@ -182,7 +212,7 @@ class BinlogFileReader:
                 if data is None:
                     return
                 if position < first:
-                    if data[4] in _DESCRIPTIVE:
+                    if data[4] in DESCRIPTIVE:
                         feed.decoder.decode(data, position, file.name)
                     else:
                         source.skip_to(first)

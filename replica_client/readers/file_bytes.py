@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from struct import Struct
 from typing import BinaryIO
 
 from replica_client.binlog.encryption_mysql import (
@@ -27,6 +28,14 @@ from replica_client.errors import (
 
 CHUNK_SIZE = 1 << 20
 
+_SIZE = Struct("<I")
+_FORMATS = frozenset(
+    (
+        EventType.START_EVENT_V3,
+        EventType.FORMAT_DESCRIPTION_EVENT,
+        EventType.START_ENCRYPTION_EVENT,
+    )
+)
 _BINLOG_NAME = re.compile(r"^.+\.\d{3,}$")
 
 
@@ -170,6 +179,26 @@ class EventSource:
         self._start += size
         self.position += size
         return data
+
+    def more_events(self, max_event_size: int) -> list[bytes]:
+        """The events that follow the last one and are in memory, up to one that changes the format.
+
+        Only for a file whose headers have 19 bytes and whose events are not encrypted. Where
+        something is wrong it stops, so that :meth:`next_event` tells.
+        """
+        events: list[bytes] = []
+        buffer, at, ready = self._buffer, self._start, len(self._buffer)
+        while ready - at >= HEADER_SIZE:
+            size = _SIZE.unpack_from(buffer, at + 9)[0]
+            if size < HEADER_SIZE or size > ready - at or size > max_event_size:
+                break
+            if buffer[at + 4] in _FORMATS:
+                break
+            events.append(buffer[at : at + size])
+            at += size
+        self.position += at - self._start
+        self._start = at
+        return events
 
     def skip_to(self, position: int) -> None:
         """Move forward to where an event starts.

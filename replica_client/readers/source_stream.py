@@ -28,6 +28,7 @@ from replica_client.position.stores.base import PositionStore
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.readers.event_feed import EventFeed, PlacedEvent
+from replica_client.readers.group_lane import MAX_WAITING, GroupLane
 from replica_client.readers.live_schema import SchemaProver, read_source
 from replica_client.readers.reconnect import ReconnectPolicy
 from replica_client.readers.replay import Replay, is_made_up
@@ -45,7 +46,7 @@ from replica_client.transport.options import ConnectOptions, TlsMode, TlsOptions
 from replica_client.transport.server_info import ServerInfo
 
 if TYPE_CHECKING:
-    from replica_client.rows.batching import RecordBatch
+    from replica_client.rows.batching import BatchAssembler, RecordBatch
 
 _LOG = logging.getLogger("replica_client")
 _FORMAT_DESCRIPTION = int(EventType.FORMAT_DESCRIPTION_EVENT)
@@ -294,7 +295,14 @@ class SourceStream:
             ServerError: the source refuses to go on.
             TransportError: the connection was lost, and could not be opened again.
         """
-        feed = self._live_feed()
+        assembler, since = self._new_assembler()
+        async for batch in self._placed():
+            for placed in batch:
+                async for transaction in self._assembled(placed, assembler, since):
+                    yield transaction
+
+    def _new_assembler(self) -> tuple[TransactionAssembler, int | None]:
+        """What puts transactions together, and the time before which none is wanted."""
         assembly = self._options.assembly
         if assembly.on_unknown_table is None and self._prover.works:
             assembly = replace(assembly, on_unknown_table="error")
@@ -303,16 +311,21 @@ class SourceStream:
         since = None
         if isinstance(start, datetime.datetime) and self._acknowledged is None:
             since = timestamp_of(start)
-        async for batch in self._placed():
-            for placed in batch:
-                if placed.event.header.type_code == EventType.TABLE_MAP_EVENT:
-                    await self._prove(placed, assembler)
-                for transaction in assembler.feed(placed, feed.decoder, feed.tracker):
-                    if since is not None and transaction.timestamp < since:
-                        continue
-                    self._delivered = transaction.position
-                    self._parted = not transaction.complete
-                    yield transaction
+        return assembler, since
+
+    async def _assembled(
+        self, placed: PlacedEvent, assembler: TransactionAssembler, since: int | None
+    ) -> AsyncGenerator[Transaction, None]:
+        """The transactions that are complete with an event."""
+        feed = self._live_feed()
+        if placed.event.header.type_code == EventType.TABLE_MAP_EVENT:
+            await self._prove(placed, assembler)
+        for transaction in assembler.feed(placed, feed.decoder, feed.tracker):
+            if since is not None and transaction.timestamp < since:
+                continue
+            self._delivered = transaction.position
+            self._parted = not transaction.complete
+            yield transaction
 
     async def changes(self) -> AsyncGenerator[Change, None]:
         """Row changes of committed transactions, in order.
@@ -340,36 +353,34 @@ class SourceStream:
         """
         from replica_client.rows.batching import BatchAssembler
 
-        assembler = BatchAssembler(max_rows, self._options.decode)
-        transactions = self.transactions()
+        batches = BatchAssembler(max_rows, self._options.decode)
+        steps = self._steps(batches)
         done = self._delivered
-        pending: asyncio.Task[Transaction] | None = None
+        pending: asyncio.Task[list[RecordBatch]] | None = None
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max_seconds
         ended = False
         try:
             while not ended:
                 if pending is None:
-                    pending = asyncio.ensure_future(anext(transactions))
+                    pending = asyncio.ensure_future(anext(steps))
                 timeout = max(0.0, deadline - loop.time())
                 await asyncio.wait((pending,), timeout=timeout)
                 if pending.done():
                     try:
-                        transaction = pending.result()
+                        ready = pending.result()
                     except StopAsyncIteration:
                         ended = True
                     else:
-                        for batch in assembler.add(
-                            transaction.rows,
-                            transaction.commit_version,
-                            transaction.commit_timestamp_us,
-                        ):
+                        reached = self._delivered
+                        for batch in ready:
                             self._delivered = done
                             yield batch
+                        self._delivered = reached
                     pending = None
                 if ended or loop.time() >= deadline:
                     latest = self.position
-                    for batch in assembler.flush():
+                    for batch in batches.flush():
                         self._delivered = done
                         yield batch
                     self._delivered = done = latest
@@ -378,13 +389,41 @@ class SourceStream:
             if pending is not None:
                 pending.cancel()
                 await asyncio.gather(pending, return_exceptions=True)
-            await transactions.aclose()
+            await steps.aclose()
+
+    async def _steps(self, batches: BatchAssembler) -> AsyncGenerator[list[RecordBatch], None]:
+        """The batches that became full, as often as transactions are complete."""
+        feed = self._live_feed()
+        assembler, since = self._new_assembler()
+        lane = None if since is not None else GroupLane(feed, assembler, batches, False)
+        async for taken in self._placed(lane):
+            ready: list[RecordBatch] = []
+            delivered = self._delivered
+            if lane is not None and lane.took:
+                ready += lane.hand_over()
+                self._delivered = feed.tracker.position
+                self._parted = False
+            for placed in taken:
+                async for transaction in self._assembled(placed, assembler, since):
+                    ready += batches.add(
+                        transaction.rows,
+                        transaction.commit_version,
+                        transaction.commit_timestamp_us,
+                    )
+            if ready or self._delivered is not delivered:
+                yield ready
 
     # The stream of events, across connections.
 
-    async def _placed(self) -> AsyncGenerator[Iterator[PlacedEvent], None]:
-        """The events of each packet, across connections, each event once."""
+    async def _placed(
+        self, lane: GroupLane | None = None
+    ) -> AsyncGenerator[Iterator[PlacedEvent], None]:
+        """The events of each packet, across connections, each event once.
+
+        With a lane, what it takes is not among them; there is a turn without events then.
+        """
         feed, link = self._live_feed(), self._link
+        waiting: list[bytes] = []
         while True:
             if link.dump is None:
                 raise ConnectionLostError("the stream is closed")
@@ -393,11 +432,30 @@ class SourceStream:
             except (TransportError, ServerError) as error:
                 if not self._open or not link.goes_on(error):
                     raise
+                waiting = []
                 await self._reconnect(error)
                 continue
-            if not packets:
+            if not packets and not waiting:
                 return
-            for data in packets:
+            is_last = not packets
+            packets, waiting = waiting + packets, []
+            at = 0
+            while at < len(packets):
+                if lane is not None and self._ordinary(feed):
+                    first = at
+                    at = lane.take(packets, at, feed.tracker.file, feed.tracker.offset)
+                    if at > first:
+                        link.received()
+                        yield iter(())
+                    if lane.incomplete and not is_last:
+                        waiting = packets[at:]
+                        if sum(map(len, waiting)) < MAX_WAITING:
+                            break
+                        waiting = []
+                    if at == len(packets):
+                        break
+                data = packets[at]
+                at += 1
                 if len(data) > HEADER_SIZE and data[4] == _FORMAT_DESCRIPTION:
                     await self._see_format(data)
                 if self._replay is None or not self._replay.passes_over(data, feed):
@@ -408,6 +466,10 @@ class SourceStream:
                     if self._moved:
                         self._moved = False
                         self.history.forget_places()
+
+    def _ordinary(self, feed: EventFeed) -> bool:
+        """Whether whole transactions may be taken: nothing is half done or comes again."""
+        return self._replay is None and not self._moved and not feed.tracker.in_transaction
 
     async def _see_format(self, data: bytes) -> None:
         """Make sure that a file is the one that was read before."""

@@ -16,6 +16,8 @@ from replica_client.schema.shape import TableShape
 
 RecordBatch: TypeAlias = pa.RecordBatch
 
+_MAX_BUILDERS = 4096
+
 
 class BatchAssembler:
     """Sorts row changes into one builder per table and shape.
@@ -23,6 +25,9 @@ class BatchAssembler:
     Args:
         max_rows: rows that a batch has at most.
         options: how values were decoded.
+
+    Attributes:
+        generation: changes when builders go that :meth:`builder` gave.
     """
 
     def __init__(self, max_rows: int, options: DecodeOptions) -> None:
@@ -31,6 +36,7 @@ class BatchAssembler:
         self._max_rows = max_rows
         self._options = options
         self._builders: dict[int, BatchBuilder] = {}
+        self.generation = 0
 
     def add(
         self,
@@ -63,7 +69,10 @@ class BatchAssembler:
         return builder
 
     def flush(self) -> Iterator[RecordBatch]:
-        """What is left in every builder; those that had nothing go."""
-        self._builders = {key: found for key, found in self._builders.items() if len(found)}
+        """What is left in every builder; where they are many, those that had nothing go."""
+        if len(self._builders) > _MAX_BUILDERS:
+            self._builders = {key: found for key, found in self._builders.items() if len(found)}
+            self.generation += 1
         for builder in self._builders.values():
-            yield builder.finish()
+            if len(builder):
+                yield builder.finish()

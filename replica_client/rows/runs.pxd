@@ -4,6 +4,7 @@ cdef class EventRuns:
     cdef long long* _fields
     cdef Py_ssize_t _count
     cdef Py_ssize_t _capacity
+    cdef readonly long long era
     cdef dict _ids
     cdef list _prefixes
     cdef list _widths

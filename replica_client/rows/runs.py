@@ -82,12 +82,16 @@ class EventRuns:
 
     Args:
         allocate: gives a buffer of so many bytes that can be resized.
+
+    Attributes:
+        era: changes when texts lose their numbers.
     """
 
     def __init__(self, allocate: Callable[[int], Any]) -> None:
         self._allocate = allocate
         self._capacity = 0
         self._count = 0
+        self.era = 0
         self._buffer: Any = None
         if not cython.compiled:
             self._fields: Any = None
@@ -219,6 +223,7 @@ class EventRuns:
         self._count = 0
         if len(self._prefixes) > _MAX_TEXTS:
             self._ids = {}
+            self.era += 1
             self._prefixes, self._widths, self._suffixes = [], [], []
 
     def fill_numbers(self, buffer: Any, field: cython.int) -> None:

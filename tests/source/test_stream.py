@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,6 +127,47 @@ async def test_unknown_file_and_position() -> None:
     async with BinlogSource(DATA) as source:
         with pytest.raises(rc.ServerError, match="1236"):
             await _changes(source.url, start="shop-bin.000099:4")
+
+
+def _rows(batches: list[Any]) -> dict[str, list[Any]]:
+    rows: dict[str, list[Any]] = {}
+    for batch in batches:
+        rows.setdefault(batch.schema.metadata[b"table"].decode(), []).extend(batch.to_pylist())
+    return rows
+
+
+async def test_batches_come_once_wherever_the_line_is_cut() -> None:
+    expected = _rows(list(rc.open_binlog(DATA).batches()))
+    size = sum(path.stat().st_size for path in DATA.glob("shop-bin.0*"))
+    chance = random.Random(8)
+    for after in (0, *(chance.randrange(size) for _ in range(25))):
+        faults = [CutAt(after, connection=0), CutAt(chance.randrange(5000), connection=1)]
+        async with BinlogSource(DATA, faults=faults) as source:
+            async with rc.connect(
+                source.url, start="earliest", stop_at_end=True, reconnect=FAST
+            ) as stream:
+                found = [batch async for batch in stream.batches(max_rows=9)]
+                last = list(rc.open_binlog(DATA).transactions())[-1]
+                assert stream.position == last.position
+        assert _rows(found) == expected, f"cut at byte {after}"
+
+
+async def test_a_position_behind_batches_has_none_of_their_rows_after_it() -> None:
+    async with BinlogSource(DATA) as source:
+        async with rc.connect(source.url, start="earliest", stop_at_end=True) as stream:
+            before: list[Any] = []
+            position = stream.position
+            async for batch in stream.batches(max_rows=5, max_seconds=0.0):
+                if stream.position != position:
+                    position = stream.position
+                    rest = (
+                        list(rc.open_binlog(DATA, start=position).batches())
+                        if position.file
+                        else []
+                    )
+                    assert sum(b.num_rows for b in [*before, *rest]) == 120
+                before.append(batch)
+            assert sum(b.num_rows for b in before) == 120
 
 
 async def test_batches_of_a_stream() -> None:

@@ -1,0 +1,133 @@
+"""The events of binlog files into record batches: ordinary transactions by the lane, others by event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from replica_client.binlog.header import HEADER_SIZE
+from replica_client.constants.event_types import EventType
+from replica_client.errors import BinlogDecodeError
+from replica_client.position.position import Position
+from replica_client.readers.assembler import TransactionAssembler
+from replica_client.readers.event_feed import EventFeed
+from replica_client.readers.file_bytes import EventSource
+from replica_client.readers.group_lane import MAX_WAITING, GroupLane
+
+if TYPE_CHECKING:
+    from replica_client.rows.batching import BatchAssembler, RecordBatch
+
+DESCRIPTIVE = (
+    EventType.START_EVENT_V3,
+    EventType.FORMAT_DESCRIPTION_EVENT,
+    EventType.START_ENCRYPTION_EVENT,
+)
+"""What must be known of a file to read on in its midst; these stand at its beginning."""
+
+
+class FileBatches:
+    """Reads files for :meth:`~replica_client.readers.binlog_file.BinlogFileReader.batches`.
+
+    Args:
+        feed: the decoder and the tracker.
+        assembler: puts transactions together.
+        batches: takes their rows.
+        stop: no transaction that begins there or later is read.
+    """
+
+    def __init__(
+        self,
+        feed: EventFeed,
+        assembler: TransactionAssembler,
+        batches: BatchAssembler,
+        stop: Position | None,
+    ) -> None:
+        self._feed = feed
+        self._assembler = assembler
+        self._batches = batches
+        self._stop = stop
+        self._lane = GroupLane(feed, assembler, batches, True)
+        self.stopped = False
+
+    def read(self, source: EventSource, file: str, first: int) -> Iterator[list[RecordBatch]]:
+        """Read a file to its end or the stop; yields the batches that became full, now and then.
+
+        Raises:
+            BinlogDecodeError: the first fault.
+            DataLossError: a change that cannot be delivered as rows.
+        """
+        feed, lane, tracker = self._feed, self._lane, self._feed.tracker
+        lane.forget()
+        limit = feed.options.max_event_size
+        stop = self._stop.offset if self._stop is not None and self._stop.file == file else -1
+        events: list[bytes] = []
+        index = offset = 0
+        fault: BinlogDecodeError | None = None
+        ended = wants_more = False
+        while True:
+            if index == len(events) or (wants_more and not ended):
+                if ended:
+                    if fault is not None:
+                        raise fault
+                    return
+                events, index = events[index:], 0
+                if not events:
+                    offset = source.position
+                try:
+                    more = self._next(source, file, first, limit)
+                except BinlogDecodeError as error:
+                    # What stands before comes first.
+                    more, fault = [], error
+                if more is None:
+                    offset = source.position
+                    continue
+                ended = not more
+                events += more
+                wants_more = False
+                if not events:
+                    continue
+            if not tracker.in_transaction and not wants_more:
+                taken = lane.take(events, index, file, offset, stop)
+                if taken > index:
+                    offset += sum(map(len, events[index:taken]))
+                    index = taken
+                    yield lane.hand_over()
+                waiting = sum(map(len, events[index:])) if lane.incomplete else 0
+                wants_more = lane.incomplete and not ended and waiting < MAX_WAITING
+                if wants_more or index == len(events):
+                    continue
+            data = events[index]
+            if not tracker.in_transaction and self._stops(file, offset):
+                self.stopped = True
+                return
+            found: list[RecordBatch] = []
+            for placed in feed.feed(data, offset, file):
+                for transaction in self._assembler.feed(placed, feed.decoder, tracker):
+                    found += self._batches.add(
+                        transaction.rows,
+                        transaction.commit_version,
+                        transaction.commit_timestamp_us,
+                    )
+            index += 1
+            offset += len(data)
+            yield found
+
+    def _stops(self, file: str, offset: int) -> bool:
+        return self._stop is not None and Position(file, offset) >= self._stop
+
+    def _next(self, source: EventSource, file: str, first: int, limit: int) -> list[bytes] | None:
+        """The next events; none at the end; None for one that stands before where reading begins."""
+        decoder = self._feed.decoder
+        position = source.position
+        data = source.next_event(decoder.format.header_size, limit)
+        if data is None:
+            return []
+        if position < first:
+            if data[4] in DESCRIPTIVE:
+                decoder.decode(data, position, file)
+            else:
+                source.skip_to(first)
+            return None
+        if decoder.is_plain and decoder.format.header_size == HEADER_SIZE:
+            return [data, *source.more_events(limit)]
+        return [data]

@@ -1,0 +1,63 @@
+from replica_client.rows.columnar cimport ColumnarRows
+from replica_client.rows.runs cimport EventRuns
+
+cdef class LaneTable:
+    cdef bytes content
+    cdef object table_map
+    cdef object builder
+    cdef ColumnarRows rows
+    cdef EventRuns runs
+    cdef Py_ssize_t column_count
+    cdef bytes before
+    cdef bytes after
+    cdef bytes gtid
+    cdef bytes file
+    cdef long long era
+    cdef int file_text
+    cdef int version_text
+    cdef int gtid_text
+
+cdef class GroupLane:
+    cdef object _feed
+    cdef object _assembler
+    cdef object _batches
+    cdef bint _in_file
+    cdef object _format
+    cdef bint _works
+    cdef unsigned long long _rows_codes
+    cdef bint _verify
+    cdef Py_ssize_t _tail
+    cdef long long _max_event_size
+    cdef object _revision
+    cdef object _generation
+    cdef dict _tables
+    cdef dict _by_id
+    cdef LaneTable _last
+    cdef long long _last_id
+    cdef list _ready
+    cdef readonly bint took
+    cdef readonly bint incomplete
+    cdef list _gtids
+    cdef object _fault
+    cdef bytes _sid
+    cdef str _gtid_prefix
+    cdef long long _gtid_first
+    cdef long long _gtid_last
+    cdef object _domain
+    cdef str _file
+    cdef str _version_prefix
+    cdef bytes _file_bytes
+    cdef bytes _version_bytes
+    cdef bytes _gtid_bytes
+    cdef LaneTable _group_table
+    cdef Py_ssize_t _count(self, list events, Py_ssize_t first, long long offset) except -1
+    cdef bint _begins(self, bytes data, Py_ssize_t size) except -1
+    cdef LaneTable _table_of(self, bytes data, Py_ssize_t start, Py_ssize_t end)
+    cdef bint _rows_ok(self, bytes data, Py_ssize_t end, int code) except -1
+    cdef int _apply(self, list events, Py_ssize_t first, Py_ssize_t count, long long offset) except -1
+    cdef int _append(
+        self, LaneTable table, bytes data, Py_ssize_t end, long long offset, long long start,
+        Py_ssize_t index, long long timestamp_us, bytes gtid, long long gtid_number) except -1
+    cdef int _join(self, bytes data, int code) except -1
+    cdef bint _fields_ok(self, bytes data, Py_ssize_t end) except -1
+    cdef bytes _mysql_prefix(self, bytes data)

@@ -1,0 +1,625 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""Ordinary transactions of row changes straight into record batches.
+
+What nearly all of a binlog is made of (a GTID event, BEGIN, table maps, rows, XID) goes from bytes to
+columns here, without event objects. Whatever else comes, a transaction with anything unusual in it,
+and one that fails a check, is left to :class:`~replica_client.readers.event_feed.EventFeed` and
+:class:`~replica_client.readers.assembler.TransactionAssembler`, which know everything and raise the
+errors; the two ways meet between transactions, in the position tracker.
+
+This module is compiled where that is possible and runs as it stands everywhere else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cython
+
+from replica_client.binlog.header import HEADER_SIZE
+from replica_client.constants.event_types import ChecksumAlgorithm, EventType, event_type_name
+from replica_client.errors import BinlogDecodeError
+from replica_client.gtid import Gtid, MariadbGtid
+from replica_client.position.position import Position
+
+if cython.compiled:
+    from cython.cimports.replica_client.codec.memory import checksum, load_le, same_bytes
+    from cython.cimports.replica_client.rows.columnar import ColumnarRows
+    from cython.cimports.replica_client.rows.runs import EventRuns
+else:
+    from replica_client.codec.memory import checksum, load_le, same_bytes
+    from replica_client.rows.columnar import ColumnarRows
+    from replica_client.rows.runs import EventRuns
+
+if TYPE_CHECKING:
+    from replica_client.readers.assembler import TransactionAssembler
+    from replica_client.readers.event_feed import EventFeed
+    from replica_client.rows.batching import BatchAssembler
+
+_HEADER = cython.declare(cython.int, HEADER_SIZE)
+_QUERY = cython.declare(cython.int, int(EventType.QUERY_EVENT))
+_XID = cython.declare(cython.int, int(EventType.XID_EVENT))
+_TABLE_MAP = cython.declare(cython.int, int(EventType.TABLE_MAP_EVENT))
+_ROWS_QUERY = cython.declare(cython.int, int(EventType.ROWS_QUERY_LOG_EVENT))
+_ANNOTATE = cython.declare(cython.int, int(EventType.ANNOTATE_ROWS_EVENT))
+_GTID = cython.declare(cython.int, int(EventType.GTID_LOG_EVENT))
+_ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
+_MARIADB_GTID = cython.declare(cython.int, int(EventType.GTID_EVENT))
+_ARTIFICIAL = cython.declare(cython.int, 0x20)
+_SECOND_TIMESTAMP = cython.declare(cython.longlong, 1 << 55)
+_MICROSECONDS = cython.declare(cython.longlong, 1_000_000)
+_CRC32 = ChecksumAlgorithm.CRC32
+# Post-header sizes by type: what the lane takes for granted, and what rows events must have.
+_POST_HEADERS = {2: 13, 19: 8}
+_ROWS_POST_HEADERS = {23: 8, 24: 8, 25: 8, 30: 10, 31: 10, 32: 10}
+_MAX_TABLES = 4096
+
+MAX_WAITING = 8 << 20
+"""Bytes of a transaction that wait for its end; a larger one is read event by event."""
+
+_NO_GTID = b""
+_OFFSET_WIDTH = 20
+_INSIDE = "/0000000000.0000000000"
+
+
+@cython.final
+@cython.cclass
+class LaneTable:
+    """A table map that the lane knows, and where its rows go (nowhere: they are not wanted)."""
+
+    def __init__(self, content: bytes, table_map: Any, builder: Any) -> None:
+        self.content = content
+        self.table_map = table_map
+        self.builder: Any = builder
+        self.before = b""
+        self.after = b""
+        self.gtid = b""
+        self.file = b""
+        self.era = -1
+        self.file_text = self.version_text = self.gtid_text = 0
+        self.column_count = len(table_map.column_types)
+        if builder is not None:
+            self.rows: ColumnarRows = builder.rows
+            self.runs: EventRuns = builder.runs
+
+
+@cython.final
+@cython.cclass
+class GroupLane:
+    """Takes ordinary transactions.
+
+    Args:
+        feed: the decoder and the tracker.
+        assembler: resolves tables.
+        batches: takes the rows.
+        in_file: whether events stand in a file, or come as a stream.
+
+    Attributes:
+        took: whether transactions were taken since :meth:`hand_over`.
+        incomplete: whether :meth:`take` stopped because a transaction's end is not there yet.
+    """
+
+    def __init__(
+        self,
+        feed: EventFeed,
+        assembler: TransactionAssembler,
+        batches: BatchAssembler,
+        in_file: bool,
+    ) -> None:
+        self._feed: Any = feed
+        self._assembler: Any = assembler
+        self._batches: Any = batches
+        self._in_file = in_file
+        self._format: Any = None
+        self._works = self._verify = False
+        self._rows_codes = 0
+        self._tail = 0
+        self._max_event_size = feed.options.max_event_size
+        self._revision: Any = None
+        self._generation: Any = None
+        self._tables: dict[bytes, LaneTable] = {}
+        self._by_id: dict[int, LaneTable] = {}
+        self._last: LaneTable | None = None
+        self._last_id = -1
+        self._ready: list[Any] = []
+        self.took = False
+        self.incomplete = False
+        self._gtids: list[Any] = []
+        self._fault: Any = None
+        self._sid = b""
+        self._gtid_prefix = ""
+        self._gtid_bytes = b""
+        self._gtid_first = self._gtid_last = 0
+        self._domain: Any = None
+        self._file = ""
+        self._version_prefix = ""
+        self._file_bytes = self._version_bytes = b""
+
+    def hand_over(self) -> list[Any]:
+        """The batches that became full since the last time, in order."""
+        ready, self._ready = self._ready, []
+        self.took = False
+        return ready
+
+    def forget(self) -> None:
+        """Forget the tables: another file or connection begins."""
+        self._format = None
+
+    def _prepare(self, file: str) -> bool:
+        """Look whether the lane can be used, and what changed since the last time."""
+        decoder = self._feed.decoder
+        format = decoder.format
+        if format is not self._format:
+            self._format = format
+            self._tables = {}
+            sizes = format.post_header_sizes
+            self._works = (
+                decoder.is_plain
+                and len(format.post_header_sizes) >= 19
+                and format.header_size == HEADER_SIZE
+                and format.checksum_algorithm in (ChecksumAlgorithm.OFF, _CRC32)
+                and all(size == sizes[code - 1] for code, size in _POST_HEADERS.items())
+            )
+            self._rows_codes = 0
+            for code, size in _ROWS_POST_HEADERS.items():
+                if format.post_header_size(code, size) == size:
+                    self._rows_codes |= 1 << code
+            self._tail = 4 if format.checksum_algorithm == _CRC32 else 0
+            self._verify = bool(self._tail) and self._feed.options.verify_checksum
+        revision = self._assembler.schema.history.revision
+        if revision != self._revision or self._batches.generation != self._generation:
+            self._revision = revision
+            self._generation = self._batches.generation
+            self._tables = {}
+        # The decoder may have met other tables since.
+        self._by_id = {}
+        self._last_id = -1
+        if file != self._file:
+            self._file = file
+            key = Position(file, 0).sort_key()
+            self._version_prefix = key.removesuffix("0" * _OFFSET_WIDTH + _INSIDE)
+            self._version_bytes = self._version_prefix.encode("utf-8", "surrogateescape")
+            self._file_bytes = file.encode("utf-8", "surrogateescape")
+        return bool(self._works and file and self._assembler.is_between and decoder.is_plain)
+
+    def take(
+        self,
+        events: list[Any],
+        first: cython.Py_ssize_t,
+        file: str,
+        offset: cython.longlong,
+        stop: cython.longlong = -1,
+    ) -> int:
+        """Take the transactions that begin at an event, as long as they are ordinary.
+
+        Args:
+            events: whole events.
+            first: index of the one to begin with; no transaction is open before it.
+            file: the file that it is in.
+            offset: its offset.
+            stop: no transaction that begins there or later is taken; -1: all are.
+
+        Returns:
+            the index of the first event that was not taken.
+
+        Raises:
+            BinlogDecodeError: rows do not fit their table; says file and position.
+        """
+        self.incomplete = False
+        if self._fault is not None:
+            fault, self._fault = self._fault, None
+            raise fault
+        if not self._prepare(file):
+            return int(first)
+        at: cython.Py_ssize_t = first
+        count: cython.Py_ssize_t
+        last: cython.Py_ssize_t = 0
+        begin: cython.longlong = offset
+        i: cython.Py_ssize_t
+        try:
+            while at < len(events):
+                if stop >= 0 and offset >= stop:
+                    break
+                count = self._count(events, at, offset)
+                if not count:
+                    break
+                begin = offset
+                self._apply(events, at, count, offset)
+                self._join(events[at], events[at][4])
+                for i in range(at, at + count):
+                    offset += len(cython.cast(bytes, events[i]))
+                begin = offset
+                last = count
+                at += count
+        except BinlogDecodeError as error:
+            if at == first:
+                raise
+            # The transactions before it are done.
+            self._fault = error
+        finally:
+            if last:
+                self.took = True
+                self._end_run()
+                gtids, self._gtids = self._gtids, []
+                self._feed.tracker.pass_transactions(file, begin, last - 1, gtids)
+        return int(at)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _count(
+        self, events: list[Any], first: cython.Py_ssize_t, offset: cython.longlong
+    ) -> cython.Py_ssize_t:
+        """How many events the transaction at ``first`` has; 0 when it is none for the lane."""
+        i: cython.Py_ssize_t
+        size: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        next_position: cython.ulonglong
+        code: cython.int
+        data: bytes
+        raw: cython.p_const_uchar
+        is_open: cython.bint = False
+        table: LaneTable | None
+        for i in range(first, len(events)):
+            data = events[i]
+            raw = data
+            size = len(data)
+            end = size - self._tail
+            if end < _HEADER or size > self._max_event_size:
+                return 0
+            if load_le(raw, 9, 4) != cython.cast(cython.ulonglong, size):
+                return 0
+            code = raw[4]
+            if not self._in_file:
+                if raw[17] & _ARTIFICIAL:
+                    return 0
+                next_position = load_le(raw, 13, 4)
+                if next_position and next_position != cython.cast(
+                    cython.ulonglong, (offset + size) & 0xFFFFFFFF
+                ):
+                    return 0
+            if i == first:
+                if code in (_GTID, _ANONYMOUS):
+                    if end < _HEADER + 42:
+                        return 0
+                    if code == _GTID and (
+                        raw[_HEADER + 24] & 0x80 or not load_le(raw, _HEADER + 17, 8)
+                    ):
+                        return 0
+                    if not self._fields_ok(data, end):
+                        return 0
+                elif code == _MARIADB_GTID:
+                    # Neither standalone nor XA; further fields only of a group commit.
+                    if end < _HEADER + 19 or raw[_HEADER + 12] & 0xE1:
+                        return 0
+                    if raw[_HEADER + 7] & 0x80 or not load_le(raw, _HEADER, 8):
+                        return 0
+                    if raw[_HEADER + 12] & 2 and (end < _HEADER + 21 or end > _HEADER + 21):
+                        return 0
+                    if not raw[_HEADER + 12] & 2 and end > _HEADER + 19:
+                        return 0
+                    if not raw[_HEADER + 12] & 2 and raw[_HEADER + 13]:
+                        return 0
+                    is_open = True
+                else:
+                    return 0
+            elif code == _TABLE_MAP:
+                if not is_open:
+                    return 0
+                table = self._table_of(data, _HEADER, end)
+                if table is None:
+                    return 0
+                self._group_table = table
+            elif 23 <= code <= 25 or 30 <= code <= 32:
+                if not is_open or not self._rows_codes >> code & 1:
+                    return 0
+                if not self._rows_ok(data, end, code):
+                    return 0
+            elif code == _QUERY:
+                if is_open or i != first + 1 or not self._begins(data, end):
+                    return 0
+                is_open = True
+            elif code == _XID:
+                if not is_open or end < _HEADER + 8:
+                    return 0
+            elif not is_open or code not in (_ROWS_QUERY, _ANNOTATE):
+                return 0
+            if self._verify and checksum(raw, 0, end) != load_le(raw, end, 4):
+                return 0
+            if code == _XID:
+                return i - first + 1
+            offset += size
+        self.incomplete = True
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _fields_ok(self, data: bytes, end: cython.Py_ssize_t) -> cython.bint:
+        """Whether a GTID event has the fields of 5.7, or of 8.0 with whatever follows."""
+        raw: cython.p_const_uchar = data
+        at: cython.Py_ssize_t = _HEADER + 42
+        if raw[_HEADER + 25] != 2:
+            return False
+        if end < at + 7:
+            return end == at
+        at += 14 if raw[at + 6] & 0x80 else 7
+        if end < at + 1 or raw[at] in (251, 255):
+            return False
+        at += 1 if raw[at] < 251 else (9 if raw[at] == 254 else raw[at] - 249)
+        if end < at + 4:
+            return end == at
+        return end >= at + (8 if raw[at + 3] & 0x80 else 4)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _begins(self, data: bytes, end: cython.Py_ssize_t) -> cython.bint:
+        """Whether a QUERY event is a BEGIN."""
+        raw: cython.p_const_uchar = data
+        if end < _HEADER + 13 + 1 + 5:
+            return False
+        at: cython.Py_ssize_t = _HEADER + 13 + raw[_HEADER + 8] + 1
+        at += cython.cast(cython.Py_ssize_t, load_le(raw, _HEADER + 11, 2))
+        return at + 5 == end and data[at:end] == b"BEGIN"
+
+    @cython.cfunc
+    def _table_of(
+        self, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> LaneTable | None:
+        """The table of a table map that came before on the ordinary way; None for others."""
+        raw: cython.p_const_uchar = data
+        if end - start < 8:
+            return None
+        number: cython.longlong = load_le(raw, start, 6)
+        table: LaneTable | None
+        known: cython.p_const_uchar
+        if number == self._last_id:
+            table = cython.cast(LaneTable, self._last)
+            known = table.content
+            if len(table.content) == end - start and same_bytes(known, 0, raw, start, end - start):
+                return table
+        content = data[start:end]
+        table = self._tables.get(content)
+        if table is None:
+            table = self._new_table(content)
+            if table is None:
+                return None
+        if self._by_id.get(number) is not table:
+            self._by_id[number] = table
+            self._feed.decoder.announce(table.table_map)
+        self._last = table
+        self._last_id = number
+        return table
+
+    def _new_table(self, content: bytes) -> LaneTable | None:
+        table_map = self._feed.decoder.known_table_map(content)
+        if table_map is None:
+            return None
+        found = self._assembler.known_decoder(table_map)
+        if found is None:
+            return None
+        builder = None
+        if found[1] is not None:
+            builder = self._batches.builder(*found[1])
+        if len(self._tables) >= _MAX_TABLES:
+            self._tables = {}
+        table = LaneTable(content, table_map, builder)
+        self._tables[content] = table
+        return table
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _rows_ok(self, data: bytes, end: cython.Py_ssize_t, code: cython.int) -> cython.bint:
+        """Whether a rows event is of the table map before it and has nothing unusual."""
+        raw: cython.p_const_uchar = data
+        table: LaneTable | None = self._group_table
+        at: cython.Py_ssize_t = _HEADER + 8
+        if end < at + 3:
+            return False
+        number: cython.longlong = load_le(raw, _HEADER, 6)
+        if number != self._last_id:
+            table = self._by_id.get(number)
+        if table is None:
+            return False
+        if code >= 30:
+            if load_le(raw, at, 2) != 2:
+                return False
+            at += 2
+        if raw[at] > 250 or raw[at] != table.column_count or not raw[at]:
+            return False
+        bitmap: cython.Py_ssize_t = (table.column_count + 7) >> 3
+        if code in (24, 31):
+            bitmap *= 2
+        return at + 1 + bitmap <= end
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _apply(
+        self,
+        events: list[Any],
+        first: cython.Py_ssize_t,
+        count: cython.Py_ssize_t,
+        offset: cython.longlong,
+    ) -> cython.int:
+        """Append the rows of a transaction."""
+        data: bytes = events[first]
+        raw: cython.p_const_uchar = data
+        code: cython.int = raw[4]
+        start: cython.longlong = offset
+        timestamp: cython.longlong = -1
+        number: cython.longlong = -1
+        stamp: cython.longlong
+        size: cython.Py_ssize_t
+        i: cython.Py_ssize_t
+        gtid: bytes = _NO_GTID
+        table: LaneTable
+        if code == _MARIADB_GTID:
+            number = load_le(raw, _HEADER, 8)
+            gtid = self._mariadb_prefix(load_le(raw, _HEADER + 8, 4), load_le(raw, 5, 4))
+        else:
+            if code == _GTID:
+                number = load_le(raw, _HEADER + 17, 8)
+                gtid = self._mysql_prefix(data)
+            if len(data) - self._tail >= _HEADER + 49:
+                timestamp = load_le(raw, _HEADER + 42, 7) & ~_SECOND_TIMESTAMP
+        for i in range(first, first + count):
+            data = events[i]
+            raw = data
+            size = len(data)
+            code = raw[4]
+            if code == _TABLE_MAP:
+                self._table_of(data, _HEADER, size - self._tail)
+            elif 23 <= code <= 25 or 30 <= code <= 32:
+                table = cython.cast(LaneTable, self._last)
+                if cython.cast(cython.longlong, load_le(raw, _HEADER, 6)) != self._last_id:
+                    table = self._by_id[load_le(raw, _HEADER, 6)]
+                if table.builder is not None:
+                    stamp = timestamp
+                    if stamp < 0:
+                        stamp = load_le(raw, 0, 4) * _MICROSECONDS
+                    self._append(
+                        table,
+                        data,
+                        size - self._tail,
+                        offset,
+                        start,
+                        i - first,
+                        stamp,
+                        gtid,
+                        number,
+                    )
+            offset += size
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _append(
+        self,
+        table: LaneTable,
+        data: bytes,
+        end: cython.Py_ssize_t,
+        offset: cython.longlong,
+        start: cython.longlong,
+        index: cython.Py_ssize_t,
+        timestamp_us: cython.longlong,
+        gtid: bytes,
+        gtid_number: cython.longlong,
+    ) -> cython.int:
+        """Append the rows of an event."""
+        raw: cython.p_const_uchar = data
+        code: cython.int = raw[4]
+        rows: ColumnarRows = table.rows
+        runs: EventRuns = table.runs
+        at: cython.Py_ssize_t = _HEADER + 9
+        if code >= 30:
+            at += 2
+        kind: cython.int = code - 30 if code >= 30 else code - 23
+        bitmap: cython.Py_ssize_t = (table.column_count + 7) >> 3
+        known: cython.p_const_uchar = table.before
+        if len(table.before) != bitmap or not same_bytes(known, 0, raw, at, bitmap):
+            table.before = data[at : at + bitmap]
+        at += bitmap
+        after: bytes | None = None
+        if kind == 1:
+            known = table.after
+            if len(table.after) != bitmap or not same_bytes(known, 0, raw, at, bitmap):
+                table.after = data[at : at + bitmap]
+            after = table.after
+            at += bitmap
+        if table.gtid is not gtid or table.file is not self._file_bytes or table.era != runs.era:
+            table.gtid = gtid
+            table.file = self._file_bytes
+            self._name_texts(table)
+        row_index: cython.Py_ssize_t = 0
+        done: cython.bint = False
+        try:
+            rows._begin(kind == 0, kind == 2, table.before, after, data, at, end)
+            while not done:
+                try:
+                    done = rows._take() == 1
+                finally:
+                    if rows.appended:
+                        runs._add(
+                            kind,
+                            rows.appended,
+                            row_index,
+                            timestamp_us,
+                            offset,
+                            index,
+                            table.file_text,
+                            table.version_text,
+                            start,
+                            table.gtid_text,
+                            gtid_number,
+                            rows.absent_before,
+                            rows.absent_after,
+                        )
+                        row_index += rows.appended
+                if not done:
+                    self._ready.append(table.builder.finish())
+                    self._name_texts(table)
+        except BinlogDecodeError as error:
+            raise error.at(
+                file=self._file or None,
+                position=offset,
+                event_type=code,
+                event_name=event_type_name(code),
+            ) from error.__cause__
+        return 0
+
+    def _name_texts(self, table: LaneTable) -> None:
+        """Let the runs of a table know the texts of the transaction."""
+        runs: EventRuns = table.runs
+        table.file_text = runs._text(table.file, 0, b"")
+        table.version_text = runs._text(self._version_bytes, _OFFSET_WIDTH, _INSIDE.encode())
+        table.gtid_text = runs._text(table.gtid, 0, b"")
+        table.era = runs.era
+
+    @cython.cfunc
+    def _mysql_prefix(self, data: bytes) -> bytes:
+        """What a GTID begins with, up to its number."""
+        raw: cython.p_const_uchar = data
+        known: cython.p_const_uchar = self._sid
+        if len(self._sid) != 16 or not same_bytes(known, 0, raw, _HEADER + 1, 16):
+            self._end_run()
+            sid = data[_HEADER + 1 : _HEADER + 17]
+            self._sid = sid
+            self._domain = None
+            self._gtid_bytes = str(Gtid(sid, 1, "")).removesuffix("1").encode()
+        return self._gtid_bytes
+
+    def _mariadb_prefix(self, domain: int, server: int) -> bytes:
+        if self._domain != (domain, server):
+            self._end_run()
+            self._sid = b""
+            self._domain = (domain, server)
+            self._gtid_bytes = f"{domain}-{server}-".encode()
+        return self._gtid_bytes
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _join(self, data: bytes, code: cython.int) -> cython.int:
+        """The GTID of a transaction that is done joins the run of those before it."""
+        if code == _ANONYMOUS:
+            return 0
+        raw: cython.p_const_uchar = data
+        number: cython.longlong
+        if code == _GTID:
+            number = load_le(raw, _HEADER + 17, 8)
+            if self._gtid_last and number != self._gtid_last + 1:
+                self._end_run()
+        else:
+            number = load_le(raw, _HEADER, 8)
+        if not self._gtid_last:
+            self._gtid_first = number
+        self._gtid_last = number
+        return 0
+
+    def _end_run(self) -> None:
+        """A run of GTIDs ends."""
+        if not self._gtid_last:
+            return
+        if self._domain is not None:
+            gtid: Any = MariadbGtid(self._domain[0], self._domain[1], self._gtid_last)
+        else:
+            gtid = Gtid(self._sid, self._gtid_first, "")
+        self._gtids.append((gtid, self._gtid_last))
+        self._gtid_first = self._gtid_last = 0

@@ -1,0 +1,125 @@
+"""Batches by the lane are those of the ordinary way: rows, positions and errors."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import replica_client as rc
+from replica_client.errors import ReplicaClientError
+from replica_client.readers import file_batches
+from replica_client.readers.group_lane import GroupLane
+from replica_client.rows.selection import Selection
+
+DEMO = Path(rc.__file__).parent / "testing" / "data"
+GOLDEN = sorted((Path(__file__).parents[2] / "golden").glob("*/*.binlog"))
+FILES = sorted(p for p in DEMO.iterdir() if p.suffix.startswith(".0"))
+
+
+class Without:
+    """A lane that takes nothing."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.incomplete = False
+
+    def forget(self) -> None:
+        pass
+
+    def hand_over(self) -> list[Any]:
+        return []
+
+    def take(self, events: list[bytes], first: int, *arguments: Any) -> int:
+        return first
+
+
+class Counting:
+    """A lane that counts what it takes."""
+
+    taken = 0
+
+    def __init__(self, *arguments: Any) -> None:
+        self._lane = GroupLane(*arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lane, name)
+
+    def take(self, events: list[bytes], first: int, *arguments: Any) -> int:
+        index = self._lane.take(events, first, *arguments)
+        Counting.taken += index - first
+        return index
+
+
+def outcome(lane: Any, monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> tuple[Any, ...]:
+    monkeypatch.setattr(file_batches, "GroupLane", lane)
+    reader = rc.open_binlog(**arguments)
+    batches = []
+    error = None
+    try:
+        batches += [
+            (batch.schema.names, batch.schema.metadata, batch.to_pylist())
+            for batch in reader.batches(max_rows=7, max_seconds=1e9)
+        ]
+    except ReplicaClientError as raised:
+        error = (type(raised), str(raised))
+    return batches, error, reader.position
+
+
+def assert_same(monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> None:
+    expected = outcome(Without, monkeypatch, **arguments)
+    assert outcome(Counting, monkeypatch, **arguments) == expected
+
+
+def test_demo_goes_by_the_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    Counting.taken = 0
+    assert_same(monkeypatch, source=DEMO)
+    assert Counting.taken > 50
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda p: f"{p.parent.name}-{p.stem}")
+def test_files_of_servers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    keys = {number: bytes.fromhex(key) for number, key in expected.get("keys", {}).items()}
+    for policy in ("error", "deliver"):
+        options = rc.AssemblyOptions(Selection(), on_statement=policy, on_rollback=policy)  # type: ignore[arg-type]
+        assert_same(monkeypatch, source=path, assembly=options, keys=keys)
+
+
+def test_starts_and_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    transactions = list(rc.open_binlog(DEMO).transactions())
+    for transaction in transactions[::3]:
+        assert_same(monkeypatch, source=DEMO, start=transaction.position)
+        assert_same(monkeypatch, source=DEMO, stop=transaction.start)
+        inside = rc.Position(transaction.start.file, transaction.start.offset, None, 3, 1)
+        assert_same(monkeypatch, source=DEMO, start=inside)
+
+
+def test_selections(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_same(monkeypatch, source=DEMO, tables="shop.o*")
+    assert_same(monkeypatch, source=DEMO, tables="no.such")
+    assert_same(monkeypatch, source=DEMO, columns=["id", "total"])
+    assert_same(monkeypatch, source=DEMO, options=rc.DecodeOptions(verify_checksum=False))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_damaged_files(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    data = bytearray(rng.choice(FILES).read_bytes())
+    for _ in range(rng.randint(1, 3)):
+        data[rng.randrange(4, len(data))] = rng.randrange(256)
+    if rng.random() < 0.3:
+        del data[rng.randrange(len(data)) :]
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(data)
+    for verify in (True, False):
+        assert_same(monkeypatch, source=path, options=rc.DecodeOptions(verify_checksum=verify))
+
+
+@pytest.mark.parametrize("waiting", [0, 1, 500])
+def test_transactions_that_are_larger_than_what_waits(
+    waiting: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_batches, "MAX_WAITING", waiting)
+    monkeypatch.setattr("replica_client.readers.file_bytes.CHUNK_SIZE", 700)
+    assert_same(monkeypatch, source=DEMO)
