@@ -347,7 +347,11 @@ def _resumed(
 def _unverified(history: SchemaHistory) -> Iterator[str]:
     for name in history.tables():
         for version in history.versions(name):
-            if isinstance(version.state, Unverified):
+            # A CREATE OR REPLACE that failed has dropped the old table, and is logged with its error.
+            failed = (
+                isinstance(version.state, Unverified) and "ended with error" in version.state.reason
+            )
+            if isinstance(version.state, Unverified) and not failed:
                 yield f"{'.'.join(name)} at {version.since}: {version.state.reason}"
 
 
