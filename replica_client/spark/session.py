@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -69,7 +72,8 @@ def make_session(
             if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
                 # What Java says on standard error is for us, unless somebody wants to see it.
                 quiet = {} if verbose else {"stderr": said}
-                gateway = launch_gateway(conf, quiet)  # type: ignore[no-untyped-call]
+                with _signals_wait():
+                    gateway = launch_gateway(conf, quiet)  # type: ignore[no-untyped-call]
             if SparkContext._active_spark_context is None:
                 SparkContext(conf=conf, gateway=gateway)
             return SparkSession.builder.getOrCreate()
@@ -80,3 +84,23 @@ def make_session(
             if lines:
                 text += f" ({lines[0].strip()})"
             raise ConfigError(f"Spark does not start: {text[:400]}") from None
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Let interrupts wait: one in the midst of the launch would leave Java behind without us."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: came.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came:
+        raise KeyboardInterrupt

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-SPARK_TIMEOUT = 300
+SPARK_TIMEOUT = 600
 _JVM_FIXTURES = {"spark", "cluster"}
 
 
