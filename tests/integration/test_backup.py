@@ -132,7 +132,7 @@ def test_purged_and_reset(fresh_server, tmp_path: Path, name: str) -> None:
     reset(server)
     with pytest.raises(BackupGapError, match="was reset"):
         back_up(server, directory)
-    write(server, "two", 3)  # the old names are there again
+    write(server, "another", 3)  # the old names are there again
     assert second in server.binlog_files()
     with pytest.raises(BackupMismatchError, match="empty directory"):
         back_up(server, directory)
