@@ -28,6 +28,7 @@ from replica_client import _cython
 # Literal: scripts/build_hook.py reads it without importing the package.
 COMPILED_MODULES: tuple[str, ...] = (
     "replica_client.binlog.values.decimal",
+    "replica_client.binlog.values.json_writer",
     "replica_client.binlog.values.numbers",
     "replica_client.binlog.values.temporal",
     "replica_client.binlog.values.temporal_storage",

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from struct import Struct
 from typing import BinaryIO
 
 from replica_client.binlog.encryption_mysql import (
@@ -25,11 +24,11 @@ from replica_client.errors import (
     LimitExceededError,
     TruncatedEventError,
 )
+from replica_client.readers.group_lane import split_events
 
 CHUNK_SIZE = 1 << 20
 
-_SIZE = Struct("<I")
-_FORMATS = frozenset(
+_FORMATS = bytes(
     (
         EventType.START_EVENT_V3,
         EventType.FORMAT_DESCRIPTION_EVENT,
@@ -186,18 +185,10 @@ class EventSource:
         Only for a file whose headers have 19 bytes and whose events are not encrypted. Where
         something is wrong it stops, so that :meth:`next_event` tells.
         """
-        events: list[bytes] = []
-        buffer, at, ready = self._buffer, self._start, len(self._buffer)
-        while ready - at >= HEADER_SIZE:
-            size = _SIZE.unpack_from(buffer, at + 9)[0]
-            if size < HEADER_SIZE or size > ready - at or size > max_event_size:
-                break
-            if buffer[at + 4] in _FORMATS:
-                break
-            events.append(buffer[at : at + size])
-            at += size
-        self.position += at - self._start
-        self._start = at
+        events = split_events(self._buffer, self._start, max_event_size, _FORMATS)
+        size = sum(map(len, events))
+        self.position += size
+        self._start += size
         return events
 
     def skip_to(self, position: int) -> None:

@@ -62,6 +62,30 @@ _OFFSET_WIDTH = 20
 _INSIDE = "/0000000000.0000000000"
 
 
+def split_events(
+    buffer: bytes, at: cython.Py_ssize_t, max_event_size: cython.longlong, formats: bytes
+) -> list[bytes]:
+    """The whole events of a buffer, up to one of a type of ``formats`` or with a size that is wrong.
+
+    Args:
+        buffer: events with headers of 19 bytes.
+        at: offset of the first one.
+        max_event_size: bytes that one may have.
+        formats: type codes.
+    """
+    raw: cython.p_const_uchar = buffer
+    ready: cython.Py_ssize_t = len(buffer)
+    size: cython.longlong
+    events: list[bytes] = []
+    while ready - at >= _HEADER:
+        size = load_le(raw, at + 9, 4)
+        if size < _HEADER or size > ready - at or size > max_event_size or raw[at + 4] in formats:
+            break
+        events.append(buffer[at : at + size])
+        at += size
+    return events
+
+
 @cython.final
 @cython.cclass
 class LaneTable:

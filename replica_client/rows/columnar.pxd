@@ -1,3 +1,4 @@
+from replica_client.binlog.values.json_writer cimport JsonTextWriter
 from replica_client.rows.image cimport Column, Cursor, Plan, RowImageDecoder
 
 cdef class ColumnSink:
@@ -57,6 +58,7 @@ cdef class ColumnarRows:
     cdef long long _max_size
     cdef dict _layouts
     cdef Cursor _cursor
+    cdef JsonTextWriter _json
     cdef Py_ssize_t _base
     cdef bint _insert
     cdef Layout _before

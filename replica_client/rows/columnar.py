@@ -17,13 +17,13 @@ from typing import Any
 import cython
 
 from replica_client.binlog.values.json_binary import JsonDocument
-from replica_client.binlog.values.json_text import json_text
 from replica_client.errors import BinlogDecodeError, ColumnDecodeError, LimitExceededError
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.column_ops import ColumnOp
 
 if cython.compiled:
     from cython.cimports.replica_client.binlog.values.decimal import decimal_words
+    from cython.cimports.replica_client.binlog.values.json_writer import JsonTextWriter
     from cython.cimports.replica_client.binlog.values.temporal_storage import (
         date_days,
         datetime2_microseconds,
@@ -41,6 +41,7 @@ if cython.compiled:
     from cython.cimports.replica_client.rows.image import Column, Cursor, Plan, RowImageDecoder
 else:
     from replica_client.binlog.values.decimal import decimal_words
+    from replica_client.binlog.values.json_writer import JsonTextWriter
     from replica_client.binlog.values.temporal_storage import (
         date_days,
         datetime2_microseconds,
@@ -451,6 +452,7 @@ class ColumnarRows:
         self._before: Layout | None = None
         self._after: Layout | None = None
         self._cursor: Cursor = Cursor(b"")
+        self._json: JsonTextWriter = JsonTextWriter()
         column: Column
         sink: ColumnSink
         for column in decoder._columns:
@@ -711,8 +713,8 @@ class ColumnarRows:
                         sink.values[row * count + at] = word
                 return 0
             if op == _OP_JSON:
-                text: bytes = json_text(data[offset : offset + length]).encode()
-                return sink._put_bytes(row, text, 0, len(text))
+                self._json.document(data, offset, length)
+                return sink._put_bytes(row, self._json.out, 0, self._json.used)
             if op == _OP_DATETIME:
                 number = datetime2_microseconds(load_be(data, offset, column.size), column.digits)
             elif op == _OP_TIMESTAMP:

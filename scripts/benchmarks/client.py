@@ -1,0 +1,204 @@
+"""One client, one run: reads a workload and prints what it took, as JSON.
+
+    client.py NAME HOST PORT USER PASSWORD FILE CHANGES PATH
+
+It runs in the environment of its client and imports nothing else of ours. Start and imports do not
+count; every client reads until it has seen all changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import sys
+import time
+from typing import Any
+
+NAME, HOST, PORT, USER, PASSWORD, FILE, CHANGES, PATH = sys.argv[1:]
+WANTED = int(CHANGES)
+SERVER_ID = 900_000 + os.getpid() % 90_000
+
+
+def arrow() -> Any:
+    """Arrow record batches from the live source."""
+    import replica_client as rc
+    import replica_client.rows.batching
+
+    async def run() -> int:
+        rows = 0
+        url = f"mysql://{USER}:{PASSWORD}@{HOST}:{PORT}/?allow_public_key_retrieval=true"
+        async with rc.connect(url, start=f"{FILE}:4", stop_at_end=True, tls="disabled") as stream:
+            async for batch in stream.batches():
+                rows += batch.num_rows
+        return rows
+
+    return lambda: asyncio.run(run())
+
+
+def dicts() -> Any:
+    """Rows as dicts with JSON as Python objects, from the live source."""
+    import replica_client as rc
+    from replica_client.binlog.values.json_binary import JsonDocument
+
+    def plain(row: Any) -> dict[str, Any]:
+        found = row.as_dict()
+        for name, value in found.items():
+            if type(value) is JsonDocument:
+                found[name] = value.value
+        return found
+
+    async def run() -> int:
+        changes = 0
+        url = f"mysql://{USER}:{PASSWORD}@{HOST}:{PORT}/?allow_public_key_retrieval=true"
+        async with rc.connect(url, start=f"{FILE}:4", stop_at_end=True, tls="disabled") as stream:
+            async for change in stream.changes():
+                if change.before is not None:
+                    plain(change.before)
+                if change.after is not None:
+                    plain(change.after)
+                changes += 1
+        return changes
+
+    return lambda: asyncio.run(run())
+
+
+def file_arrow(**options: Any) -> Any:
+    """Arrow record batches from the file."""
+    import replica_client as rc
+    import replica_client.rows.batching
+
+    return lambda: sum(b.num_rows for b in rc.open_binlog(PATH, **options).batches())
+
+
+def filtered() -> Any:
+    """The file with no table wanted."""
+    return file_arrow(tables="no.such")
+
+
+def memory() -> Any:
+    """Copying the file's bytes through a buffer of 4 MB."""
+    with open(PATH, "rb") as file:
+        data = memoryview(file.read())
+    target = memoryview(bytearray(4 << 20))
+
+    def run() -> int:
+        for at in range(0, len(data), 4 << 20):
+            piece = data[at : at + (4 << 20)]
+            target[: len(piece)] = piece
+        return len(data)
+
+    run()
+    return run
+
+
+def python_mysql_replication() -> Any:
+    """Its row events, every row touched."""
+    from pymysqlreplication import BinLogStreamReader
+    from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
+
+    def run() -> int:
+        stream = BinLogStreamReader(
+            connection_settings={"host": HOST, "port": int(PORT), "user": USER, "passwd": PASSWORD},
+            server_id=SERVER_ID,
+            log_file=FILE,
+            log_pos=4,
+            resume_stream=True,
+            only_events=[DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent],
+        )
+        changes = 0
+        for event in stream:
+            changes += len(event.rows)
+            if changes >= WANTED:
+                break
+        stream.close()
+        return changes
+
+    return run
+
+
+def asyncmy() -> Any:
+    """Its row events, every row touched."""
+    import asyncmy as driver
+    from asyncmy.replication import BinLogStream
+    from asyncmy.replication.row_events import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
+
+    async def run() -> int:
+        one = await driver.connect(host=HOST, port=int(PORT), user=USER, password=PASSWORD)
+        two = await driver.connect(host=HOST, port=int(PORT), user=USER, password=PASSWORD)
+        stream = BinLogStream(
+            one,
+            two,
+            SERVER_ID,
+            master_log_file=FILE,
+            master_log_position=4,
+            resume_stream=True,
+            blocking=True,
+            only_events=[DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent],
+        )
+        changes = 0
+        async for event in stream:
+            changes += len(event.rows)
+            if changes >= WANTED:
+                break
+        await stream.close()
+        return changes
+
+    return lambda: asyncio.run(run())
+
+
+def mysql_event_stream() -> Any:
+    """Its fastest way: the blocking client polled in batches, into the engine."""
+    from mysql_event_stream import BinlogClient, CdcEngine
+
+    def run() -> int:
+        changes = 0
+        with (
+            CdcEngine() as engine,
+            BinlogClient(
+                host=HOST,
+                port=int(PORT),
+                user=USER,
+                password=PASSWORD,
+                server_id=SERVER_ID,
+                start_binlog_file=FILE,
+                start_binlog_position=4,
+                ssl_mode=0,
+                allow_public_key_retrieval=True,
+            ) as client,
+        ):
+            engine.set_trailer_pre_verified(True)  # the client has verified it
+            client.connect()
+            client.start()
+            while changes < WANTED:
+                for result in client.poll_batch(1024):
+                    data = result.data
+                    offset = 0
+                    if data:
+                        engine.set_checksum_enabled(result.checksum_enabled)
+                    while data and (offset < len(data) or engine.has_events()):
+                        while (event := engine.next_event()) is not None:
+                            assert event.before is not None or event.after is not None
+                            changes += 1
+                        if offset < len(data):
+                            offset += engine.feed(data[offset:] if offset else data)
+        return changes
+
+    return run
+
+
+def main() -> None:
+    """Run one client and print its figures."""
+    run = globals()[NAME]()
+    before, begun = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
+    result = run()
+    wall, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_SELF)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(
+        json.dumps({"cpu": cpu, "wall": wall, "rss_mb": after.ru_maxrss / 1024, "result": result})
+    )
+
+
+if __name__ == "__main__":
+    main()

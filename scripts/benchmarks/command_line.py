@@ -1,0 +1,212 @@
+"""Arguments, runs, and the table of scripts/bench."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.chart import svg
+from benchmarks.workloads import WORKLOADS, Workload
+
+SCRIPTS = Path(__file__).resolve().parent.parent
+CLIENT = Path(__file__).with_name("client.py")
+PEERS = ("mysql-replication", "asyncmy", "mysql-event-stream", "cryptography")
+OURS = ("arrow", "dicts", "file_arrow", "filtered")
+PYTHON_PEERS = ("python_mysql_replication", "asyncmy", "mysql_event_stream")
+SERVER = "mysql-9.7"
+_TARGETS = (
+    ("arrow", "python_mysql_replication", ">= 60"),
+    ("arrow", "asyncmy", ">= 45"),
+    ("arrow", "mysql_event_stream", ">= 8"),
+    ("arrow", "mysqlbinlog", ">= 5"),
+    ("dicts", "python_mysql_replication", ">= 20"),
+    ("dicts", "mysql_event_stream", ">= 2"),
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
+    parser.add_argument("-w", "--workload", action="append", choices=sorted(WORKLOADS))
+    parser.add_argument("--scale", type=float, default=1.0, help="of the workloads (1.0)")
+    parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds (3)")
+    parser.add_argument("--client", action="append", help="only these; repeatable")
+    parser.add_argument("--json", type=Path, help="write the figures there")
+    parser.add_argument("--svg", type=Path, help="write a chart there")
+    parser.add_argument(
+        "--environment",
+        type=Path,
+        default=SCRIPTS.parent / ".venv-bench",
+        help="where the peers are installed (.venv-bench)",
+    )
+    chosen = parser.parse_args(arguments)
+    python = _peer_python(chosen.environment)
+    server = _start()
+    try:
+        results = {
+            name: _measure(WORKLOADS[name], server, python, chosen)
+            for name in chosen.workload or ("a", "b", "c")
+        }
+    finally:
+        subprocess.run([sys.executable, SCRIPTS / "servers", "stop", server["id"]], check=False)
+    for name, result in results.items():
+        _show(name, result)
+    if chosen.json:
+        chosen.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    if chosen.svg:
+        groups = {
+            f"{name}: {result['about']}": {
+                client: result["clients"][client]["cpu"] / result["clients"]["arrow"]["cpu"]
+                for client in (*PYTHON_PEERS, "mysqlbinlog")
+                if client in result["clients"] and "arrow" in result["clients"]
+            }
+            for name, result in results.items()
+        }
+        chart = svg("CPU seconds, as a multiple of replica_client (Arrow)", groups)
+        chosen.svg.write_text(chart, encoding="utf-8")
+    return 0
+
+
+def _peer_python(environment: Path) -> Path:
+    python = environment / "bin" / "python"
+    if not python.exists():
+        venv.create(environment, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *PEERS], check=True)
+    return python
+
+
+def _start() -> dict[str, Any]:
+    command = [sys.executable, SCRIPTS / "servers", "start", SERVER, "--json"]
+    options = ("binlog-row-metadata=FULL", "max-binlog-size=1G", "sync-binlog=0")
+    command += [f"--option={option}" for option in options]
+    command += ["--option=innodb-flush-log-at-trx-commit=0"]
+    found = subprocess.run(command, check=True, capture_output=True, text=True)
+    server: dict[str, Any] = json.loads(found.stdout.strip().splitlines()[-1])
+    return server
+
+
+def _measure(
+    workload: Workload, server: dict[str, Any], python: Path, chosen: argparse.Namespace
+) -> dict[str, Any]:
+    import pymysql
+
+    connection = pymysql.connect(
+        unix_socket=server["socket"], user=server["root_user"], password=server["root_password"]
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE bench_{workload.name}")
+        cursor.execute(f"USE bench_{workload.name}")
+        # The privileges that peers ask for besides.
+        cursor.execute(f"GRANT SELECT ON *.* TO '{server['replica_user']}'@'%'")
+        cursor.execute("FLUSH BINARY LOGS")
+        cursor.execute("SHOW BINARY LOGS")
+        file = cursor.fetchall()[-1][0]
+    print(f"{workload.name}: writing {workload.about} …", file=sys.stderr, flush=True)
+    changes = workload.write(connection, chosen.scale)
+    connection.commit()
+    connection.close()
+    path = Path(server["datadir"], file)
+    clients = chosen.client or ["memory", *OURS, "mysqlbinlog", *PYTHON_PEERS]
+    runs: dict[str, list[dict[str, float]]] = {client: [] for client in clients}
+    for _ in range(chosen.rounds):
+        for client in clients:
+            found = _run(client, server, python, file, changes, path)
+            if found is not None:
+                runs[client].append(found)
+                print(f"  {client}: {found}", file=sys.stderr, flush=True)
+    medians = {
+        client: {
+            key: statistics.median(run[key] for run in found)
+            for key in ("cpu", "wall", "rss_mb", "result")
+        }
+        for client, found in runs.items()
+        if found
+    }
+    return {
+        "about": workload.about,
+        "changes": changes,
+        "mb": path.stat().st_size / 1e6,
+        "rounds": chosen.rounds,
+        "clients": medians,
+    }
+
+
+def _run(
+    client: str, server: dict[str, Any], python: Path, file: str, changes: int, path: Path
+) -> dict[str, float] | None:
+    place = (
+        server["host"],
+        str(server["port"]),
+        server["replica_user"],
+        server["replica_password"],
+    )
+    if client == "mysqlbinlog":
+        command = [sys.executable, str(SCRIPTS / "servers"), "tool", SERVER, "mysqlbinlog", "-v"]
+        command += ["--base64-output=DECODE-ROWS", str(path)]
+        return _timed(command)
+    interpreter = str(python) if client in PYTHON_PEERS else sys.executable
+    command = [interpreter, str(CLIENT), client, *place, file, str(changes), str(path)]
+    environment = dict(os.environ)
+    if interpreter == sys.executable:
+        environment["PYTHONPATH"] = str(SCRIPTS.parent)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=1800, check=False
+    )
+    if done.returncode:
+        print(f"  {client} failed:\n{done.stderr[-1500:]}", file=sys.stderr)
+        return None
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def _timed(command: list[str]) -> dict[str, float]:
+    """CPU seconds of a program and its children; the start of the wrapper is taken off."""
+    idle = _children([*command[:5], "--version"])
+    found = _children(command)
+    return {**found, "cpu": found["cpu"] - idle["cpu"], "wall": found["wall"] - idle["wall"]}
+
+
+def _children(command: list[str]) -> dict[str, float]:
+    begun = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, _, usage = os.wait4(process.pid, 0)
+    process.returncode = 0
+    return {
+        "cpu": usage.ru_utime + usage.ru_stime,
+        "wall": time.perf_counter() - begun,
+        "rss_mb": usage.ru_maxrss / 1024,
+        "result": 0,
+    }
+
+
+def _show(name: str, result: dict[str, Any]) -> None:
+    clients, changes, size = result["clients"], result["changes"], result["mb"]
+    print(
+        f"\n{name}: {result['about']} ({changes} changes, {size:.0f} MB, {result['rounds']} rounds)"
+    )
+    print(f"  {'client':26} {'cpu s':>8} {'wall s':>8} {'MB/cpu s':>9} {'peak MB':>8}")
+    for client, found in clients.items():
+        rate = size / found["cpu"] if found["cpu"] else 0.0
+        print(
+            f"  {client:26} {found['cpu']:8.3f} {found['wall']:8.3f} {rate:9.0f} {found['rss_mb']:8.0f}"
+        )
+    for ours, peer, target in _TARGETS:
+        if ours in clients and peer in clients:
+            cpu = clients[peer]["cpu"] / clients[ours]["cpu"]
+            wall = clients[peer]["wall"] / clients[ours]["wall"]
+            print(f"  {peer} / {ours}: cpu {cpu:.1f}x, wall {wall:.1f}x  (target {target})")
+    if "memory" in clients:
+        for ours in ("file_arrow", "filtered"):
+            if ours in clients:
+                share = clients["memory"]["wall"] / clients[ours]["wall"]
+                rate = size / 1000 / clients[ours]["cpu"]
+                print(f"  {ours}: {rate:.2f} GB/s, {100 * share:.1f} % of memcpy")
