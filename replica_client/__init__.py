@@ -31,6 +31,9 @@ from replica_client.errors import (
     ProtocolError,
     ReplicaClientError,
     ServerError,
+    SourceBehindError,
+    SourceChangedError,
+    SourceResetError,
     TransportError,
 )
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
@@ -79,6 +82,9 @@ __all__ = [
     "Selection",
     "ServerError",
     "SetValue",
+    "SourceBehindError",
+    "SourceChangedError",
+    "SourceResetError",
     "SourceStream",
     "Statement",
     "TableShape",

@@ -19,6 +19,8 @@ from replica_client.errors import (
     BinlogPurgedError,
     BinlogReadError,
     DataLossError,
+    GtidFormatError,
+    MalformedPacketError,
     ReplicaClientError,
     ServerError,
     ServerIdConflictError,
@@ -197,7 +199,7 @@ class SourceLink:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _same_id(self, connection: SourceConnection) -> str | None:
-        for row in await connection.query(statements.replicas(connection.server)):
+        for row in await connection.query(statements.replicas(connection.server), columns=5):
             if str(row[0]) == str(self.server_id) and str(row[4]) not in ("", self.replica_uuid):
                 return f"{row[1] or 'unnamed'} (uuid {row[4]})"
         return None
@@ -208,7 +210,7 @@ class SourceLink:
             return
         deadline = asyncio.get_running_loop().time() + _UNREGISTER_SECONDS
         while True:
-            rows = await connection.query(statements.replicas(connection.server))
+            rows = await connection.query(statements.replicas(connection.server), columns=5)
             mine = [row for row in rows if str(row[0]) == str(self.server_id)]
             if not mine:
                 return
@@ -361,11 +363,14 @@ async def read_mark(options: ConnectOptions, file: str) -> FileMark | None:
 
 
 async def _executed(connection: SourceConnection) -> GtidSet | MariadbGtidSet:
-    if connection.server.is_mariadb:
-        rows = await connection.query("SELECT @@global.gtid_binlog_pos")
-        return MariadbGtidSet.parse(str(rows[0][0] or "") if rows else "")
-    rows = await connection.query("SELECT @@global.gtid_executed")
-    return GtidSet.parse(str(rows[0][0] or "").replace("\n", "") if rows else "")
+    mariadb = connection.server.is_mariadb
+    name = "gtid_binlog_pos" if mariadb else "gtid_executed"
+    rows = await connection.query(f"SELECT @@global.{name}", columns=1, rows=1)
+    text = str(rows[0][0] or "").replace("\n", "")
+    try:
+        return MariadbGtidSet.parse(text) if mariadb else GtidSet.parse(text)
+    except GtidFormatError as error:
+        raise MalformedPacketError(f"{name} at {connection.options.address}: {error}") from None
 
 
 def _random_server_id() -> int:

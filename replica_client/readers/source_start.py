@@ -101,7 +101,7 @@ async def dump_request(
 async def _has_gtid_mode(connection: SourceConnection) -> bool:
     if connection.server.version < (5, 6, 5):
         return False
-    rows = await connection.query("SELECT @@global.gtid_mode")
+    rows = await connection.query("SELECT @@global.gtid_mode", columns=1)
     return bool(rows) and str(rows[0][0]).upper() == "ON"
 
 

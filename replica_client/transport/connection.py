@@ -25,6 +25,7 @@ from replica_client.errors import (
     ConfigError,
     ConnectError,
     ConnectionLostError,
+    GtidFormatError,
     MalformedPacketError,
     ReplicaClientError,
     TransportTimeoutError,
@@ -101,9 +102,10 @@ class SourceConnection:
         return self
 
     async def _identify(self, connection: LoginConnection) -> ServerInfo:
-        [(text, comment, server_id)] = await self.query(
-            "SELECT @@version, @@version_comment, @@server_id"
+        found = await self.query(
+            "SELECT @@version, @@version_comment, @@server_id", columns=3, rows=1
         )
+        text, comment, server_id = found[0][:3]
         flavor = ServerFlavor.of_version(f"{text} {comment} {connection.server_version}")
         info = ServerInfo(
             flavor,
@@ -116,7 +118,7 @@ class SourceConnection:
         )
         if not statements.has_server_uuid(info):
             return info
-        rows = await self.query("SELECT @@server_uuid")
+        rows = await self.query("SELECT @@server_uuid", columns=1)
         return ServerInfo(
             info.flavor,
             info.version,
@@ -128,8 +130,16 @@ class SourceConnection:
             info.auth_plugin,
         )
 
-    async def query(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    async def query(
+        self, sql: str, args: Sequence[Any] = (), *, columns: int = 0, rows: int = 0
+    ) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows; ``%s`` in it stands for the arguments.
+
+        Args:
+            sql: the statement.
+            args: its arguments.
+            columns: how many each row must have at least.
+            rows: how many rows there must be at least.
 
         Raises:
             ServerError: the server refused the statement.
@@ -144,15 +154,19 @@ class SourceConnection:
                 ):
                     cursor = await connection.cursor(_QuietCursor)
                     await cursor.execute(sql, tuple(args) or None)
-                    rows = [tuple(row) for row in (cursor._rows or ())]
+                    found = [tuple(row) for row in (cursor._rows or ())]
                     await cursor.close()
-                    return rows
         except TimeoutError:
             connection.close()
             raise TransportTimeoutError(
                 f"no answer from {self.options.address} within {self.options.read_timeout:g} s "
                 "(option read_timeout)"
             ) from None
+        if len(found) < rows or any(len(row) < columns for row in found):
+            raise MalformedPacketError(
+                f"{self.options.address} answered with fewer rows or columns than asked for: {sql[:80]}"
+            )
+        return found
 
     async def binlog_status(self) -> BinlogStatus:
         """Where the source's binlog ends.
@@ -161,7 +175,7 @@ class SourceConnection:
             BinlogDisabledError: it writes none.
             AccessDeniedError: REPLICATION CLIENT (MariaDB: BINLOG MONITOR) is missing.
         """
-        rows = await self.query(statements.binlog_status(self.server))
+        rows = await self.query(statements.binlog_status(self.server), columns=2)
         if not rows:
             raise _binlog_disabled()
         file, position = str(rows[0][0]), _integer(rows[0][1])
@@ -178,7 +192,7 @@ class SourceConnection:
             BinlogDisabledError: it writes none.
             AccessDeniedError: REPLICATION CLIENT (MariaDB: BINLOG MONITOR) is missing.
         """
-        rows = await self.query("SHOW BINARY LOGS")
+        rows = await self.query("SHOW BINARY LOGS", columns=2)
         return [(str(row[0]), _integer(row[1])) for row in rows]
 
     async def gtid_purged(self) -> str:
@@ -188,7 +202,7 @@ class SourceConnection:
         where there are no GTIDs.
         """
         if statements.has_server_uuid(self.server):
-            rows = await self.query("SELECT @@global.gtid_purged")
+            rows = await self.query("SELECT @@global.gtid_purged", columns=1)
             return str(rows[0][0] or "").replace("\n", "") if rows else ""
         if self.server.is_mariadb:
             files = await self.binary_logs()
@@ -196,7 +210,7 @@ class SourceConnection:
         return ""
 
     async def _mariadb_gtid_at(self, file: str, position: int) -> str:
-        rows = await self.query("SELECT BINLOG_GTID_POS(%s, %s)", (file, position))
+        rows = await self.query("SELECT BINLOG_GTID_POS(%s, %s)", (file, position), columns=1)
         return str(rows[0][0] or "") if rows else ""
 
     async def start_dump(
@@ -320,7 +334,10 @@ class SourceConnection:
         if not isinstance(request.gtid_set, GtidSet):
             return
         purged = await self.gtid_purged()
-        missing = GtidSet.parse(purged) - request.gtid_set
+        try:
+            missing = GtidSet.parse(purged) - request.gtid_set
+        except GtidFormatError as error:
+            raise MalformedPacketError(f"gtid_purged at {self.options.address}: {error}") from None
         if missing:
             raise BinlogPurgedError(
                 ErrorCode.ER_MASTER_FATAL_ERROR_READING_BINLOG,
@@ -332,7 +349,7 @@ class SourceConnection:
 
     async def _require_semi_sync(self) -> None:
         for name in statements.semi_sync_variables(self.server):
-            rows = await self.query("SHOW GLOBAL VARIABLES LIKE %s", (name,))
+            rows = await self.query("SHOW GLOBAL VARIABLES LIKE %s", (name,), columns=2)
             if rows and str(rows[0][1]).upper() in ("ON", "1"):
                 return
         raise ConfigError(

@@ -131,6 +131,8 @@ class DumpProtocol(asyncio.BufferedProtocol):
             piece = rest[offset : offset + BUFFER_SIZE]
             self._buffer[: len(piece)] = piece
             self.buffer_updated(len(piece))
+        if self._ended:
+            return
         self.statistics.last_received = self._loop.time()
         if self._paused_since is None:
             transport.resume_reading()
