@@ -1,0 +1,121 @@
+"""Transactions beyond 4 GiB and rows of hundreds of megabytes, made by the testing source on the fly.
+
+Used by scripts/prove_sizes (6 GiB) and by test_sizes.py.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import replica_client as rc
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.events import (
+    GtidEvent,
+    QueryEvent,
+    RowsEvent,
+    TableMapEvent,
+    XidEvent,
+)
+from replica_client.binlog.header import EventHeader
+from replica_client.constants.event_types import EventType
+from replica_client.testing import BinlogSource
+from replica_client.testing.generated import GeneratedFile
+from tests.source.binlogs import SERVER_ID, SOURCE_UUID, TIMESTAMP, BinlogMaker
+
+MIB = 1 << 20
+_LONG_BLOB = 252
+
+
+@dataclass(frozen=True)
+class SizeReport:
+    """What a run saw.
+
+    Attributes:
+        file_size: bytes of the generated file.
+        rows: rows delivered.
+        parts: parts of the large transaction.
+        memory: growth of the largest resident size, source and client together, in MiB.
+        seconds: for all.
+    """
+
+    file_size: int
+    rows: int
+    parts: int
+    memory: int
+    seconds: float
+
+
+def _event(code: int, body: object) -> BinlogEvent:
+    return BinlogEvent(EventHeader(TIMESTAMP, code, SERVER_ID, 0, 0, 0), body)
+
+
+def generated(row_size: int, count: int) -> GeneratedFile:
+    """One transaction of ``count`` rows, and one of a single row behind it."""
+    maker = BinlogMaker()
+    uuid = bytes.fromhex(SOURCE_UUID.replace("-", ""))
+    table = TableMapEvent(7, 1, "big", "t", bytes([_LONG_BLOB]), (4,), b"\1", b"")
+    maker.add(EventType.GTID_LOG_EVENT, GtidEvent(1, uuid, 1))
+    maker.query(b"BEGIN")
+    maker.add(EventType.TABLE_MAP_EVENT, table)
+
+    def rows(size: int) -> RowsEvent:
+        image = b"\0" + size.to_bytes(4, "little") + b"x" * size
+        code = int(EventType.WRITE_ROWS_EVENT)
+        return RowsEvent("insert", code, 7, 1, b"", 1, b"\1", None, image)
+
+    repeated = maker.event(EventType.WRITE_ROWS_EVENT, rows(row_size))
+    behind = [
+        _event(EventType.XID_EVENT, XidEvent(1)),
+        _event(EventType.GTID_LOG_EVENT, GtidEvent(1, uuid, 2)),
+        _event(EventType.QUERY_EVENT, QueryEvent(5, 0, 0, b"", b"big", b"BEGIN")),
+        _event(EventType.TABLE_MAP_EVENT, table),
+        _event(EventType.WRITE_ROWS_EVENT, rows(3)),
+        _event(EventType.XID_EVENT, XidEvent(2)),
+    ]
+    return GeneratedFile("binlog.000001", maker.data, repeated, count, behind)
+
+
+async def follow(
+    directory: Path, row_size: int, count: int, *, starts: tuple[str, ...] = ("file", "gtid")
+) -> SizeReport:
+    """Read it all, then only what lies behind the large transaction, by file and by GTID."""
+    begun = time.monotonic()
+    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    file = generated(row_size, count)
+    stub = BinlogMaker().save(directory / "binlog.000000")
+    assembly = rc.AssemblyOptions(rc.Selection(), on_unknown_table="positional")
+    options = {"stop_at_end": True, "assembly": assembly}
+    seen = parts = 0
+    async with BinlogSource(stub) as source:
+        source.library.add(file)
+        source.purge_to(file.name)
+        before_last = None
+        async with rc.connect(source.url, start="earliest", **options) as stream:
+            async for transaction in stream.transactions():
+                for change in transaction.changes:
+                    expected = row_size if transaction.gtid.endswith(":1") else 3
+                    assert len(change.after[0]) == expected
+                    seen += 1
+                    del change
+                parts += transaction.gtid.endswith(":1")
+                if transaction.complete and before_last is None:
+                    before_last = transaction.position
+                last = transaction.position
+        assert seen == count + 1, seen
+        assert last.offset == file.size, (last, file.size)
+        assert before_last is not None
+        assert before_last.offset > row_size * count
+        for kind in starts:
+            start: object = before_last
+            if kind == "file":
+                start = rc.Position(before_last.file, before_last.offset)
+            async with rc.connect(source.url, start=start, **options) as stream:
+                rest = [t async for t in stream.transactions()]
+            assert [(t.gtid[-2:], t.start.offset, t.position.offset) for t in rest] == [
+                (":2", before_last.offset, file.size)
+            ], kind
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - resident) >> 10
+    return SizeReport(file.size, seen, parts, grown, time.monotonic() - begun)
