@@ -72,6 +72,10 @@ def test_every_command_line_is_valid_usage(line, monkeypatch):
 def test_the_extras_that_are_named_exist():
     text = (Path(replica_client.__file__).parents[1] / "pyproject.toml").read_text("utf-8")
     extras = tomllib.loads(text)["project"]["optional-dependencies"]
-    named = set(re.findall(r"replica-client\[(\w+)\]", README))
-    assert named
+    named = {
+        name
+        for group in re.findall(r"pip install '\.\[([\w,]+)\]'", README)
+        for name in group.split(",")
+    }
+    assert {"arrow", "spark", "java"} <= named
     assert named <= set(extras)
