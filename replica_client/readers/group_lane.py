@@ -145,7 +145,7 @@ class GroupLane:
         self._by_id: dict[int, LaneTable] = {}
         self._last: LaneTable | None = None
         self._last_id = -1
-        self._ready: list[Any] = []
+        self._ready: list[Any] = batches.ready
         self.took = False
         self.incomplete = False
         self._gtids: list[Any] = []
@@ -161,8 +161,8 @@ class GroupLane:
 
     def hand_over(self) -> list[Any]:
         """The batches that became full since the last time, in order."""
-        ready, self._ready = self._ready, []
         self.took = False
+        ready: list[Any] = self._batches.take_ready()
         return ready
 
     def forget(self) -> None:
@@ -408,6 +408,8 @@ class GroupLane:
                 return None
         if self._by_id.get(number) is not table:
             self._by_id[number] = table
+            if table.builder is not None:
+                self._batches.builder(table.builder.shape, table.builder.decoder)
             self._feed.decoder.announce(table.table_map)
         self._last = table
         self._last_id = number
@@ -581,6 +583,7 @@ class GroupLane:
                     self._ready.append(table.builder.finish())
                     self._name_texts(table)
         except BinlogDecodeError as error:
+            rows._abandon()
             raise error.at(
                 file=self._file or None,
                 position=offset,
@@ -628,7 +631,7 @@ class GroupLane:
         number: cython.longlong
         if code == _GTID:
             number = load_le(raw, _HEADER + 17, 8)
-            if self._gtid_last and number != self._gtid_last + 1:
+            if self._gtid_last and number not in (self._gtid_last, self._gtid_last + 1):
                 self._end_run()
         else:
             number = load_le(raw, _HEADER, 8)

@@ -27,6 +27,7 @@ class BatchAssembler:
         options: how values were decoded.
 
     Attributes:
+        ready: batches that became full and were not given yet.
         generation: changes when builders go that :meth:`builder` gave.
     """
 
@@ -36,6 +37,8 @@ class BatchAssembler:
         self._max_rows = max_rows
         self._options = options
         self._builders: dict[int, BatchBuilder] = {}
+        self._current: dict[tuple[str, str], BatchBuilder] = {}
+        self.ready: list[RecordBatch] = []
         self.generation = 0
 
     def add(
@@ -55,24 +58,42 @@ class BatchAssembler:
             timestamp_us = commit_timestamp_us
             if timestamp_us is None:
                 timestamp_us = rows.event.header.timestamp * 1_000_000
-            yield from self.builder(rows.shape, rows.decoder).append_rows(
-                rows, commit_version, timestamp_us
-            )
+            builder = self.builder(rows.shape, rows.decoder)
+            yield from self.take_ready()
+            yield from builder.append_rows(rows, commit_version, timestamp_us)
+
+    def take_ready(self) -> list[RecordBatch]:
+        """The batches of :attr:`ready`, which has none afterwards."""
+        ready = self.ready[:]
+        self.ready.clear()
+        return ready
 
     def builder(self, shape: TableShape, decoder: RowImageDecoder) -> BatchBuilder:
-        """The builder of a decoder's rows, made once."""
+        """The builder of a decoder's rows, made once.
+
+        Where the table had another one before, that one's rows go into a batch of :attr:`ready`, so
+        that the rows of a table stay in order.
+        """
         builder = self._builders.get(id(decoder))
         if builder is None:
             # It keeps the decoder alive, so that its id stays its own.
             builder = BatchBuilder(shape, None, self._options, decoder, self._max_rows)
             self._builders[id(decoder)] = builder
+        name = (shape.database, shape.table)
+        current = self._current.get(name)
+        if current is not builder:
+            if current is not None and len(current):
+                self.ready.append(current.finish())
+            self._current[name] = builder
         return builder
 
     def flush(self) -> Iterator[RecordBatch]:
         """What is left in every builder; where they are many, those that had nothing go."""
         if len(self._builders) > _MAX_BUILDERS:
             self._builders = {key: found for key, found in self._builders.items() if len(found)}
+            self._current = {}
             self.generation += 1
+        yield from self.take_ready()
         for builder in self._builders.values():
             if len(builder):
                 yield builder.finish()

@@ -54,6 +54,7 @@ cdef class ColumnarRows:
     cdef readonly int absent_before
     cdef readonly int absent_after
     cdef Py_ssize_t _capacity
+    cdef Py_ssize_t _expected
     cdef Py_ssize_t _max_rows
     cdef long long _max_size
     cdef dict _layouts

@@ -358,8 +358,8 @@ class ColumnSink:
         if self.storage == _OBJECTS:
             del self.objects[row:]
             return 0
-        if not self.capacity:
-            return 0
+        if row + 2 > self.capacity:
+            return 0  # nothing was written
         i: cython.Py_ssize_t
         for i in range(row, row + 2):
             if not self.bits[i >> 3] >> (i & 7) & 1:
@@ -442,7 +442,7 @@ class ColumnarRows:
         self.sinks = sinks
         self._max_rows = max_rows
         self._max_size = max_size
-        self._capacity = 0
+        self._capacity = self._expected = 0
         self.rows = self.appended = 0
         self.size = 0
         self.absent_before = self.absent_after = 0
@@ -551,7 +551,11 @@ class ColumnarRows:
             ColumnDecodeError: bytes that are not values of their columns; the changes before are
                 in the batch, and :attr:`appended` tells how many.
         """
-        return bool(self._take() == 1)
+        try:
+            return bool(self._take() == 1)
+        except BaseException:
+            self._abandon()
+            raise
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -566,13 +570,9 @@ class ColumnarRows:
             if self.rows + 2 > self._capacity:
                 self._reserve()
             start = cursor.offset
-            try:
-                self._image(self._before, self.rows)
-                if step == 2:
-                    self._image(self._after, self.rows + 1)
-            except BaseException:
-                self._abandon()
-                raise
+            self._image(self._before, self.rows)
+            if step == 2:
+                self._image(self._after, self.rows + 1)
             self.rows += step
             self.size += cursor.offset - start
             self.appended += 1
@@ -583,7 +583,8 @@ class ColumnarRows:
     def _reserve(self) -> cython.int:
         capacity: cython.Py_ssize_t = 4 * self._capacity
         if capacity < _FIRST_CAPACITY:
-            capacity = _FIRST_CAPACITY
+            # As many as the batch before had.
+            capacity = max(self._expected, _FIRST_CAPACITY)
         # One more than the last row needs, for what is written before a change is whole.
         if capacity > self._max_rows + 2:
             capacity = self._max_rows + 2
@@ -828,5 +829,6 @@ class ColumnarRows:
             sink.forget()
         self.lossless = []
         self._capacity = 0
+        self._expected = self.rows
         self.rows = self.appended = 0
         self.size = 0
