@@ -47,7 +47,8 @@
     │   ├── BackupGapError          the source no longer has what comes next
     │   └── BackupMismatchError     the copy is not one of this source's files
     ├── DataLossError               a change to a captured table cannot be delivered as rows
-    └── SinkError
+    └── SinkError                   a sink cannot be written; tells whether trying again may help
+        └── PoisonChangeError       one change can never be written there
 
 Bytes from a peer can raise only :class:`ProtocolError` or :class:`ServerError` (from ``wire``) and
 :class:`BinlogDecodeError` (from ``binlog`` and ``rows``). No message ever holds a secret.
@@ -351,4 +352,26 @@ class DataLossError(ReplicaClientError):
 
 
 class SinkError(ReplicaClientError):
-    """A change could not be written where it should go."""
+    """A change could not be written where it should go.
+
+    Attributes:
+        retriable: whether the same may work later: a peer that is away, a disk that is full.
+    """
+
+    def __init__(self, message: str, *, retriable: bool = False) -> None:
+        super().__init__(message)
+        self.retriable = retriable
+
+
+class PoisonChangeError(SinkError):
+    """One change can never be written to a sink, such as a value that its table cannot hold.
+
+    Attributes:
+        event_index: the index of the change's event in its transaction.
+        row_index: the index of the row in its event.
+    """
+
+    def __init__(self, message: str, *, event_index: int, row_index: int) -> None:
+        super().__init__(message)
+        self.event_index = event_index
+        self.row_index = row_index

@@ -1,0 +1,87 @@
+"""What a sink is: where changes go, and what it promises of them.
+
+A sink is driven by one task, in this order::
+
+    checkpoint = await sink.open()
+    while …:
+        await sink.write(transaction)        # as often as there are transactions (or parts)
+        await sink.commit(checkpoint)        # now and then; never inside a transaction
+    await sink.close()
+
+After a crash at any point the next ``open`` repairs what was left half done: what was written since the
+last ``commit`` that returned is either gone, or is known to the sink and passed over when it comes
+again. A sink that cannot do that says so by its :attr:`Sink.guarantee`.
+
+Sinks of others are found by the entry point group ``replica_client.sinks``: a callable that takes the
+sink's table of the configuration and returns a sink.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+from replica_client.position.stores.base import Checkpoint
+from replica_client.readers.transaction import Transaction
+
+
+class Guarantee(StrEnum):
+    """How often a sink shows a change, whatever dies and comes back."""
+
+    EXACTLY_ONCE = "exactly-once"
+    """Once: position and data are committed together, or what comes again changes nothing."""
+    AT_LEAST_ONCE = "at-least-once"
+    """Once, and again where a crash fell between the sink's commit and the store's."""
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """Where transactions go.
+
+    No method blocks the event loop. Rows are decoded when they are iterated.
+
+    Attributes:
+        guarantee: what is promised of each change.
+        holds_position: whether :meth:`commit` keeps the checkpoint together with the data, and
+            :meth:`open` gives it back; otherwise a position store keeps it, after ``commit``.
+    """
+
+    guarantee: Guarantee
+    holds_position: bool
+
+    async def open(self) -> Checkpoint | None:
+        """Make ready, and repair what a crash left.
+
+        Returns:
+            The checkpoint of the last commit, None when there is none or the sink holds none.
+
+        Raises:
+            SinkError: it cannot be used; says why and what to do.
+        """
+        ...
+
+    async def write(self, transaction: Transaction) -> None:
+        """Take a transaction, or a part of a very large one, in order.
+
+        It may be kept in memory, or written where only :meth:`commit` makes it count.
+
+        Raises:
+            SinkError: it cannot be written now; ``retriable`` tells whether the same may work later.
+            PoisonChangeError: one change can never be written; names it.
+        """
+        ...
+
+    async def commit(self, checkpoint: Checkpoint) -> None:
+        """Make all that was written durable; when this returns it survives a crash.
+
+        Args:
+            checkpoint: the position behind the last transaction that was written, and its state.
+
+        Raises:
+            SinkError: see :meth:`write`; what was committed before is whole.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Give back what is held; what was not committed is dropped. May be called at any time."""
+        ...
