@@ -369,9 +369,15 @@ class PoisonChangeError(SinkError):
     Attributes:
         event_index: the index of the change's event in its transaction.
         row_index: the index of the row in its event.
+        file: binlog file of the event.
+        position: offset of the event in the file.
     """
 
-    def __init__(self, message: str, *, event_index: int, row_index: int) -> None:
+    def __init__(
+        self, message: str, *, event_index: int, row_index: int, file: str = "", position: int = 0
+    ) -> None:
         super().__init__(message)
         self.event_index = event_index
         self.row_index = row_index
+        self.file = file
+        self.position = position

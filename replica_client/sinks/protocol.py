@@ -8,9 +8,19 @@ A sink is driven by one task, in this order::
         await sink.commit(checkpoint)        # now and then; never inside a transaction
     await sink.close()
 
+A transaction with schema changes stands alone between two commits: ``commit`` is called right before
+it is written, where anything was written since the last one, and right after it. A sink whose store
+ends its own transaction at DDL can thus repeat the DDL alone.
+
 After a crash at any point the next ``open`` repairs what was left half done: what was written since the
 last ``commit`` that returned is either gone, or is known to the sink and passed over when it comes
 again. A sink that cannot do that says so by its :attr:`Sink.guarantee`.
+
+After any error of ``write`` or ``commit`` the sink is closed; then it, or a new one with the same
+options, is opened again, and everything behind the checkpoint is written again. An error may come
+later than the transaction that it is about: :class:`~replica_client.errors.PoisonChangeError` and
+:class:`~replica_client.errors.BinlogDecodeError` name the file and position of the rows event, so that
+the change can be left out the next time.
 
 Sinks of others are found by the entry point group ``replica_client.sinks``: a callable that takes the
 sink's table of the configuration and returns a sink.

@@ -1,0 +1,73 @@
+"""Sinks by name: our own, and those of others by entry point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from replica_client.errors import ConfigError
+from replica_client.sinks.protocol import Sink
+
+ENTRY_POINT_GROUP = "replica_client.sinks"
+"""Where packages of others name a callable that takes the sink's table and returns a sink."""
+
+SinkFactory = Callable[[Mapping[str, object]], Sink]
+
+_OWN = {
+    "file": "replica_client.sinks.json_lines.file_sink:make",
+    "stdout": "replica_client.sinks.json_lines.stdout_sink:make",
+    "sqlite": "replica_client.sinks.mirror.sqlite_sink:make",
+    "mysql": "replica_client.sinks.mirror.mysql_sink:make",
+    "parquet": "replica_client.sinks.parquet.sink:make",
+    "redis": "replica_client.sinks.redis_streams.sink:make",
+}
+_EXTRAS = {"pyarrow": "arrow", "redis": "redis"}
+
+
+def sink_kinds() -> list[str]:
+    """Names of all sinks that can be made here."""
+    return sorted({*_OWN, *(point.name for point in entry_points(group=ENTRY_POINT_GROUP))})
+
+
+def make_sink(kind: str, table: Mapping[str, object]) -> Sink:
+    """A sink, not yet opened.
+
+    Args:
+        kind: its name: ``file``, ``stdout``, ``sqlite``, ``mysql``, ``parquet``, ``redis``, or an
+            entry point's.
+        table: its options; secrets in it are resolved.
+
+    Raises:
+        ConfigError: no such sink, a package that it needs is missing, or an option is wrong; names
+            the option.
+    """
+    factory = _own(kind) if kind in _OWN else _of_others(kind)
+    sink = factory(table)
+    if not isinstance(sink, Sink):
+        raise ConfigError(f"sink {kind!r}: its entry point made a {type(sink).__name__}, no sink")
+    return sink
+
+
+def _own(kind: str) -> SinkFactory:
+    module, _, name = _OWN[kind].partition(":")
+    try:
+        factory: SinkFactory = getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        raise ConfigError(
+            f"sink {kind!r} needs {error.name}: install replica-client[{extra}]"
+        ) from error
+    return factory
+
+
+def _of_others(kind: str) -> SinkFactory:
+    for point in entry_points(group=ENTRY_POINT_GROUP, name=kind):
+        try:
+            factory: SinkFactory = point.load()
+        except (ImportError, AttributeError) as error:
+            raise ConfigError(f"sink {kind!r}: {point.value} cannot be loaded: {error}") from error
+        return factory
+    raise ConfigError(f"no sink is called {kind!r}; there are {', '.join(sink_kinds())}")
