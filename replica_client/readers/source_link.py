@@ -78,6 +78,7 @@ class SourceLink:
     Attributes:
         dump: the running dump.
         generation: number of dumps begun so far.
+        loss: why there is no dump; None while there is one.
         server: what the last one comes from.
         server_id: ours.
         replica_uuid: ours; with a given server id always the same on this machine, so that a source
@@ -93,6 +94,7 @@ class SourceLink:
         self._unproven = False
         self.dump: DumpStream | None = None
         self.generation = 0
+        self.loss: ReplicaClientError | None = None
         self.server: ServerInfo | None = None
         self.identity = SourceIdentity()
         # The high half keeps clear of the small numbers that people give to servers.
@@ -153,6 +155,7 @@ class SourceLink:
         self.identity.adopt(connection.server)
         self._unproven = True
         self.generation += 1
+        self.loss = None
 
     async def _check_source(
         self, connection: SourceConnection, position: Position, request: DumpRequest
@@ -261,6 +264,7 @@ class SourceLink:
             self._tries, self._attempt = self._options.reconnect.delays(), 0
         for delay in self._tries:
             self._attempt += 1
+            self.loss = last
             _LOG.warning(
                 "connection lost: %s; try %d in %.1f s, from %s",
                 last,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.header import HEADER_SIZE
 from replica_client.binlog.options import DecodeOptions
@@ -41,6 +42,7 @@ from replica_client.rows.change import Change
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import STATE_KEY, Place, SchemaHistory
 from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD, SourceConnection
+from replica_client.transport.dump import DumpStream
 from replica_client.transport.hosts import parse_hosts
 from replica_client.transport.options import ConnectOptions, TlsMode, TlsOptions
 from replica_client.transport.server_info import ServerInfo
@@ -159,6 +161,32 @@ class SourceStream:
         if self._delivered is not None:
             return self._delivered
         return self._live_feed().tracker.position
+
+    @property
+    def reached(self) -> Position:
+        """The safe resume point behind what was read, whether or not anything was delivered of it.
+
+        It moves past :attr:`position` where a file ends, and where the source sends nothing.
+
+        Raises:
+            ConnectionLostError: the stream is not open.
+        """
+        return self._live_feed().tracker.position
+
+    @property
+    def dump(self) -> DumpStream | None:
+        """The running dump, for its counters; None while the connection is lost."""
+        return self._link.dump
+
+    @property
+    def loss(self) -> ReplicaClientError | None:
+        """Why the connection is lost; None while there is one."""
+        return self._link.loss
+
+    @property
+    def format(self) -> BinlogFormat:
+        """How events are laid out in the file that is read."""
+        return self._live_feed().decoder.format
 
     @property
     def acknowledged(self) -> Position | None:
@@ -423,39 +451,34 @@ class SourceStream:
         With a lane, what it takes is not among them; there is a turn without events then.
         """
         feed, link = self._live_feed(), self._link
-        waiting: list[bytes] = []
+        waiting = 0
         while True:
             if link.dump is None:
                 raise ConnectionLostError("the stream is closed")
+            events = link.dump.events
             try:
-                packets = await link.dump.read()
+                is_last = not await link.dump.more(waiting)
             except (TransportError, ServerError) as error:
                 if not self._open or not link.goes_on(error):
                     raise
-                waiting = []
+                waiting = 0
                 await self._reconnect(error)
                 continue
-            if not packets and not waiting:
+            if is_last and not events:
                 return
-            is_last = not packets
-            packets, waiting = waiting + packets, []
-            at = 0
-            while at < len(packets):
+            waiting = 0
+            while events:
                 if lane is not None and self._ordinary(feed):
-                    first = at
-                    at = lane.take(packets, at, feed.tracker.file, feed.tracker.offset)
-                    if at > first:
+                    if lane.take(events, feed.tracker.file, feed.tracker.offset):
                         link.received()
                         yield iter(())
-                    if lane.incomplete and not is_last:
-                        waiting = packets[at:]
-                        if sum(map(len, waiting)) < MAX_WAITING:
-                            break
-                        waiting = []
-                    if at == len(packets):
+                    if lane.incomplete and not is_last and events.waiting < MAX_WAITING:
+                        waiting = len(events)
                         break
-                data = packets[at]
-                at += 1
+                    if not events:
+                        break
+                data = events.event(0)
+                events.drop(1)
                 if len(data) > HEADER_SIZE and data[4] == _FORMAT_DESCRIPTION:
                     await self._see_format(data)
                 if self._replay is None or not self._replay.passes_over(data, feed):

@@ -12,6 +12,9 @@ A transaction with schema changes stands alone between two commits: ``commit`` i
 it is written, where anything was written since the last one, and right after it. A sink whose store
 ends its own transaction at DDL can thus repeat the DDL alone.
 
+``commit`` may come with nothing written before it: the first one says where delivery begins, and an
+idle source's files move on.
+
 After a crash at any point the next ``open`` repairs what was left half done: what was written since the
 last ``commit`` that returned is either gone, or is known to the sink and passed over when it comes
 again. A sink that cannot do that says so by its :attr:`Sink.guarantee`.

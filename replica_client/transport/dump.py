@@ -1,4 +1,4 @@
-"""The dump loop: one reused buffer, one call of the framer per buffer, a queue bounded in bytes."""
+"""The dump loop: one queue of events, bounded in bytes, into which the kernel writes; one cut per buffer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from replica_client.codec.event_queue import EventQueue
 from replica_client.errors import (
     ConnectionLostError,
     ReplicaClientError,
@@ -48,6 +49,9 @@ class DumpProtocol(asyncio.BufferedProtocol):
         non_block: the source ends the stream at the end of its last file.
         read_timeout: seconds without a byte after which the connection counts as dead.
         queue_size: bytes of events that may wait for the consumer.
+
+    Attributes:
+        events: those that wait.
     """
 
     def __init__(
@@ -61,17 +65,14 @@ class DumpProtocol(asyncio.BufferedProtocol):
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._session = session
+        self.events = session.events
         self._address = address
         self._non_block = non_block
         self._read_timeout = read_timeout
         self._queue_size = queue_size
-        self._buffer = bytearray(BUFFER_SIZE)
-        self._view = memoryview(self._buffer)
         self._writer: asyncio.StreamWriter | None = None
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._events: list[bytes] = []
-        self._queued = 0
         self._paused_since: float | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._closed: asyncio.Future[None] = self._loop.create_future()
@@ -82,8 +83,8 @@ class DumpProtocol(asyncio.BufferedProtocol):
     # What asyncio calls.
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """The one buffer."""
-        return self._view
+        """Memory of the queue."""
+        return self._session.room(BUFFER_SIZE)
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes came: cut them."""
@@ -93,13 +94,10 @@ class DumpProtocol(asyncio.BufferedProtocol):
         if self._ended:
             return
         session = self._session
-        events = session.receive_data(self._view, nbytes)
-        if events:
-            statistics.events_received += len(events)
-            self._events += events
-            self._queued += sum(map(len, events))
-            if self._queued >= self._queue_size and self._paused_since is None:
-                self._pause()
+        events = session.received(nbytes)
+        statistics.events_received += events
+        if self.events.waiting >= self._queue_size and self._paused_since is None:
+            self._pause()
         if session.ended:
             self._session_ended()
         elif events:
@@ -129,7 +127,7 @@ class DumpProtocol(asyncio.BufferedProtocol):
         transport.write(command)
         for offset in range(0, len(rest), BUFFER_SIZE):
             piece = rest[offset : offset + BUFFER_SIZE]
-            self._buffer[: len(piece)] = piece
+            self._session.room(len(piece))[:] = piece
             self.buffer_updated(len(piece))
         if self._ended:
             return
@@ -138,13 +136,17 @@ class DumpProtocol(asyncio.BufferedProtocol):
             transport.resume_reading()
         self._timer = self._loop.call_later(self._read_timeout, self._check_deadline)
 
-    async def read(self) -> list[bytes]:
-        """All events that wait; waits for one when there is none; empty at the end."""
-        while not self._events:
+    async def more(self, known: int = 0) -> bool:
+        """Wait until there are more than ``known`` events; False at the end."""
+        if len(self.events) <= known:
+            self._resume()
+        else:
+            self.taken()
+        while len(self.events) <= known:
             if self._ended:
                 if self._error is not None:
                     raise self._error
-                return []
+                return False
             if self._waiter is not None:
                 raise RuntimeError("another task already reads this dump")
             self._waiter = self._loop.create_future()
@@ -152,10 +154,12 @@ class DumpProtocol(asyncio.BufferedProtocol):
                 await self._waiter
             finally:
                 self._waiter = None
-        events, self._events = self._events, []
-        self._queued = 0
-        self._resume()
-        return events
+        return True
+
+    def taken(self) -> None:
+        """Events were taken: go on receiving where there is room."""
+        if self.events.waiting < self._queue_size:
+            self._resume()
 
     def write(self, data: bytes) -> None:
         """Send something to the source."""
@@ -254,16 +258,25 @@ class DumpStream:
         return self._protocol.statistics
 
     @property
+    def queued(self) -> int:
+        """Bytes of events that wait to be read."""
+        return self._protocol.queued
+
+    @property
     def semi_sync_active(self) -> bool:
         """Whether the source waits for acknowledgements."""
         return self._session.semi_sync_active
 
-    async def read(self) -> list[bytes]:
-        """The next events, each from common header to checksum.
+    @property
+    def events(self) -> EventQueue:
+        """The events that wait, each from common header to checksum."""
+        return self._protocol.events
+
+    async def more(self, known: int = 0) -> bool:
+        """Wait until more than ``known`` events wait.
 
         Returns:
-            All that wait (at least one); an empty list once a dump that does not block reached the
-            end.
+            False once a dump that does not block reached the end.
 
         Raises:
             ServerError: the source refused or ended the dump.
@@ -271,7 +284,20 @@ class DumpStream:
             ConnectionLostError: the connection ended.
             TransportTimeoutError: nothing came within the read deadline.
         """
-        return await self._protocol.read()
+        return await self._protocol.more(known)
+
+    async def read(self) -> list[bytes]:
+        """The next events; raises as :meth:`more`.
+
+        Returns:
+            All that wait (at least one); an empty list once a dump that does not block reached the
+            end.
+        """
+        if not await self.more():
+            return []
+        events = self.events.take_all()
+        self._protocol.taken()
+        return events
 
     async def acknowledge_semi_sync(self, file: str, position: int) -> None:
         """Tell the source that everything up to there is durably stored.
