@@ -28,6 +28,7 @@ from replica_client.gtid import Gtid, GtidSet, GtidSetBuilder, MariadbGtid, Mari
 MAGIC = b"\xfebin"
 FIRST_POSITION = 4
 MAX_SCANNED_SIZE = 1 << 30
+MAX_KEPT = 10_000
 
 GTID_TYPES = frozenset(
     (
@@ -38,6 +39,9 @@ GTID_TYPES = frozenset(
     )
 )
 """Events that begin a transaction and name it."""
+
+ENDING_TYPES = GTID_TYPES | {EventType.ROTATE_EVENT, EventType.STOP_EVENT}
+"""Events that do not belong to the transaction before them."""
 
 _HEAD_TYPES = frozenset(
     (
@@ -72,6 +76,8 @@ class ServedFile:
         self._file = path.open("rb") if path is not None else None
         self._base_size = os.fstat(self._file.fileno()).st_size if self._file else 0
         self._extra = bytearray(data)
+        self._headers: dict[int, EventHeader] = {}
+        self._spans: dict[int, tuple[Gtid | MariadbGtid | None, int]] = {}
         self.previous: GtidSet | MariadbGtidSet | None = None
         try:
             self._read_head()
@@ -110,13 +116,22 @@ class ServedFile:
         return out
 
     def header_at(self, position: int) -> EventHeader | None:
-        """The header of the event at a position; None when no whole event is there."""
+        """The header of the event at a position; None when no whole event is there.
+
+        Files only grow, so what was once found is kept.
+        """
+        known = self._headers.get(position)
+        if known is not None:
+            return known
         head = self.read(position, HEADER_SIZE)
         if len(head) < HEADER_SIZE:
             return None
         header = EventHeader.decode(ByteReader(head))
         if header.event_size < HEADER_SIZE or position + header.event_size > self.size:
             return None
+        if len(self._headers) >= MAX_KEPT:
+            self._headers.clear()
+        self._headers[position] = header
         return header
 
     def headers(self, position: int = FIRST_POSITION) -> Iterator[tuple[int, EventHeader]]:
@@ -132,6 +147,26 @@ class ServedFile:
         if header.type_code not in GTID_TYPES:
             return None
         return self.gtid_of(self.read(position, header.event_size))
+
+    def transaction_at(
+        self, position: int, header: EventHeader
+    ) -> tuple[Gtid | MariadbGtid | None, int | None]:
+        """The GTID that the event at a position names, and where the transaction that it begins ends.
+
+        Files only grow, so what was once found is kept; the end is None while nothing follows.
+        """
+        known = self._spans.get(position)
+        if known is not None:
+            return known
+        gtid = self.begins_transaction(position, header)
+        after = position + header.event_size
+        for at, following in self.headers(after):
+            if following.type_code in ENDING_TYPES:
+                if len(self._spans) >= MAX_KEPT:
+                    self._spans.clear()
+                self._spans[position] = gtid, at
+                return gtid, at
+        return gtid, None
 
     def gtids(self) -> Iterator[Gtid | MariadbGtid]:
         """The GTIDs of the transactions in it."""

@@ -222,11 +222,14 @@ class DumpSender:
                 self._end_of_skip(file, position)
                 await self._wait(file, position, growth)
                 continue
-            gtid = file.begins_transaction(position, header)
             if header.type_code in GTID_TYPES:
+                gtid, end = file.transaction_at(position, header)
                 skipping = gtid is not None and self._has(gtid)
                 if isinstance(gtid, MariadbGtid) and skipping:
                     self._state = self._state.add(gtid)
+                if skipping and end is not None:
+                    self._skipped_to = position = end
+                    continue
             elif header.type_code in (EventType.ROTATE_EVENT, EventType.STOP_EVENT):
                 skipping = False
             if skipping:

@@ -28,6 +28,7 @@ from replica_client.errors import (
     GtidFormatError,
     MalformedPacketError,
     ReplicaClientError,
+    ServerError,
     TransportTimeoutError,
     UnexpectedPacketError,
 )
@@ -102,32 +103,27 @@ class SourceConnection:
         return self
 
     async def _identify(self, connection: LoginConnection) -> ServerInfo:
-        found = await self.query(
-            "SELECT @@version, @@version_comment, @@server_id", columns=3, rows=1
-        )
-        text, comment, server_id = found[0][:3]
-        flavor = ServerFlavor.of_version(f"{text} {comment} {connection.server_version}")
-        info = ServerInfo(
-            flavor,
+        greeted = connection.server_version
+        sql = "SELECT @@version, @@version_comment, @@server_id"
+        found: list[tuple[Any, ...]] = []
+        if ServerFlavor.of_version(greeted) is ServerFlavor.MYSQL:
+            try:
+                found = await self.query(f"{sql}, @@server_uuid", columns=4, rows=1)
+            except ServerError as error:  # MySQL before 5.6.5; MariaDB behind a proxy
+                if error.errno != ErrorCode.ER_UNKNOWN_SYSTEM_VARIABLE:
+                    raise
+        if not found:
+            found = await self.query(sql, columns=3, rows=1)
+        text, comment, server_id, *server_uuid = found[0]
+        return ServerInfo(
+            ServerFlavor.of_version(f"{text} {comment} {greeted}"),
             parse_version(str(text)),
             str(text),
             _integer(server_id),
-            connection_id=connection.server_thread_id[0],
-            tls=connection.tls_version,
-            auth_plugin=connection.auth_plugin,
-        )
-        if not statements.has_server_uuid(info):
-            return info
-        rows = await self.query("SELECT @@server_uuid", columns=1)
-        return ServerInfo(
-            info.flavor,
-            info.version,
-            info.version_text,
-            info.server_id,
-            str(rows[0][0]) if rows else "",
-            info.connection_id,
-            info.tls,
-            info.auth_plugin,
+            str(server_uuid[0]) if server_uuid else "",
+            connection.server_thread_id[0],
+            connection.tls_version,
+            connection.auth_plugin,
         )
 
     async def query(
@@ -291,8 +287,7 @@ class SourceConnection:
             semi_sync=semi_sync,
             slave_connect_state=request.slave_connect_state,
         )
-        for sql in statements.session_setup(server, settings):
-            await self.query(sql)
+        await self.query(statements.session_setup(server, settings))
         connection = self._live()
         try:
             async with asyncio.timeout(self.options.read_timeout):

@@ -69,8 +69,8 @@ def semi_sync_variables(server: ServerInfo) -> tuple[str, ...]:
     return ("rpl_semi_sync_source_enabled", "rpl_semi_sync_master_enabled")
 
 
-def session_setup(server: ServerInfo, settings: SessionSettings) -> list[str]:
-    """The SET statements before a dump.
+def session_setup(server: ServerInfo, settings: SessionSettings) -> str:
+    """The SET statement before a dump: one, since each statement costs a round trip.
 
     The user variables are read by the source's dump thread: @master_binlog_checksum says that we
     can take checksums (without it a source with checksums refuses), and so on.
@@ -80,8 +80,8 @@ def session_setup(server: ServerInfo, settings: SessionSettings) -> list[str]:
     def names(old: str, new: str) -> tuple[str, ...]:
         return (old, new) if both else (old,)
 
-    statements = [f"SET SESSION net_write_timeout = {settings.net_write_timeout}"]
-    assignments = [
+    assignments = [f"SESSION net_write_timeout = {settings.net_write_timeout}"]
+    assignments += [
         f"@{name} = {settings.heartbeat_period_ns}"
         for name in names("master_heartbeat_period", "source_heartbeat_period")
     ]
@@ -104,5 +104,4 @@ def session_setup(server: ServerInfo, settings: SessionSettings) -> list[str]:
             assignments.append(f"@slave_connect_state = '{settings.slave_connect_state}'")
             assignments.append(f"@slave_gtid_strict_mode = {int(settings.gtid_strict_mode)}")
             assignments.append("@slave_gtid_ignore_duplicates = 0")
-    statements.append("SET " + ", ".join(assignments))
-    return statements
+    return "SET " + ", ".join(assignments)

@@ -10,6 +10,7 @@ next offset is known from the length of a whole dump from there.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import random
 from collections.abc import Iterable, Iterator, Sequence
@@ -200,6 +201,7 @@ async def prove(
 ) -> dict[str, int]:
     """Cut at every ``every``-th offset, and disturb with each seed; says how many of each were run."""
     logging.getLogger("replica_client").setLevel(logging.ERROR)
+    gc.freeze()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds if seconds else None
     async with BinlogSource(files, auth_plugin="mysql_native_password") as source:

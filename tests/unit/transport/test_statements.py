@@ -47,8 +47,8 @@ def test_spellings(text, status, replicas) -> None:
 
 
 def test_session_of_an_old_and_a_new_mysql() -> None:
-    old = " ".join(statements.session_setup(server("5.6.24"), SETTINGS))
-    new = " ".join(statements.session_setup(server("9.7.4"), SETTINGS))
+    old = statements.session_setup(server("5.6.24"), SETTINGS)
+    new = statements.session_setup(server("9.7.4"), SETTINGS)
     for name in ("@master_heartbeat_period = 10000000000", "@slave_uuid = '6a3f6f56"):
         assert name in old
         assert name in new
@@ -57,16 +57,16 @@ def test_session_of_an_old_and_a_new_mysql() -> None:
         assert name in new
     assert "net_write_timeout = 3600" in old
     assert "semi_sync" not in new
-    assert "checksum" not in " ".join(statements.session_setup(server("5.5.62"), SETTINGS))
+    assert "checksum" not in statements.session_setup(server("5.5.62"), SETTINGS)
 
 
 def test_session_of_mariadb() -> None:
     settings = SessionSettings(1, "u", 60, semi_sync=True, slave_connect_state="0-1-2")
-    sql = " ".join(statements.session_setup(server("11.8.6-MariaDB"), settings))
+    sql = statements.session_setup(server("11.8.6-MariaDB"), settings)
     assert "@mariadb_slave_capability = 4" in sql
     assert "@slave_connect_state = '0-1-2'" in sql
     assert "@slave_gtid_strict_mode = 1" in sql
     assert "@rpl_semi_sync_slave = 1" in sql
     assert "uuid" not in sql
-    by_file = " ".join(statements.session_setup(server("11.8.6-MariaDB"), SETTINGS))
+    by_file = statements.session_setup(server("11.8.6-MariaDB"), SETTINGS)
     assert "slave_connect_state" not in by_file
