@@ -316,6 +316,13 @@ class PositionTracker:
                 self._offset += gap
         self._changed()
 
+    def learn_gtids(self, gtid_set: GtidSet | MariadbGtidSet | None) -> None:
+        """The transactions that ended are these: some never came, and are not waited for any more."""
+        if gtid_set is not None:
+            self._builder = self._mariadb = None
+            self._know(gtid_set)
+            self._floor = self._position = None
+
     def enter_file(self, file: str, offset: int) -> None:
         """The next event is in another file: a dump by GTID began there."""
         self._file, self._offset = file, offset

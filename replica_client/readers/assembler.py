@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,17 +12,26 @@ from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.binlog.events.unknown import UnknownEvent
 from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.event_types import EventFlag, EventType
-from replica_client.errors import ConfigError, DataLossError, UnsupportedEventError
+from replica_client.errors import (
+    ConfigError,
+    DataLossError,
+    MissingTableMapError,
+    SchemaMismatchError,
+    UnknownTableError,
+    UnsupportedEventError,
+)
 from replica_client.gtid import Gtid, MariadbGtid
+from replica_client.position.losses import loss_kinds
 from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker, TransactionBoundary
 from replica_client.readers.event_feed import PlacedEvent
+from replica_client.readers.loss_watch import LossWatch, count_unknown
 from replica_client.readers.schema_tracking import (
     SchemaTracker,
     UnknownTablePolicy,
     statement_text,
 )
-from replica_client.readers.statements import changes_rows, controls_transaction
+from replica_client.readers.statements import controls_transaction
 from replica_client.readers.transaction import Statement, Transaction
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
@@ -45,6 +54,7 @@ _GTIDS = frozenset(
         EventType.GTID_TAGGED_LOG_EVENT,
     )
 )
+_FILE_GTIDS = (EventType.PREVIOUS_GTIDS_LOG_EVENT, EventType.GTID_LIST_EVENT)
 _LOADS = frozenset(
     (
         EventType.LOAD_EVENT,
@@ -62,8 +72,9 @@ class AssemblyOptions:
     Attributes:
         selection: wanted tables and columns.
         part_size: bytes of rows events after which a transaction is delivered in parts.
-        on_statement: what a row change logged as text (statement format) does: ``error`` stops the
-            stream with ``DataLossError``, ``deliver`` gives it as a statement of its transaction.
+        on_statement: what a row change of a wanted table does that was logged as text (statement
+            format): ``error`` stops the stream with ``DataLossError``, ``deliver`` gives it as a
+            statement of its transaction.
         on_rollback: what an XA ROLLBACK of a prepared transaction, whose rows were delivered at its
             XA PREPARE, does: ``error`` or ``deliver``.
         on_unknown_table: what a table does whose column names neither the binlog nor the schema
@@ -72,6 +83,11 @@ class AssemblyOptions:
             ``positional`` for files.
         on_schema_mismatch: what a table map does that contradicts the schema history: ``error`` stops
             with ``SchemaMismatchError``, ``positional`` as above.
+        full_rows: refuse row images that lack wanted columns (``binlog_row_image`` is not FULL) with
+            ``DataLossError``, instead of delivering them with :data:`~replica_client.ABSENT`.
+        record_losses: kinds of losses (see :data:`~replica_client.position.losses.LossKind`), or
+            ``all``, that do not stop the stream with their error but become a
+            :class:`~replica_client.position.losses.Loss` of their transaction, counted with the position.
     """
 
     selection: Selection
@@ -80,8 +96,11 @@ class AssemblyOptions:
     on_rollback: Literal["error", "deliver"] = "error"
     on_unknown_table: UnknownTablePolicy | None = None
     on_schema_mismatch: UnknownTablePolicy = "error"
+    full_rows: bool = False
+    record_losses: Collection[str] | str = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "record_losses", loss_kinds(self.record_losses))
         if self.part_size < 1:
             raise ConfigError("part_size must be at least 1 byte")
 
@@ -120,6 +139,7 @@ class TransactionAssembler:
         self._options = options
         self._decode = decode
         self._resume = resume if resume is not None and resume.inside_transaction else None
+        self._losses = LossWatch(loss_kinds(options.record_losses), self._resume)
         self._decoders: dict[tuple[object, ...], tuple[TableState | None, _Decoder | None]] = {}
         self._rows: list[RowsOfEvent] = []
         self._statements: list[Statement] = []
@@ -148,6 +168,10 @@ class TransactionAssembler:
         self._take(event, decoder, tracker)
         if boundary is not None:
             yield from self._finish(event, boundary, tracker)
+        elif self._losses.found and not tracker.in_transaction:
+            # A gap between transactions: a transaction without changes tells it.
+            at = tracker.position
+            yield self._transaction(event, at, at, complete=True)
         elif self._size >= self._options.part_size:
             yield self._deliver_part(event, tracker)
 
@@ -161,8 +185,10 @@ class TransactionAssembler:
             self._xa[event.body.xid_text] = bool(self._rows or self._part)
         elif code in _QUERIES:
             self._take_query(event, decoder, tracker)
+        elif code in _FILE_GTIDS:
+            tracker.learn_gtids(self._losses.check_gtids(event, tracker.gtid_set))
         elif code in _LOADS:
-            self._refuse_statement(event, "LOAD DATA")
+            self._take_load(event, decoder, tracker)
         elif code == EventType.INCIDENT_EVENT:
             raise DataLossError(
                 f"{_place(event)}: the source logged an incident ({event.body}): it may have lost "
@@ -187,16 +213,31 @@ class TransactionAssembler:
         body = event.body
         if not body.column_count:
             return  # a dummy event that only carries STMT_END_F
-        found = self._decoder_of(decoder.table_map(body.table_id), decoder)
+        index = tracker.event_index
+        try:
+            table_map = decoder.table_map(body.table_id)
+        except MissingTableMapError as error:
+            self._losses.lose("undecodable", error, event, index, self._gtid)
+            return
+        try:
+            found = self._decoder_of(table_map, decoder)
+        except (UnknownTableError, SchemaMismatchError) as error:
+            name = (table_map.schema, table_map.table)
+            shape = TableShape.from_table_map(table_map, decoder.format.flavor)
+            count = count_unknown(event, shape)
+            self._losses.lose("unknown_table", error, event, index, self._gtid, name, count)
+            return
         if found is None:
             return
-        shape, rows_decoder = found
-        first_row = self._rows_done(tracker.event_index)
+        first_row = self._rows_done(index)
         if first_row is None:
             return
-        self._rows.append(
-            RowsOfEvent(event, shape, rows_decoder, tracker.event_index, first_row, self._gtid)
-        )
+        rows = RowsOfEvent(event, *found, index, first_row, self._gtid)
+        if not self._losses.is_decodable(rows):
+            return
+        if self._options.full_rows:
+            self._losses.check_images(rows)
+        self._rows.append(rows)
         self._size += event.header.event_size
 
     def _take_gtid(self, event: BinlogEvent) -> None:
@@ -234,8 +275,15 @@ class TransactionAssembler:
         return found
 
     @property
+    def full_rows(self) -> bool:
+        """Whether row images that lack columns must not pass."""
+        return self._options.full_rows
+
+    @property
     def is_between(self) -> bool:
         """Whether nothing of a transaction is held, and none is to be passed over."""
+        if self._losses.records("undecodable"):
+            return False  # each event is decoded beforehand
         return not (self._rows or self._statements or self._part or self._resume is not None)
 
     def known_decoder(self, table_map: TableMapEvent) -> tuple[object, _Decoder | None] | None:
@@ -266,21 +314,36 @@ class TransactionAssembler:
         body = event.body
         if body.query in _PLAIN_CONTROL:
             return
-        changes = self.schema.run(event, decoder.format, tracker.event_index)
+        index = tracker.event_index
+        # Whose rows it changes is asked before it changes what tables are.
+        refused = self.schema.text_changes(event, decoder.format)
+        changes = self.schema.run(event, decoder.format, index)
         self._schema_changes.extend(changes)
         if not changes and controls_transaction(body.query):
             return
         text = statement_text(body.query, body.status.character_set_client)
-        if not changes and changes_rows(body.query):
-            self._refuse_statement(event, text[:120])
+        for table in refused:
+            self._refuse_statement(event, text[:120], index, table)
         self._statements.append(Statement(body.schema.decode("utf-8", "surrogateescape"), text))
 
-    def _refuse_statement(self, event: BinlogEvent, text: str) -> None:
+    def _take_load(
+        self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker
+    ) -> None:
+        tables: tuple[tuple[str, str], ...] = (("", ""),)
+        if event.header.type_code == EventType.EXECUTE_LOAD_QUERY_EVENT:
+            tables = self.schema.text_changes(event, decoder.format)
+        for table in tables:
+            self._refuse_statement(event, "LOAD DATA", tracker.event_index, table)
+
+    def _refuse_statement(
+        self, event: BinlogEvent, text: str, event_index: int, table: tuple[str, str]
+    ) -> None:
         if self._options.on_statement == "error":
-            raise DataLossError(
+            error = DataLossError(
                 f"{_place(event)}: rows were changed by a statement logged as text ({text!r}); set "
                 "binlog_format=ROW on the source, or take such statements with on_statement='deliver'"
             )
+            self._losses.lose("statement", error, event, event_index, self._gtid, table, 1)
 
     def _deliver_part(self, event: BinlogEvent, tracker: PositionTracker) -> Transaction:
         inside = tracker.inside()
@@ -306,6 +369,7 @@ class TransactionAssembler:
                 # A statement of a transaction that was not committed changed nothing.
                 self.schema.history.rewind(boundary.file, boundary.offset)
             self._rows, self._schema_changes = [], []
+            self._losses.take()
         start = Position(boundary.file, boundary.offset)
         if boundary.outcome != "abandoned":
             yield self._transaction(
@@ -320,6 +384,7 @@ class TransactionAssembler:
         self._revision = self.schema.history.revision
         self._gtid, self._commit_timestamp_us = "", None
         self._resume = None
+        self._losses.end_transaction()
 
     def _check_xa_rollback(self, event: BinlogEvent) -> None:
         query = getattr(event.body, "query", b"")
@@ -353,6 +418,7 @@ class TransactionAssembler:
             complete,
             xa_prepared,
             tuple(self._schema_changes),
+            self._losses.take(),
         )
 
 

@@ -7,12 +7,16 @@ from typing import Final, Literal
 
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.events.query import QueryEvent
 from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.codec.charsets import UndecodableTextError, UnknownCollationError, decode_text
 from replica_client.errors import UnknownTableError
+from replica_client.readers.statements import may_change_rows
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import Absent, TableChange, TableState, Unverified
+from replica_client.schema.ddl.changes import TableName
 from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.rows_changed import changed_tables
 from replica_client.schema.history import SchemaChange, SchemaHistory, schema_change
 from replica_client.schema.model import TableModel
 from replica_client.schema.resolve import (
@@ -75,14 +79,41 @@ class SchemaTracker:
         flags = body.status.gtid_flags3
         if flags is not None and flags & (_START_ALTER | _ROLLBACK_ALTER):
             return []
-        if self._contexts[0] is not binlog_format:
-            self._contexts = (binlog_format, parse_server_version(binlog_format.server_version))
-        context = StatementContext.of_query(body, binlog_format.flavor, self._contexts[1])
+        context = self._context(body, binlog_format)
         text = statement_text(body.query, body.status.character_set_client)
         changes = self.history.run(text, context, event.file, event.position)
         return [
-            _placed(change, text, event, index) for change in changes if self._is_wanted(change)
+            schema_change(change, text, event.file, event.position, index, context)
+            for change in changes
+            if self._is_wanted(change)
         ]
+
+    def text_changes(
+        self, event: BinlogEvent, binlog_format: BinlogFormat
+    ) -> tuple[TableName, ...]:
+        """Wanted tables whose rows a statement changed that the binlog has as text.
+
+        ``("", "")`` stands for tables that the text does not tell, as in the call of a procedure.
+        """
+        body = event.body
+        if not may_change_rows(body.query):
+            return ()
+        context = self._context(body, binlog_format)
+        text = statement_text(body.query, body.status.character_set_client)
+        tables = changed_tables(text, context)
+        if tables is None:
+            return (("", ""),)
+        return tuple(
+            table
+            for table in tables
+            if self._selection.wants(*table)
+            and not self.history.is_temporary(context.thread_id, table)
+        )
+
+    def _context(self, body: QueryEvent, binlog_format: BinlogFormat) -> StatementContext:
+        if self._contexts[0] is not binlog_format:
+            self._contexts = (binlog_format, parse_server_version(binlog_format.server_version))
+        return StatementContext.of_query(body, binlog_format.flavor, self._contexts[1])
 
     def _is_wanted(self, change: TableChange) -> bool:
         database, table = change.table
@@ -144,10 +175,6 @@ def statement_text(query: bytes, client_collation: int | None) -> str:
         return query.decode("utf-8", "replace")
     except UndecodableTextError:
         return decode_text(query, collation, "replace")
-
-
-def _placed(change: TableChange, text: str, event: BinlogEvent, index: int) -> SchemaChange:
-    return schema_change(change, text, event.file, event.position, index)
 
 
 def _unknown_text(table_map: TableMapEvent, state: TableState | None) -> str:

@@ -7,7 +7,13 @@ import re
 _COMMENT = re.compile(rb"/\*(?!!|M!).*?\*/|--[^\n]*\n|#[^\n]*\n|\s+|/\*M?!\d*|\(", re.DOTALL)
 _WORD = re.compile(rb"[A-Za-z]+")
 
-_DML = frozenset((b"INSERT", b"UPDATE", b"DELETE", b"REPLACE", b"LOAD", b"WITH", b"CALL", b"DO"))
+# The binlog has a SELECT only of a function that changes rows.
+_DML = frozenset(
+    (
+        *(b"INSERT", b"UPDATE", b"DELETE", b"REPLACE", b"LOAD", b"WITH", b"CALL", b"DO"),
+        b"SELECT",
+    )
+)
 _CONTROL = frozenset(
     (b"BEGIN", b"COMMIT", b"ROLLBACK", b"SAVEPOINT", b"XA", b"RELEASE", b"START", b"SET")
 )
@@ -25,6 +31,12 @@ def first_word(query: bytes) -> bytes:
 def changes_rows(query: bytes) -> bool:
     """Whether a statement changes rows: DML that was logged as text (statement format)."""
     return first_word(query) in _DML
+
+
+def may_change_rows(query: bytes) -> bool:
+    """Whether a statement's text must be read to know: also CREATE … SELECT fills a table."""
+    word = first_word(query)
+    return word in _DML or word == b"CREATE"
 
 
 def controls_transaction(query: bytes) -> bool:

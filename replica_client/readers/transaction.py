@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from replica_client.position.losses import Loss
 from replica_client.position.position import Position
 from replica_client.rows.change import Change, RowsOfEvent
 from replica_client.schema.history import SchemaChange
@@ -41,6 +42,7 @@ class Transaction:
         complete: whether this is the last or only part.
         xa_prepared: an XA PREPARE, whose outcome a later XA COMMIT or XA ROLLBACK decides.
         schema_changes: what its statements did to wanted tables, and to databases, in order.
+        losses: changes that could not be delivered, where the user chose a record instead of an error.
     """
 
     start: Position
@@ -54,16 +56,20 @@ class Transaction:
     complete: bool = True
     xa_prepared: bool = False
     schema_changes: tuple[SchemaChange, ...] = ()
+    losses: tuple[Loss, ...] = ()
 
     @property
-    def items(self) -> Iterator[RowsOfEvent | SchemaChange]:
-        """Rows events and schema changes together, in the order of the binlog."""
-        pending = list(self.schema_changes)
+    def items(self) -> Iterator[RowsOfEvent | SchemaChange | Loss]:
+        """Rows events, schema changes and losses together, in the order of the binlog."""
+        notices: list[SchemaChange | Loss] = [*self.schema_changes, *self.losses]
+        notices.sort(key=lambda notice: notice.event_index)
+        at = 0
         for rows in self.rows:
-            while pending and pending[0].event_index < rows.event_index:
-                yield pending.pop(0)
+            while at < len(notices) and notices[at].event_index <= rows.event_index:
+                yield notices[at]
+                at += 1
             yield rows
-        yield from pending
+        yield from notices[at:]
 
     @property
     def changes(self) -> Iterator[Change]:

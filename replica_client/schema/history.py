@@ -117,6 +117,7 @@ class SchemaChange:
         file: binlog file of the statement.
         position: offset of the statement in the file.
         event_index: index of its event in the transaction.
+        context: of its session; None where it is not known.
     """
 
     kind: str
@@ -129,6 +130,7 @@ class SchemaChange:
     file: str = ""
     position: int = 0
     event_index: int = 0
+    context: StatementContext | None = None
 
 
 class SchemaHistory:
@@ -228,6 +230,10 @@ class SchemaHistory:
         self._origin = origin
         self.set_table((model.database, model.name), model)
         self._origin = "ddl"
+
+    def is_temporary(self, thread_id: int, name: TableName) -> bool:
+        """Whether a name is that of a temporary table in a session."""
+        return (thread_id, *name) in self._temporary
 
     def versions(self, name: TableName) -> tuple[Version, ...]:
         """All versions of a table, the oldest first."""
@@ -390,7 +396,12 @@ class SchemaHistory:
 
 
 def schema_change(
-    change: TableChange, statement: str, file: str, position: int, event_index: int
+    change: TableChange,
+    statement: str,
+    file: str,
+    position: int,
+    event_index: int,
+    context: StatementContext | None = None,
 ) -> SchemaChange:
     """A change as consumers get it."""
     return SchemaChange(
@@ -405,6 +416,7 @@ def schema_change(
         file,
         position,
         event_index,
+        context,
     )
 
 

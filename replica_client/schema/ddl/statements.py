@@ -55,14 +55,14 @@ def read_statement(text: str, context: StatementContext) -> Meaning:
         tokens = tokenize(text, context)
     except LexerError as error:
         return _not_lexed(text, str(error))
-    cursor = Cursor(_without_prefix(tokens))
+    cursor = Cursor(without_prefix(tokens))
     try:
         return _read(cursor, context, text)
     except NotUnderstoodError as error:
         return _affected(cursor.tokens, context, str(error))
 
 
-def _without_prefix(tokens: list[Token]) -> list[Token]:
+def without_prefix(tokens: list[Token]) -> list[Token]:
     """The tokens behind MariaDB's ``SET STATEMENT … FOR``, and without the semicolon."""
     while tokens and tokens[-1].upper == ";":
         tokens = tokens[:-1]
