@@ -35,6 +35,7 @@ COMPILED_MODULES: tuple[str, ...] = (
     "replica_client.readers.group_lane",
     "replica_client.rows.columnar",
     "replica_client.rows.image",
+    "replica_client.rows.json_rows",
     "replica_client.rows.runs",
     "replica_client.wire.framing",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -25,21 +25,34 @@ class BatchAssembler:
     Args:
         max_rows: rows that a batch has at most.
         options: how values were decoded.
+        make_builder: makes the builder of a table's rows; what its ``finish`` gives is handed on as
+            the batch.
 
     Attributes:
         ready: batches that became full and were not given yet.
         generation: changes when builders go that :meth:`builder` gave.
     """
 
-    def __init__(self, max_rows: int, options: DecodeOptions) -> None:
+    def __init__(
+        self,
+        max_rows: int,
+        options: DecodeOptions,
+        make_builder: Callable[..., BatchBuilder] = BatchBuilder,
+    ) -> None:
         if max_rows < 2:
             raise ConfigError("max_rows must be at least 2: an update has two rows")
         self._max_rows = max_rows
         self._options = options
+        self._make_builder = make_builder
         self._builders: dict[int, BatchBuilder] = {}
         self._current: dict[tuple[str, str], BatchBuilder] = {}
         self.ready: list[RecordBatch] = []
         self.generation = 0
+
+    @property
+    def waiting(self) -> int:
+        """Rows in the builders."""
+        return sum(map(len, self._builders.values()))
 
     def add(
         self,
@@ -77,7 +90,7 @@ class BatchAssembler:
         builder = self._builders.get(id(decoder))
         if builder is None:
             # It keeps the decoder alive, so that its id stays its own.
-            builder = BatchBuilder(shape, None, self._options, decoder, self._max_rows)
+            builder = self._make_builder(shape, None, self._options, decoder, self._max_rows)
             self._builders[id(decoder)] = builder
         name = (shape.database, shape.table)
         current = self._current.get(name)

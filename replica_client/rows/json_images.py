@@ -1,0 +1,177 @@
+"""The rows of a record batch as JSON, each change with its images before and after it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from replica_client.binlog.values.geometry import Geometry
+from replica_client.binlog.values.vector import decode_vector
+from replica_client.constants.column_types import ColumnType
+from replica_client.rows.json_rows import (
+    BINARY,
+    DATE,
+    DATETIME,
+    DECIMAL,
+    DOUBLE,
+    ENTRY,
+    FLOAT,
+    RAW,
+    SIGNED,
+    TEXT,
+    TIME,
+    UNSIGNED,
+    JsonColumn,
+    JsonRows,
+    change_rows,
+    row_kinds,
+)
+from replica_client.rows.json_values import value_to_json
+from replica_client.schema.shape import ColumnShape, TableShape
+
+_FIRST_COLUMN = 10
+_MAX_DIGITS = 18
+_allocate: Callable[[int], Any] = partial(pa.allocate_buffer, resizable=True)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonImages:
+    """The changes of a batch.
+
+    Attributes:
+        before: JSON object of each changed row before it, null for an insert.
+        after: and after it, null for a delete.
+        rows: the batch's first row of each change; None: each row is a change.
+    """
+
+    before: pa.Array
+    after: pa.Array
+    rows: pa.Array | None
+
+
+def json_images(batch: pa.RecordBatch, shape: TableShape) -> JsonImages:
+    """The changes of a batch of :class:`~replica_client.rows.batches.BatchBuilder`.
+
+    The texts are those of :func:`~replica_client.rows.json_values.row_to_json`, except where parts of
+    a JSON document stand for it (``_lossless``).
+
+    Raises:
+        OverflowError: more than 2 GiB of text.
+    """
+    shapes = {column.name: column for column in shape.columns}
+    names = batch.schema.names[_FIRST_COLUMN:]
+    columns = [
+        _json_column(shapes[name], batch.column(at))
+        for at, name in enumerate(names, _FIRST_COLUMN)
+    ]
+    types = batch.column(0).buffers()
+    kinds = row_kinds(types[1], types[2], batch.num_rows)
+    absent = _absent(batch.column(8), names)
+    lossless = _lossless(batch.column(9), names)
+    writer = JsonRows(_allocate)
+    images = [
+        _strings(*writer.images(columns, kinds, after, absent, lossless)) for after in (False, True)
+    ]
+    count, buffer = change_rows(kinds, _allocate)
+    rows = None
+    if count != batch.num_rows:
+        rows = pa.Array.from_buffers(pa.int32(), count, [None, buffer])
+    return JsonImages(*images, rows)
+
+
+def _strings(count: int, buffers: list[Any], nulls: int) -> pa.Array:
+    return pa.Array.from_buffers(pa.string(), count, buffers, nulls)
+
+
+def _json_column(column: ColumnShape, array: pa.Array) -> JsonColumn:
+    key = json.dumps(column.name, ensure_ascii=False).encode("utf-8", "replace") + b": "
+    kind, width, digits, entries = RAW, 0, 0, []
+    arrow = array.type
+    if pa.types.is_signed_integer(arrow):
+        kind, width = SIGNED, arrow.bit_width // 8
+    elif pa.types.is_unsigned_integer(arrow):
+        kind, width = UNSIGNED, arrow.bit_width // 8
+    elif column.type_code == ColumnType.MYSQL_TYPE_JSON:
+        kind = RAW
+    elif pa.types.is_string(arrow):
+        kind = TEXT
+    elif pa.types.is_binary(arrow):
+        kind = BINARY
+    elif arrow == pa.float32():
+        kind = FLOAT
+    elif arrow == pa.float64():
+        kind = DOUBLE
+    elif pa.types.is_decimal128(arrow) and arrow.precision <= _MAX_DIGITS:
+        kind, width, digits = DECIMAL, 16, arrow.scale
+    elif pa.types.is_date32(arrow):
+        kind = DATE
+    elif pa.types.is_timestamp(arrow):
+        kind, digits = DATETIME, column.fraction_digits
+    elif pa.types.is_duration(arrow):
+        kind, digits = TIME, column.fraction_digits
+    elif pa.types.is_dictionary(arrow):
+        kind, width = ENTRY, arrow.index_type.bit_width // 8
+        labelled = column.labels is not None
+        entries = [_entry(text, labelled) for text in array.dictionary.to_pylist()]
+        array = array.indices
+    else:
+        texts = [None if value is None else _written(value) for value in array.to_pylist()]
+        array = pa.array(texts, pa.string())
+    return JsonColumn(key, kind, width, digits, array.buffers(), entries)
+
+
+def _entry(text: str, labelled: bool) -> bytes:
+    """A label; a number where labels are not known (an empty set is an empty text even then)."""
+    return (value_to_json(text) if labelled or not text else text).encode()
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, dict):
+        return value_to_json(Geometry(value["srid"], value["wkb"]))
+    if isinstance(value, list):
+        singles = pa.array(value, pa.float32())
+        return "[" + ", ".join(repr(number) for number in _shortest(singles)) + "]"
+    return value_to_json(value)
+
+
+def _shortest(singles: pa.Array) -> list[float]:
+    return list(decode_vector(singles.buffers()[1].to_pybytes()[: 4 * len(singles)]))
+
+
+def _absent(array: pa.Array, names: list[str]) -> list[bytes] | None:
+    if array.null_count == len(array):
+        return None
+    numbers = {name: at for at, name in enumerate(names)}
+    whole = bytes(len(names))
+    known: dict[tuple[str, ...], bytes] = {}
+    found = []
+    for left_out in array.to_pylist():
+        if not left_out:
+            found.append(whole)
+            continue
+        key = tuple(left_out)
+        layout = known.get(key)
+        if layout is None:
+            marks = bytearray(whole)
+            for name in key:
+                if name in numbers:
+                    marks[numbers[name]] = 1
+            layout = known[key] = bytes(marks)
+        found.append(layout)
+    return found
+
+
+def _lossless(array: pa.Array, names: list[str]) -> Mapping[int, dict[int, bytes]]:
+    if array.null_count == len(array):
+        return {}
+    numbers = {name: at for at, name in enumerate(names)}
+    return {
+        row: {numbers[name]: value_to_json(text).encode() for name, text in values}
+        for row, values in enumerate(array.to_pylist())
+        if values
+    }
