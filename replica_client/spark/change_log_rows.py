@@ -8,11 +8,13 @@ from typing import Any
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
+_ROWS = [("operation", "in", ["insert", "update", "delete"])]
+
 
 def change_log_rows(directory: Path) -> list[dict[str, Any]]:
-    """All changes in the order of the binlog, each a mapping by column name; empty without a table."""
+    """All row changes in the order of the binlog, as mappings by column name; empty without a table."""
     try:
-        table = DeltaTable(str(directory)).to_pyarrow_table()
+        table = DeltaTable(str(directory)).to_pyarrow_table(filters=_ROWS)
     except TableNotFoundError:
         return []
     rows: list[dict[str, Any]] = table.to_pylist()
@@ -21,8 +23,9 @@ def change_log_rows(directory: Path) -> list[dict[str, Any]]:
 
 
 def change_log_row_count(directory: Path) -> int:
-    """How many changes it has, by its files' statistics; 0 without a table."""
+    """How many row changes it has; 0 without a table."""
     try:
-        return int(DeltaTable(str(directory)).count())
+        table = DeltaTable(str(directory))
+        return int(table.to_pyarrow_table(columns=["operation"], filters=_ROWS).num_rows)
     except TableNotFoundError:
         return 0

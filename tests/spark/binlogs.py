@@ -14,6 +14,7 @@ from replica_client import testing
 from replica_client.rows.json_values import row_to_json
 from replica_client.testing import BinlogSource
 
+ROW_OPERATIONS = ("insert", "update", "delete")
 DATA = Path(testing.__file__).parent / "data"
 FILES = (DATA / "shop-bin.000001", DATA / "shop-bin.000002")
 ENVELOPE = (
@@ -38,7 +39,8 @@ def envelope_of(files: Any, **options: Any) -> list[tuple[Any, ...]]:
 
 
 def rows_of(frame: Any) -> list[tuple[Any, ...]]:
-    """The rows of an envelope in the order of the binlog."""
+    """The row changes of an envelope in the order of the binlog."""
+    frame = frame.where(frame.operation.isin(*ROW_OPERATIONS))
     return [tuple(row) for row in frame.orderBy(*ORDER).select(*ENVELOPE).collect()]
 
 
