@@ -34,7 +34,7 @@ class Delivery:
         lines: Lines,
         store: PositionStore | None = None,
         interval: float = SAVE_INTERVAL,
-        state: Callable[[], Mapping[str, object]] | None = None,
+        state: Callable[[Position], Mapping[str, object]] | None = None,
     ) -> None:
         self._lines = lines
         self._store = store
@@ -72,5 +72,5 @@ class Delivery:
         position = self.flush()
         if position is not None:
             if self._store is not None:
-                self._store.save(position, None if self._state is None else self._state())
+                self._store.save(position, None if self._state is None else self._state(position))
             self.saved(position)

@@ -160,6 +160,13 @@ class LossLedger:
             _count(counts, loss)
         return tuple(sorted(counts.values(), key=lambda one: (one.kind, one.database, one.table)))
 
+    def copy(self) -> LossLedger:
+        """One that counts by itself."""
+        other = LossLedger()
+        other._counts = dict(self._counts)
+        other._pending = list(self._pending)
+        return other
+
     def to_state(self, position: Position) -> list[dict[str, object]]:
         """What the checkpoint of a position keeps, as JSON value; ``[]`` when nothing was lost."""
         # A position by GTID alone has no place; it is behind all that was delivered.

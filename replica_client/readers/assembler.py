@@ -170,8 +170,8 @@ class TransactionAssembler:
             yield from self._finish(event, boundary, tracker)
         elif self._losses.found and not tracker.in_transaction:
             # A gap between transactions: a transaction without changes tells it.
-            at = tracker.position
-            yield self._transaction(event, at, at, complete=True)
+            start = Position(event.file, event.position)
+            yield self._transaction(event, start, tracker.position, complete=True)
         elif self._size >= self._options.part_size:
             yield self._deliver_part(event, tracker)
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Literal, overload
 
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError
+from replica_client.position.losses import LOSSES_KEY, LossLedger
 from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.readers.event_feed import EventFeed, PlacedEvent
 from replica_client.readers.file_batches import DESCRIPTIVE, FileBatches
 from replica_client.readers.file_bytes import BinlogFile, binlog_files, open_events
+from replica_client.readers.notices import Notice, batches_of, changes_of
 from replica_client.readers.start import Start, parse_start, timestamp_of
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import Change
@@ -38,6 +40,7 @@ class BinlogFileReader:
     Attributes:
         position: the safe resume point behind what the last iterator delivered.
         history: what tables look like, as far as the last iterator read.
+        losses: counts of what the last iterator could not deliver (``record_losses``).
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class BinlogFileReader:
         start: Start,
         stop: Start,
         schema: SchemaHistory | None = None,
+        losses: LossLedger | None = None,
     ) -> None:
         self._files = list(files)
         self._assembly = assembly
@@ -58,10 +62,18 @@ class BinlogFileReader:
         self._tracker: PositionTracker | None = None
         self._schema = schema
         self.history = SchemaHistory() if schema is None else schema
+        self._earlier = LossLedger() if losses is None else losses
+        self.losses = self._earlier.copy()
 
-    def state(self) -> dict[str, object]:
-        """What to save with a position, for :class:`~replica_client.position.stores.Checkpoint`."""
-        return {STATE_KEY: self.history.to_state()}
+    def state(self, position: Position | None = None) -> dict[str, object]:
+        """What to save with a position, for :class:`~replica_client.position.stores.Checkpoint`.
+
+        Args:
+            position: it; None: :attr:`position`.
+        """
+        state: dict[str, object] = {STATE_KEY: self.history.to_state()}
+        losses = self.losses.to_state(self.position if position is None else position)
+        return {**state, LOSSES_KEY: losses} if losses else state
 
     def events(self) -> Iterator[BinlogEvent]:
         """Every event, in order; a transaction payload is followed by the events inside it.
@@ -85,27 +97,60 @@ class BinlogFileReader:
             for transaction in assembler.feed(placed, feed.decoder, feed.tracker):
                 if since is not None and transaction.timestamp < since:
                     continue
+                self._count_losses(transaction)
                 yield transaction
                 self.position = transaction.position
+
+    def _count_losses(self, transaction: Transaction) -> None:
+        for loss in transaction.losses:
+            self.losses.add(loss, transaction.start)
 
     def _new_assembler(self) -> TransactionAssembler:
         resume = self._start if isinstance(self._start, Position) else None
         self.history = SchemaHistory() if self._schema is None else self._schema.copy()
+        self.losses = self._earlier.copy()
         if resume is not None and resume.file:
             self.history.rewind(resume.file, resume.offset)
         return TransactionAssembler(self._assembly, self._decode, resume, self.history)
 
-    def changes(self) -> Iterator[Change]:
+    @overload
+    def changes(self, *, notices: Literal[False] = False) -> Iterator[Change]: ...
+
+    @overload
+    def changes(self, *, notices: bool) -> Iterator[Change | Notice]: ...
+
+    def changes(self, *, notices: bool = False) -> Iterator[Change | Notice]:
         """Row changes of committed transactions, in order.
+
+        Args:
+            notices: also give each :class:`~replica_client.schema.history.SchemaChange` (CREATE, ALTER,
+                RENAME, TRUNCATE, DROP … of a wanted table or of a database) and each
+                :class:`~replica_client.position.losses.Loss`, in its place among the rows.
 
         Raises:
             BinlogDecodeError: the first fault; everything before it was delivered.
             DataLossError: a change that cannot be delivered as rows.
         """
         for transaction in self.transactions():
-            yield from transaction.changes
+            yield from changes_of(transaction, notices=notices)
 
-    def batches(self, max_rows: int = 16384, max_seconds: float = 1.0) -> Iterator[RecordBatch]:
+    @overload
+    def batches(
+        self,
+        max_rows: int = 16384,
+        max_seconds: float = 1.0,
+        *,
+        notices: Literal[False] = False,
+    ) -> Iterator[RecordBatch]: ...
+
+    @overload
+    def batches(
+        self, max_rows: int = 16384, max_seconds: float = 1.0, *, notices: bool
+    ) -> Iterator[RecordBatch | Notice]: ...
+
+    def batches(
+        self, max_rows: int = 16384, max_seconds: float = 1.0, *, notices: bool = False
+    ) -> Iterator[RecordBatch | Notice]:
         """Row changes as Arrow record batches, each of one table and one shape.
 
         :attr:`position` moves only when all rows before it have been given.
@@ -113,6 +158,7 @@ class BinlogFileReader:
         Args:
             max_rows: rows that a batch has at most.
             max_seconds: a batch is given after this time at the latest, when there is work.
+            notices: as in :meth:`changes`; all rows before a notice come in batches before it.
 
         Raises:
             ConfigError: pyarrow is not installed.
@@ -121,7 +167,7 @@ class BinlogFileReader:
 
         batches = BatchAssembler(max_rows, self._decode)
         deadline = time.monotonic() + max_seconds
-        for ready in self._steps(batches):
+        for ready in self._steps(batches, notices):
             yield from ready
             if time.monotonic() >= deadline:
                 reached = self._reached()
@@ -135,20 +181,21 @@ class BinlogFileReader:
     def _reached(self) -> Position:
         return self.position if self._tracker is None else self._tracker.position
 
-    def _steps(self, batches: BatchAssembler) -> Iterator[list[RecordBatch]]:
+    def _steps(
+        self, batches: BatchAssembler, notices: bool
+    ) -> Iterator[list[RecordBatch | Notice]]:
         """The batches that become full, step by step."""
         self._tracker = None
         if isinstance(self._start, datetime.datetime) or isinstance(self._stop, datetime.datetime):
             for transaction in self.transactions():
-                stamp = transaction.commit_timestamp_us
-                yield list(batches.add(transaction.rows, transaction.commit_version, stamp))
+                yield list(batches_of(batches, transaction, notices=notices))
             return
         assembler = self._new_assembler()
         files, start = self._from_start()
         feed = EventFeed(self._decode, start, mode="file")
         self._tracker = feed.tracker
         stop = self._stop if isinstance(self._stop, Position) and self._stop.file else None
-        reader = FileBatches(feed, assembler, batches, stop)
+        reader = FileBatches(feed, assembler, batches, stop, self._count_losses, notices=notices)
         for file in files:
             first = start.offset if start is not None and start.file == file.name else FIRST_EVENT
             if stop is not None and Position(file.name, first) >= stop:
@@ -232,6 +279,9 @@ def open_binlog(
     options: DecodeOptions | None = None,
     assembly: AssemblyOptions | None = None,
     schema: SchemaHistory | None = None,
+    full_rows: bool = False,
+    record_losses: Collection[str] | str = (),
+    losses: LossLedger | None = None,
 ) -> BinlogFileReader:
     """Open binlog files.
 
@@ -244,8 +294,14 @@ def open_binlog(
         stop: where to stop: the first transaction that begins there or later is not delivered.
         keys: encryption keys by id, see :class:`~replica_client.binlog.options.DecodeOptions`.
         options: how values are decoded.
-        assembly: how transactions are put together, instead of ``tables``, ``exclude``, ``columns``.
+        assembly: how transactions are put together, instead of ``tables``, ``exclude``, ``columns``,
+            ``full_rows`` and ``record_losses``.
         schema: what tables look like at the start; statements in the files move a copy of it on.
+        full_rows: refuse row images that lack wanted columns.
+        record_losses: kinds of losses that are counted instead of stopping the reading
+            (``statement``, ``undecodable``, ``incomplete_row``, ``gtid_gap``, ``unknown_table``, or
+            ``all``); see :class:`~replica_client.readers.assembler.AssemblyOptions`.
+        losses: what was lost before the start; a copy of it counts on.
 
     Raises:
         ConfigError: no such file, or an option is wrong.
@@ -254,10 +310,11 @@ def open_binlog(
     if keys:
         decode = replace(decode, keys=dict(keys))
     if assembly is None:
-        assembly = AssemblyOptions(Selection(tables, exclude, columns))
+        selection = Selection(tables, exclude, columns)
+        assembly = AssemblyOptions(selection, full_rows=full_rows, record_losses=record_losses)
     begin, end = parse_start(start, "earliest"), parse_start(stop, "latest", "stop")
     if begin == "latest" or end == "earliest":
         raise ConfigError("files are read from a position or a time to a position or a time")
     if isinstance(end, Position) and not end.file:
         raise ConfigError(f"stop {end}: a GTID set alone is no stop in files; give FILE:OFFSET")
-    return BinlogFileReader(binlog_files(source), assembly, decode, begin, end, schema)
+    return BinlogFileReader(binlog_files(source), assembly, decode, begin, end, schema, losses)

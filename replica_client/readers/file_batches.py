@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from replica_client.binlog.header import HEADER_SIZE
@@ -13,6 +13,8 @@ from replica_client.readers.assembler import TransactionAssembler
 from replica_client.readers.event_feed import EventFeed
 from replica_client.readers.file_bytes import EventSource
 from replica_client.readers.group_lane import MAX_WAITING, GroupLane
+from replica_client.readers.notices import Notice, batches_of
+from replica_client.readers.transaction import Transaction
 
 if TYPE_CHECKING:
     from replica_client.rows.batching import BatchAssembler, RecordBatch
@@ -33,6 +35,8 @@ class FileBatches:
         assembler: puts transactions together.
         batches: takes their rows.
         stop: no transaction that begins there or later is read.
+        count_losses: is told each transaction that the lane leaves.
+        notices: give schema changes and losses between the batches.
     """
 
     def __init__(
@@ -41,15 +45,22 @@ class FileBatches:
         assembler: TransactionAssembler,
         batches: BatchAssembler,
         stop: Position | None,
+        count_losses: Callable[[Transaction], None],
+        *,
+        notices: bool,
     ) -> None:
         self._feed = feed
         self._assembler = assembler
         self._batches = batches
         self._stop = stop
+        self._count_losses = count_losses
+        self._notices = notices
         self._lane = GroupLane(feed, assembler, batches, True)
         self.stopped = False
 
-    def read(self, source: EventSource, file: str, first: int) -> Iterator[list[RecordBatch]]:
+    def read(
+        self, source: EventSource, file: str, first: int
+    ) -> Iterator[list[RecordBatch | Notice]]:
         """Read a file to its end or the stop; yields the batches that became full, now and then.
 
         Raises:
@@ -100,14 +111,11 @@ class FileBatches:
             if not tracker.in_transaction and self._stops(file, offset):
                 self.stopped = True
                 return
-            found: list[RecordBatch] = []
+            found: list[RecordBatch | Notice] = []
             for placed in feed.feed(data, offset, file):
                 for transaction in self._assembler.feed(placed, feed.decoder, tracker):
-                    found += self._batches.add(
-                        transaction.rows,
-                        transaction.commit_version,
-                        transaction.commit_timestamp_us,
-                    )
+                    self._count_losses(transaction)
+                    found += batches_of(self._batches, transaction, notices=self._notices)
             index += 1
             offset += len(data)
             yield found

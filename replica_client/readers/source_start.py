@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import random
+import uuid
 from dataclasses import replace
 
+from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.header import HEADER_SIZE, EventHeader
 from replica_client.codec.reader import ByteReader
 from replica_client.constants.event_types import EventType
 from replica_client.errors import ConfigError
-from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.gtid import GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.position.position import Position
 from replica_client.readers.start import Start, timestamp_of
 from replica_client.transport.connection import SourceConnection
@@ -67,6 +70,36 @@ async def _first_timestamp(
                     if header.type_code == EventType.FORMAT_DESCRIPTION_EVENT:
                         return header.timestamp
     raise ConfigError(f"{file} on {options.address} has no format description")
+
+
+async def behind_purged(
+    connection: SourceConnection, have: GtidSet | MariadbGtidSet
+) -> GtidSet | MariadbGtidSet:
+    """The GTIDs that a dump can begin behind: ours, and those that the source purged.
+
+    Raises:
+        ServerError: the source does not tell.
+    """
+    if isinstance(have, GtidSet):
+        rows = await connection.query("SELECT @@global.gtid_purged", columns=1, rows=1)
+        return have | GtidSet.parse(str(rows[0][0] or ""))
+    files = [name for name, _ in await connection.binary_logs()]
+    async with await SourceConnection.open(connection.options) as other:
+        dump = await other.start_dump(
+            DumpRequest(files[0], FIRST_EVENT, non_block=True),
+            # Not our own server id: the source ends a dump when the same id begins another.
+            server_id=random.randrange(1 << 31, (1 << 32) - 1),
+            replica_uuid=str(uuid.uuid4()),
+        )
+        decoder = BinlogDecoder()
+        async with dump:
+            while packets := await dump.read():
+                for data in packets:
+                    event = decoder.decode(data, 0, files[0])
+                    if event.header.type_code == EventType.GTID_LIST_EVENT:
+                        listed = (MariadbGtid(*gtid) for gtid in event.body.gtids)
+                        return have | MariadbGtidSet(listed)
+    raise ConfigError(f"{files[0]} on {connection.options.address} has no GTID list")
 
 
 async def dump_request(

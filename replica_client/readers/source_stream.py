@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import datetime
 import logging
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self, overload
 
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.event import BinlogEvent
@@ -16,6 +16,7 @@ from replica_client.binlog.header import HEADER_SIZE
 from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.event_types import EventType
 from replica_client.errors import (
+    BinlogPurgedError,
     ConfigError,
     ConnectionLostError,
     ReplicaClientError,
@@ -24,6 +25,7 @@ from replica_client.errors import (
     TransportError,
 )
 from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.position.losses import LOSSES_KEY, LossLedger
 from replica_client.position.position import Position
 from replica_client.position.stores.base import PositionStore
 from replica_client.position.stores.file import FilePositionStore
@@ -31,11 +33,16 @@ from replica_client.readers.assembler import AssemblyOptions, TransactionAssembl
 from replica_client.readers.event_feed import EventFeed, PlacedEvent
 from replica_client.readers.group_lane import MAX_WAITING, GroupLane
 from replica_client.readers.live_schema import SchemaProver, read_source
+from replica_client.readers.notices import Notice, batches_of, changes_of
 from replica_client.readers.reconnect import ReconnectPolicy
 from replica_client.readers.replay import Replay, is_made_up
 from replica_client.readers.source_identity import IDENTITY_KEY, SourceIdentity
 from replica_client.readers.source_link import LinkOptions, SourceLink
-from replica_client.readers.source_start import resolve_start, transaction_start
+from replica_client.readers.source_start import (
+    behind_purged,
+    resolve_start,
+    transaction_start,
+)
 from replica_client.readers.start import Start, parse_start, timestamp_of
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import Change
@@ -100,6 +107,7 @@ class SourceStream:
 
     Attributes:
         history: what tables look like, as far as the stream was read.
+        losses: counts of what could not be delivered (``record_losses``); saved with the position.
     """
 
     def __init__(
@@ -133,8 +141,10 @@ class SourceStream:
         self._delivered: Position | None = None
         self._acknowledged: Position | None = None
         self.history = SchemaHistory() if options.schema is None else options.schema.copy()
+        self.losses = LossLedger()
         self._prover = SchemaProver(hosts[0], options.decode)
         self._asked: dict[tuple[str, str], object] = {}
+        self._gap: Position | None = None
 
     @property
     def generation(self) -> int:
@@ -211,7 +221,12 @@ class SourceStream:
         """What to save with a position, for :class:`~replica_client.position.stores.Checkpoint`."""
         if position.file:
             self.history.prune(position.file, position.offset)
-        return {STATE_KEY: self.history.to_state(), IDENTITY_KEY: self._link.identity.to_state()}
+        state: dict[str, object] = {
+            STATE_KEY: self.history.to_state(),
+            IDENTITY_KEY: self._link.identity.to_state(),
+        }
+        losses = self.losses.to_state(position)
+        return {**state, LOSSES_KEY: losses} if losses else state
 
     async def __aenter__(self) -> Self:
         start: Start = self._options.start
@@ -221,6 +236,8 @@ class SourceStream:
                 start = self._acknowledged = checkpoint.position
                 if STATE_KEY in checkpoint.state:
                     self.history = SchemaHistory.from_state(checkpoint.state[STATE_KEY])
+                if LOSSES_KEY in checkpoint.state:
+                    self.losses = LossLedger.from_state(checkpoint.state[LOSSES_KEY])
                 if IDENTITY_KEY in checkpoint.state:
                     saved = checkpoint.state[IDENTITY_KEY]
                     self._link.identity = SourceIdentity.from_state(saved)
@@ -353,21 +370,48 @@ class SourceStream:
                 continue
             self._delivered = transaction.position
             self._parted = not transaction.complete
+            for loss in transaction.losses:
+                self.losses.add(loss, transaction.start)
             yield transaction
 
-    async def changes(self) -> AsyncGenerator[Change, None]:
+    @overload
+    def changes(self, *, notices: Literal[False] = False) -> AsyncGenerator[Change, None]: ...
+
+    @overload
+    def changes(self, *, notices: bool) -> AsyncGenerator[Change | Notice, None]: ...
+
+    async def changes(self, *, notices: bool = False) -> AsyncGenerator[Change | Notice, None]:
         """Row changes of committed transactions, in order.
 
         :attr:`position` lies behind the transaction of the change that was delivered last only once the
         next transaction begins.
+
+        Args:
+            notices: also give each :class:`~replica_client.schema.history.SchemaChange` (CREATE, ALTER,
+                RENAME, TRUNCATE, DROP … of a wanted table or of a database) and each
+                :class:`~replica_client.position.losses.Loss`, in its place among the rows.
         """
         async for transaction in self.transactions():
-            for change in transaction.changes:
+            for change in changes_of(transaction, notices=notices):
                 yield change
 
+    @overload
+    def batches(
+        self,
+        max_rows: int = 16384,
+        max_seconds: float = 1.0,
+        *,
+        notices: Literal[False] = False,
+    ) -> AsyncGenerator[RecordBatch, None]: ...
+
+    @overload
+    def batches(
+        self, max_rows: int = 16384, max_seconds: float = 1.0, *, notices: bool
+    ) -> AsyncGenerator[RecordBatch | Notice, None]: ...
+
     async def batches(
-        self, max_rows: int = 16384, max_seconds: float = 1.0
-    ) -> AsyncGenerator[RecordBatch, None]:
+        self, max_rows: int = 16384, max_seconds: float = 1.0, *, notices: bool = False
+    ) -> AsyncGenerator[RecordBatch | Notice, None]:
         """Row changes as Arrow record batches, each of one table and one shape.
 
         :attr:`position` moves only when all rows before it have been given.
@@ -375,6 +419,7 @@ class SourceStream:
         Args:
             max_rows: rows that a batch has at most.
             max_seconds: rows wait at most this long for their batch.
+            notices: as in :meth:`changes`; all rows before a notice come in batches before it.
 
         Raises:
             ConfigError: pyarrow is not installed.
@@ -382,9 +427,9 @@ class SourceStream:
         from replica_client.rows.batching import BatchAssembler
 
         batches = BatchAssembler(max_rows, self._options.decode)
-        steps = self._steps(batches)
+        steps = self._steps(batches, notices)
         done = self._delivered
-        pending: asyncio.Task[list[RecordBatch]] | None = None
+        pending: asyncio.Task[list[RecordBatch | Notice]] | None = None
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max_seconds
         ended = False
@@ -419,13 +464,15 @@ class SourceStream:
                 await asyncio.gather(pending, return_exceptions=True)
             await steps.aclose()
 
-    async def _steps(self, batches: BatchAssembler) -> AsyncGenerator[list[RecordBatch], None]:
+    async def _steps(
+        self, batches: BatchAssembler, notices: bool
+    ) -> AsyncGenerator[list[RecordBatch | Notice], None]:
         """The batches that became full, as often as transactions are complete."""
         feed = self._live_feed()
         assembler, since = self._new_assembler()
         lane = None if since is not None else GroupLane(feed, assembler, batches, False)
         async for taken in self._placed(lane):
-            ready: list[RecordBatch] = []
+            ready: list[RecordBatch | Notice] = []
             delivered = self._delivered
             if lane is not None and lane.took:
                 ready += lane.hand_over()
@@ -433,11 +480,7 @@ class SourceStream:
                 self._parted = False
             for placed in taken:
                 async for transaction in self._assembled(placed, assembler, since):
-                    ready += batches.add(
-                        transaction.rows,
-                        transaction.commit_version,
-                        transaction.commit_timestamp_us,
-                    )
+                    ready += batches_of(batches, transaction, notices=notices)
             if ready or self._delivered is not delivered:
                 yield ready
 
@@ -459,7 +502,12 @@ class SourceStream:
             try:
                 is_last = not await link.dump.more(waiting)
             except (TransportError, ServerError) as error:
-                if not self._open or not link.goes_on(error):
+                if not self._open:
+                    raise
+                if isinstance(error, BinlogPurgedError) and await self._pass_gap(error):
+                    waiting = 0
+                    continue
+                if not link.goes_on(error):
                     raise
                 waiting = 0
                 await self._reconnect(error)
@@ -489,6 +537,7 @@ class SourceStream:
                     if self._moved:
                         self._moved = False
                         self.history.forget_places()
+                        self.losses.forget_places()
 
     def _ordinary(self, feed: EventFeed) -> bool:
         """Whether whole transactions may be taken: nothing is half done or comes again."""
@@ -506,6 +555,31 @@ class SourceStream:
         if self._feed is None:
             raise ConnectionLostError("the stream is not open; use it in an `async with` block")
         return self._feed
+
+    async def _pass_gap(self, purged: BinlogPurgedError) -> bool:
+        """Go on behind transactions that the source purged, when their loss is to be recorded.
+
+        The first file that comes then tells of them, and the assembler finds that they never came.
+        """
+        feed = self._live_feed()
+        position = feed.tracker.position
+        recorded = self._options.assembly.record_losses
+        inside = feed.tracker.in_transaction or self._parted
+        if "gtid_gap" not in recorded or not position.gtid_set or inside or self._gap == position:
+            return False
+        self._gap = position
+        _LOG.warning("%s; going on behind what was purged", purged)
+        await self._link.close()
+        connection = await SourceConnection.open(self._link.host)
+        try:
+            behind = await behind_purged(connection, position.gtid_set)
+            await self._link.begin(connection, Position("", 0, behind))
+        except BaseException:
+            await connection.close()
+            raise
+        feed.new_decoder()
+        self._replay = None
+        return True
 
     async def _reconnect(self, lost: ReplicaClientError) -> None:
         """Open the next connection, at the start of the transaction that was being read."""
@@ -545,6 +619,8 @@ def connect(
     options: DecodeOptions | None = None,
     assembly: AssemblyOptions | None = None,
     schema: SchemaHistory | None = None,
+    full_rows: bool = False,
+    record_losses: Collection[str] | str = (),
 ) -> SourceStream:
     """Follow a live source; use the result in an ``async with`` block.
 
@@ -568,9 +644,14 @@ def connect(
         position_store: where :meth:`SourceStream.acknowledge` saves positions; a path is a file.
         reconnect: how to connect again.
         options: how values are decoded.
-        assembly: how transactions are put together, instead of ``tables``, ``exclude``, ``columns``.
+        assembly: how transactions are put together, instead of ``tables``, ``exclude``, ``columns``,
+            ``full_rows`` and ``record_losses``.
         schema: what tables look like at the start; None: the one saved in ``position_store``, else what
             the source and its binlog prove.
+        full_rows: refuse row images that lack wanted columns.
+        record_losses: kinds of losses that are counted with the position instead of stopping the
+            stream (``statement``, ``undecodable``, ``incomplete_row``, ``gtid_gap``, ``unknown_table``, or
+            ``all``); see :class:`~replica_client.readers.assembler.AssemblyOptions`.
 
     Raises:
         ConfigError: an option is wrong.
@@ -593,7 +674,10 @@ def connect(
         read_timeout,
         semi_sync,
         reconnect or ReconnectPolicy(),
-        assembly or AssemblyOptions(Selection(tables, exclude, columns)),
+        assembly
+        or AssemblyOptions(
+            Selection(tables, exclude, columns), full_rows=full_rows, record_losses=record_losses
+        ),
         options or DecodeOptions(),
         schema,
     )
