@@ -37,6 +37,7 @@ from replica_client.errors import (
     TransportError,
 )
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
+from replica_client.position.losses import Loss, LossCount, LossLedger
 from replica_client.position.position import Position
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.position.stores.memory import MemoryPositionStore
@@ -49,6 +50,7 @@ from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import Change
 from replica_client.rows.row import Row
 from replica_client.rows.selection import Selection
+from replica_client.schema.history import SchemaChange, SchemaHistory
 from replica_client.schema.shape import ColumnShape, TableShape
 
 __all__ = [
@@ -70,6 +72,9 @@ __all__ = [
     "Gtid",
     "GtidSet",
     "JsonDocument",
+    "Loss",
+    "LossCount",
+    "LossLedger",
     "MariadbGtid",
     "MariadbGtidSet",
     "MemoryPositionStore",
@@ -79,6 +84,8 @@ __all__ = [
     "ReconnectPolicy",
     "ReplicaClientError",
     "Row",
+    "SchemaChange",
+    "SchemaHistory",
     "Selection",
     "ServerError",
     "SetValue",

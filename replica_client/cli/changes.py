@@ -13,9 +13,11 @@ from replica_client.cli.change_text import row_text
 from replica_client.cli.delivery import Delivery
 from replica_client.cli.interruption import Stop, run_async
 from replica_client.cli.keys import KeyFile, decode_options
+from replica_client.cli.losses import tell_losses
 from replica_client.cli.output import Column, Lines, clock
 from replica_client.cli.schema_file import SchemaFile, schema_of
 from replica_client.cli.sources import binlog_paths, live_source
+from replica_client.position.losses import LOSSES_KEY, LossLedger
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.readers.binlog_file import open_binlog
 from replica_client.readers.source_stream import SourceStream, connect
@@ -61,6 +63,17 @@ def changes(
         ),
     ] = None,
     schema: SchemaFile = None,
+    full_rows: Annotated[
+        bool, typer.Option("--full-rows", help="Refuse row images that lack columns.")
+    ] = False,
+    record_losses: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND",
+            help="Count such losses with the position instead of stopping: statement, undecodable, "
+            "incomplete_row, gtid_gap, unknown_table, or all; repeatable.",
+        ),
+    ] = None,
     key_file: KeyFile = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
@@ -68,6 +81,9 @@ def changes(
 
     With --position-file a run continues where the one before ended: a position is saved only after
     the changes before it were handed on.
+
+    A change that cannot be delivered stops the run. With --record-losses it is counted instead: the
+    position file keeps the counts by kind and table, and they are printed at the end.
     """
     url = live_source(sources)
     lines = Lines(COLUMNS)
@@ -82,8 +98,13 @@ def changes(
             stop_at_end=stop_at_end,
             position_store=store,
             schema=known,
+            full_rows=full_rows,
+            record_losses=record_losses or (),
         )
-        run_async(_from_source(stream, Delivery(lines), write))
+        try:
+            run_async(_from_source(stream, Delivery(lines), write))
+        finally:
+            tell_losses(stream.losses)
         return
     paths = binlog_paths(sources)
     saved = None if store is None else store.load_checkpoint()
@@ -93,6 +114,9 @@ def changes(
         start=start if saved is None else saved.position,
         options=decode_options(key_file),
         schema=schema_of(schema, saved),
+        full_rows=full_rows,
+        record_losses=record_losses or (),
+        losses=LossLedger.from_state(saved.state.get(LOSSES_KEY, [])) if saved else None,
     )
     delivery = Delivery(lines, store, state=reader.state)
     with Stop().watching() as stop:
@@ -107,6 +131,7 @@ def changes(
                     break
         finally:
             delivery.commit()
+            tell_losses(reader.losses)
 
 
 async def _from_source(

@@ -10,11 +10,13 @@ import typer
 
 from replica_client.binlog.options import DecodeOptions
 from replica_client.cli.interruption import run_async
+from replica_client.cli.losses import print_losses
 from replica_client.cli.output import Lines, message
 from replica_client.cli.schema_file import read_schema_file
 from replica_client.cli.sources import binlog_paths, is_url, live_source
 from replica_client.errors import ConfigError, SchemaError
 from replica_client.position.position import Position
+from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.readers.binlog_file import open_binlog
 from replica_client.readers.live_schema import BinlogScan, read_source
@@ -56,7 +58,10 @@ def show(
     tables: Tables = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per version.")] = False,
 ) -> None:
-    """Print every version of every table: since when it is so, and from where that is known."""
+    """Print every version of every table: since when it is so, and from where that is known.
+
+    Of a position file also the losses that it carries (--record-losses).
+    """
     history = load(sources)
     selection = Selection(tables)
     lines = Lines()
@@ -68,6 +73,9 @@ def show(
                 lines.json(_json(name, version))
             else:
                 lines.line(_text(name, version))
+    checkpoint = _checkpoint(sources)
+    if checkpoint is not None:
+        print_losses(checkpoint.state, lines, json=json)
 
 
 @app.command(
@@ -139,7 +147,7 @@ def load(sources: list[str]) -> SchemaHistory:
         except ValueError as error:
             raise SchemaError(f"{path} is not JSON: {error}") from error
         if isinstance(document, dict) and document.get("format") == "replica-client-position":
-            checkpoint = FilePositionStore(path).load_checkpoint()
+            checkpoint = _checkpoint(sources)
             if checkpoint is None or STATE_KEY not in checkpoint.state:
                 raise ConfigError(f"{path} holds a position, and no schema history")
             return SchemaHistory.from_state(checkpoint.state[STATE_KEY])
@@ -151,6 +159,17 @@ def load(sources: list[str]) -> SchemaHistory:
     for _ in reader.transactions():
         pass
     return reader.history
+
+
+def _checkpoint(sources: list[str]) -> Checkpoint | None:
+    """That of a position file; None for anything else."""
+    path = Path(sources[0])
+    if len(sources) > 1 or is_url(sources[0]) or not path.is_file() or not _is_json(path):
+        return None
+    document = json_module.loads(path.read_bytes())
+    if not isinstance(document, dict) or document.get("format") != "replica-client-position":
+        return None
+    return FilePositionStore(path).load_checkpoint()
 
 
 def _is_json(path: Path) -> bool:

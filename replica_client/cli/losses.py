@@ -1,0 +1,28 @@
+"""What could not be delivered, as users see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from replica_client.cli.output import Lines, message
+from replica_client.position.losses import LOSSES_KEY, LossLedger
+
+
+def tell_losses(losses: LossLedger) -> None:
+    """Say on standard error what was lost so far; nothing when nothing was."""
+    for count in losses.counts:
+        message(f"lost: {count}; {count.reason}")
+
+
+def print_losses(state: Mapping[str, object], lines: Lines, *, json: bool) -> None:
+    """Print the losses that a checkpoint carries: a line for each kind and table.
+
+    Raises:
+        PositionStoreError: the checkpoint is damaged.
+    """
+    for count in LossLedger.from_state(state.get(LOSSES_KEY, [])).counts:
+        if json:
+            lines.json({"lost": asdict(count)})
+        else:
+            lines.line(f"lost: {count}")
