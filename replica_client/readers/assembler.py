@@ -150,6 +150,8 @@ class TransactionAssembler:
         self._gtid = ""
         self._xa: dict[str, bool] = {}
         self._commit_timestamp_us: int | None = None
+        self._xid: int | None = None
+        self._thread_id: int | None = None
 
     def feed(
         self, placed: PlacedEvent, decoder: BinlogDecoder, tracker: PositionTracker
@@ -185,6 +187,8 @@ class TransactionAssembler:
             self._xa[event.body.xid_text] = bool(self._rows or self._part)
         elif code in _QUERIES:
             self._take_query(event, decoder, tracker)
+        elif code == EventType.XID_EVENT:
+            self._xid = event.body.xid
         elif code in _FILE_GTIDS:
             tracker.learn_gtids(self._losses.check_gtids(event, tracker.gtid_set))
         elif code in _LOADS:
@@ -307,6 +311,7 @@ class TransactionAssembler:
         self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker
     ) -> None:
         body = event.body
+        self._thread_id = body.thread_id
         if body.query in _PLAIN_CONTROL:
             return
         index = tracker.event_index
@@ -378,6 +383,7 @@ class TransactionAssembler:
         self._size = self._part = 0
         self._revision = self.schema.history.revision
         self._gtid, self._commit_timestamp_us = "", None
+        self._xid = self._thread_id = None
         self._resume = None
         self._losses.end_transaction()
 
@@ -414,6 +420,8 @@ class TransactionAssembler:
             xa_prepared,
             tuple(self._schema_changes),
             self._losses.take(),
+            self._xid,
+            self._thread_id,
         )
 
 

@@ -43,6 +43,8 @@ class Transaction:
         xa_prepared: an XA PREPARE, whose outcome a later XA COMMIT or XA ROLLBACK decides.
         schema_changes: what its statements did to wanted tables, and to databases, in order.
         losses: changes that could not be delivered, where the user chose a record instead of an error.
+        xid: the number that the source's storage engines gave the commit; None where there is none.
+        thread_id: of the source's connection that ran it; None where the binlog does not tell.
     """
 
     start: Position
@@ -57,6 +59,8 @@ class Transaction:
     xa_prepared: bool = False
     schema_changes: tuple[SchemaChange, ...] = ()
     losses: tuple[Loss, ...] = ()
+    xid: int | None = None
+    thread_id: int | None = None
 
     @property
     def items(self) -> Iterator[RowsOfEvent | SchemaChange | Loss]:
