@@ -32,6 +32,7 @@ COMPILED_MODULES: tuple[str, ...] = (
     "replica_client.binlog.values.numbers",
     "replica_client.binlog.values.temporal",
     "replica_client.binlog.values.temporal_storage",
+    "replica_client.codec.event_queue",
     "replica_client.readers.group_lane",
     "replica_client.rows.columnar",
     "replica_client.rows.image",

@@ -1,6 +1,6 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
 # The compiled form of memory.py: what every value of the hot path goes through, inlined where used.
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcmp, memcpy, memmove, memset
 
 # CRC-32 with zlib's polynomial: by carry-less multiplication where the processor has it (16 bytes
 # are folded over 64 at a time until 16 are left, which stand for all before them), else and for the
@@ -155,6 +155,11 @@ cdef inline void copy_bytes(
     Py_ssize_t size,
 ) noexcept nogil:
     memcpy(target + to, data + offset, size)
+
+cdef inline void move_bytes(
+    unsigned char* target, Py_ssize_t to, Py_ssize_t offset, Py_ssize_t size
+) noexcept nogil:
+    memmove(target + to, target + offset, size)
 
 cdef inline void fill_bytes(
     unsigned char* target, Py_ssize_t to, int byte, Py_ssize_t size

@@ -30,6 +30,11 @@ def copy_bytes(target: Any, to: int, data: Any, offset: int, size: int) -> None:
     target[to : to + size] = data[offset : offset + size]
 
 
+def move_bytes(target: Any, to: int, offset: int, size: int) -> None:
+    """Move ``size`` bytes inside a memory; the two places may overlap."""
+    target[to : to + size] = bytes(target[offset : offset + size])
+
+
 def fill_bytes(target: Any, to: int, byte: int, size: int) -> None:
     """Set ``size`` bytes to one value."""
     target[to : to + size] = bytes((byte,)) * size

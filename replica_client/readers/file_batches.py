@@ -71,71 +71,65 @@ class FileBatches:
         lane.forget()
         limit = feed.options.max_event_size
         stop = self._stop.offset if self._stop is not None and self._stop.file == file else -1
-        events: list[bytes] = []
-        index = offset = 0
+        events = source.events
+        offset = 0
         fault: BinlogDecodeError | None = None
         ended = wants_more = False
         while True:
-            if index == len(events) or (wants_more and not ended):
+            if not events or (wants_more and not ended):
                 if ended:
                     if fault is not None:
                         raise fault
                     return
-                events, index = events[index:], 0
                 if not events:
                     offset = source.position
                 try:
-                    more = self._next(source, file, first, limit)
+                    ended = not self._next(source, file, first, limit)
                 except BinlogDecodeError as error:
                     # What stands before comes first.
-                    more, fault = [], error
-                if more is None:
-                    offset = source.position
-                    continue
-                ended = not more
-                events += more
+                    ended, fault = True, error
                 wants_more = False
                 if not events:
                     continue
             if not tracker.in_transaction and not wants_more:
-                taken = lane.take(events, index, file, offset, stop)
-                if taken > index:
-                    offset += sum(map(len, events[index:taken]))
-                    index = taken
+                waiting = events.waiting
+                if lane.take(events, file, offset, stop):
+                    offset += waiting - events.waiting
                     yield lane.hand_over()
-                waiting = sum(map(len, events[index:])) if lane.incomplete else 0
-                wants_more = lane.incomplete and not ended and waiting < MAX_WAITING
-                if wants_more or index == len(events):
+                wants_more = lane.incomplete and not ended and events.waiting < MAX_WAITING
+                if wants_more or not events:
                     continue
-            data = events[index]
             if not tracker.in_transaction and self._stops(file, offset):
                 self.stopped = True
                 return
+            data = events.event(0)
+            events.drop(1)
             found: list[RecordBatch | Notice] = []
             for placed in feed.feed(data, offset, file):
                 for transaction in self._assembler.feed(placed, feed.decoder, tracker):
                     self._count_losses(transaction)
                     found += batches_of(self._batches, transaction, notices=self._notices)
-            index += 1
             offset += len(data)
             yield found
 
     def _stops(self, file: str, offset: int) -> bool:
         return self._stop is not None and Position(file, offset) >= self._stop
 
-    def _next(self, source: EventSource, file: str, first: int, limit: int) -> list[bytes] | None:
-        """The next events; none at the end; None for one that stands before where reading begins."""
+    def _next(self, source: EventSource, file: str, first: int, limit: int) -> bool:
+        """Read the next events, if one does not stand before where reading begins; False at the end."""
         decoder = self._feed.decoder
         position = source.position
-        data = source.next_event(decoder.format.header_size, limit)
-        if data is None:
-            return []
         if position < first:
+            data = source.next_event(decoder.format.header_size, limit)
+            if data is None:
+                return False
             if data[4] in DESCRIPTIVE:
                 decoder.decode(data, position, file)
             else:
                 source.skip_to(first)
-            return None
+            return True
+        if not source.cut_event(decoder.format.header_size, limit):
+            return False
         if decoder.is_plain and decoder.format.header_size == HEADER_SIZE:
-            return [data, *source.more_events(limit)]
-        return [data]
+            source.cut_more(limit)
+        return True

@@ -16,6 +16,7 @@ from replica_client.binlog.encryption_mysql import (
 from replica_client.binlog.file_scan import MAGIC_SIZE, FileKind, file_kind
 from replica_client.binlog.header import HEADER_SIZE, HEADER_SIZE_V1
 from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.event_queue import EventQueue
 from replica_client.constants.event_types import EventType
 from replica_client.errors import (
     BinlogDecodeError,
@@ -24,9 +25,8 @@ from replica_client.errors import (
     LimitExceededError,
     TruncatedEventError,
 )
-from replica_client.readers.group_lane import split_events
 
-CHUNK_SIZE = 1 << 20
+CHUNK_SIZE = 256 << 10
 
 _FORMATS = bytes(
     (
@@ -35,6 +35,7 @@ _FORMATS = bytes(
         EventType.START_ENCRYPTION_EVENT,
     )
 )
+_MAX_READ = 16 << 20
 _BINLOG_NAME = re.compile(r"^.+\.\d{3,}$")
 
 
@@ -104,39 +105,52 @@ class EventSource:
         cipher: decrypts what is read, for a file that MySQL encrypted.
 
     Attributes:
-        position: offset in the plain file of the next event.
+        events: whole events that were cut and not taken.
+        position: offset in the plain file of what is behind :attr:`events`.
     """
 
     def __init__(self, stream: BinaryIO, file: str, cipher: ContentCipher | None = None) -> None:
         self._stream = stream
+        self._read_into = getattr(stream, "readinto", None) if cipher is None else None
         self._file = file
         self._cipher = cipher
-        self._buffer = b""
-        self._start = 0
         self._read = MAGIC_SIZE
+        self.events = EventQueue()
         self.position = MAGIC_SIZE
 
     def _fill(self, size: int) -> int:
-        """Have ``size`` bytes ready if the file has them; returns how many are."""
-        ready = len(self._buffer) - self._start
-        if ready >= size:
-            return ready
-        parts = [self._buffer[self._start :]]
-        while ready < size:
-            part = self._stream.read(max(CHUNK_SIZE, min(size - ready, 16 * CHUNK_SIZE)))
-            if not part:
+        """Have ``size`` bytes behind the events if the file has them; returns how many are."""
+        events = self.events
+        while events.uncut < size:
+            wanted = max(CHUNK_SIZE, min(size - events.uncut, _MAX_READ))
+            if self._read_into is not None:
+                with events.room(wanted) as room:
+                    count = self._read_into(room) or 0
+                events.received(count)
+            else:
+                part = self._stream.read(wanted)
+                if self._cipher is not None and part:
+                    part = self._cipher.apply(part, self._read)
+                count = len(part)
+                events.put(part)
+            if not count:
                 break
-            if self._cipher is not None:
-                part = self._cipher.apply(part, self._read)
-            self._read += len(part)
-            parts.append(part)
-            ready += len(part)
-        self._buffer = b"".join(parts)
-        self._start = 0
-        return ready
+            self._read += count
+        return events.uncut
 
     def next_event(self, header_size: int, max_event_size: int) -> bytes | None:
-        """The next whole event; None at the end of the file.
+        """The next whole event; None at the end of the file. Only while :attr:`events` is empty.
+
+        Arguments and errors as of :meth:`cut_event`.
+        """
+        if not self.cut_event(header_size, max_event_size):
+            return None
+        data = self.events.event(0)
+        self.events.drop(1)
+        return data
+
+    def cut_event(self, header_size: int, max_event_size: int) -> bool:
+        """Read the next event into :attr:`events`; False at the end of the file.
 
         Args:
             header_size: of the events' common headers, as far as known.
@@ -149,12 +163,12 @@ class EventSource:
         """
         ready = self._fill(HEADER_SIZE)
         if not ready:
-            return None
-        at = self._start
+            return False
         if ready < HEADER_SIZE_V1:
             raise self._truncated(header_size - ready)
-        size = int.from_bytes(self._buffer[at + 9 : at + 13], "little")
-        type_code = self._buffer[at + 4]
+        header = self.events.peek(0, HEADER_SIZE_V1)
+        size = int.from_bytes(header[9:13], "little")
+        type_code = header[4]
         if type_code == EventType.START_EVENT_V3:
             header_size = HEADER_SIZE_V1
         if size < header_size:
@@ -174,22 +188,17 @@ class EventSource:
         ready = self._fill(size)
         if ready < size:
             raise self._truncated(size - ready)
-        data = self._buffer[self._start : self._start + size]
-        self._start += size
+        self.events.cut(size)
         self.position += size
-        return data
+        return True
 
-    def more_events(self, max_event_size: int) -> list[bytes]:
-        """The events that follow the last one and are in memory, up to one that changes the format.
+    def cut_more(self, max_event_size: int) -> None:
+        """Cut the events that follow and are in memory, up to one that changes the format.
 
         Only for a file whose headers have 19 bytes and whose events are not encrypted. Where
-        something is wrong it stops, so that :meth:`next_event` tells.
+        something is wrong it stops, so that :meth:`cut_event` tells.
         """
-        events = split_events(self._buffer, self._start, max_event_size, _FORMATS)
-        size = sum(map(len, events))
-        self.position += size
-        self._start += size
-        return events
+        self.position += self.events.split(max_event_size, _FORMATS)
 
     def skip_to(self, position: int) -> None:
         """Move forward to where an event starts.
@@ -206,7 +215,7 @@ class EventSource:
                     position=self.position,
                 )
             step = min(ready, position - self.position)
-            self._start += step
+            self.events.pass_over(step)
             self.position += step
 
     def _truncated(self, missing: int) -> TruncatedEventError:

@@ -1,3 +1,4 @@
+from replica_client.codec.event_queue cimport EventQueue
 from replica_client.rows.columnar cimport ColumnarRows
 from replica_client.rows.runs cimport EventRuns
 
@@ -40,7 +41,6 @@ cdef class GroupLane:
     cdef list _gtids
     cdef object _fault
     cdef bytes _sid
-    cdef str _gtid_prefix
     cdef long long _gtid_first
     cdef long long _gtid_last
     cdef object _domain
@@ -50,14 +50,23 @@ cdef class GroupLane:
     cdef bytes _version_bytes
     cdef bytes _gtid_bytes
     cdef LaneTable _group_table
-    cdef Py_ssize_t _count(self, list events, Py_ssize_t first, long long offset) except -1
-    cdef bint _begins(self, bytes data, Py_ssize_t size) except -1
-    cdef LaneTable _table_of(self, bytes data, Py_ssize_t start, Py_ssize_t end)
-    cdef bint _rows_ok(self, bytes data, Py_ssize_t end, int code) except -1
-    cdef int _apply(self, list events, Py_ssize_t first, Py_ssize_t count, long long offset) except -1
+    cdef bint _wanted
+    cdef long long _end
+    cdef long long _verified
+    cdef long long _verified_begin
+    cdef Py_ssize_t _count(self, EventQueue events, Py_ssize_t first, long long offset) except -1
+    cdef bint _opens(
+        self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end, int code) except -1
+    cdef bint _fields_ok(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef bint _begins(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef LaneTable _table_of(self, const unsigned char* raw, Py_ssize_t start, Py_ssize_t end)
+    cdef bint _rows_ok(
+        self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end, int code) except -1
+    cdef int _apply(
+        self, EventQueue events, Py_ssize_t first, Py_ssize_t count, long long offset) except -1
     cdef int _append(
-        self, LaneTable table, bytes data, Py_ssize_t end, long long offset, long long start,
-        Py_ssize_t index, long long timestamp_us, bytes gtid, long long gtid_number) except -1
-    cdef int _join(self, bytes data, int code) except -1
-    cdef bint _fields_ok(self, bytes data, Py_ssize_t end) except -1
-    cdef bytes _mysql_prefix(self, bytes data)
+        self, LaneTable table, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end,
+        long long offset, long long start, Py_ssize_t index, long long timestamp_us, bytes gtid,
+        long long gtid_number) except -1
+    cdef int _join(self, EventQueue events, Py_ssize_t first) except -1
+    cdef bytes _mysql_prefix(self, const unsigned char* raw, Py_ssize_t at)

@@ -23,10 +23,12 @@ from replica_client.gtid import Gtid, MariadbGtid
 from replica_client.position.position import Position
 
 if cython.compiled:
+    from cython.cimports.replica_client.codec.event_queue import EventQueue
     from cython.cimports.replica_client.codec.memory import checksum, load_le, same_bytes
     from cython.cimports.replica_client.rows.columnar import ColumnarRows
     from cython.cimports.replica_client.rows.runs import EventRuns
 else:
+    from replica_client.codec.event_queue import EventQueue
     from replica_client.codec.memory import checksum, load_le, same_bytes
     from replica_client.rows.columnar import ColumnarRows
     from replica_client.rows.runs import EventRuns
@@ -58,32 +60,10 @@ MAX_WAITING = 8 << 20
 """Bytes of a transaction that wait for its end; a larger one is read event by event."""
 
 _NO_GTID = b""
+_BEGIN = cython.declare(bytes, b"BEGIN")
+_BEGIN_TEXT = cython.declare(cython.p_const_uchar, _BEGIN)
 _OFFSET_WIDTH = 20
 _INSIDE = "/0000000000.0000000000"
-
-
-def split_events(
-    buffer: bytes, at: cython.Py_ssize_t, max_event_size: cython.longlong, formats: bytes
-) -> list[bytes]:
-    """The whole events of a buffer, up to one of a type of ``formats`` or with a size that is wrong.
-
-    Args:
-        buffer: events with headers of 19 bytes.
-        at: offset of the first one.
-        max_event_size: bytes that one may have.
-        formats: type codes.
-    """
-    raw: cython.p_const_uchar = buffer
-    ready: cython.Py_ssize_t = len(buffer)
-    size: cython.longlong
-    events: list[bytes] = []
-    while ready - at >= _HEADER:
-        size = load_le(raw, at + 9, 4)
-        if size < _HEADER or size > ready - at or size > max_event_size or raw[at + 4] in formats:
-            break
-        events.append(buffer[at : at + size])
-        at += size
-    return events
 
 
 @cython.final
@@ -138,6 +118,9 @@ class GroupLane:
         self._works = self._verify = False
         self._rows_codes = 0
         self._tail = 0
+        self._wanted = False
+        self._verified = 0
+        self._verified_begin = -1
         self._max_event_size = feed.options.max_event_size
         self._revision: Any = None
         self._generation: Any = None
@@ -151,7 +134,6 @@ class GroupLane:
         self._gtids: list[Any] = []
         self._fault: Any = None
         self._sid = b""
-        self._gtid_prefix = ""
         self._gtid_bytes = b""
         self._gtid_first = self._gtid_last = 0
         self._domain: Any = None
@@ -168,6 +150,7 @@ class GroupLane:
     def forget(self) -> None:
         """Forget the tables: another file or connection begins."""
         self._format = None
+        self._verified_begin = -1
 
     def _prepare(self, file: str) -> bool:
         """Look whether the lane can be used, and what changed since the last time."""
@@ -175,6 +158,7 @@ class GroupLane:
         format = decoder.format
         if format is not self._format:
             self._format = format
+            self._verified_begin = -1
             self._tables = {}
             sizes = format.post_header_sizes
             self._works = (
@@ -201,6 +185,7 @@ class GroupLane:
         if file != self._file:
             self._file = file
             key = Position(file, 0).sort_key()
+            self._verified_begin = -1
             self._version_prefix = key.removesuffix("0" * _OFFSET_WIDTH + _INSIDE)
             self._version_bytes = self._version_prefix.encode("utf-8", "surrogateescape")
             self._file_bytes = file.encode("utf-8", "surrogateescape")
@@ -208,23 +193,21 @@ class GroupLane:
 
     def take(
         self,
-        events: list[Any],
-        first: cython.Py_ssize_t,
+        events: EventQueue,
         file: str,
         offset: cython.longlong,
         stop: cython.longlong = -1,
     ) -> int:
-        """Take the transactions that begin at an event, as long as they are ordinary.
+        """Take the transactions at the front of the queue, as long as they are ordinary.
 
         Args:
-            events: whole events.
-            first: index of the one to begin with; no transaction is open before it.
-            file: the file that it is in.
-            offset: its offset.
+            events: no transaction is open before them.
+            file: the file that they are in.
+            offset: the offset of the first one.
             stop: no transaction that begins there or later is taken; -1: all are.
 
         Returns:
-            the index of the first event that was not taken.
+            how many events were taken, which the queue has no more.
 
         Raises:
             BinlogDecodeError: rows do not fit their table; says file and position.
@@ -234,135 +217,154 @@ class GroupLane:
             fault, self._fault = self._fault, None
             raise fault
         if not self._prepare(file):
-            return int(first)
-        at: cython.Py_ssize_t = first
+            return 0
+        at: cython.Py_ssize_t = events.first
         count: cython.Py_ssize_t
         last: cython.Py_ssize_t = 0
         begin: cython.longlong = offset
-        i: cython.Py_ssize_t
         try:
-            while at < len(events):
+            while at < events.last:
                 if stop >= 0 and offset >= stop:
                     break
                 count = self._count(events, at, offset)
                 if not count:
                     break
-                begin = offset
-                self._apply(events, at, count, offset)
-                self._join(events[at], events[at][4])
-                for i in range(at, at + count):
-                    offset += len(cython.cast(bytes, events[i]))
+                if self._wanted:
+                    self._apply(events, at, count, offset)
+                self._join(events, at)
+                offset = self._end
                 begin = offset
                 last = count
                 at += count
         except BinlogDecodeError as error:
-            if at == first:
+            if at == events.first:
                 raise
             # The transactions before it are done.
             self._fault = error
         finally:
+            count = at - events.first
             if last:
                 self.took = True
                 self._end_run()
                 gtids, self._gtids = self._gtids, []
                 self._feed.tracker.pass_transactions(file, begin, last - 1, gtids)
-        return int(at)
+                events.drop(count)
+        return int(count)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _count(
-        self, events: list[Any], first: cython.Py_ssize_t, offset: cython.longlong
+        self, events: EventQueue, first: cython.Py_ssize_t, offset: cython.longlong
     ) -> cython.Py_ssize_t:
-        """How many events the transaction at ``first`` has; 0 when it is none for the lane."""
+        """How many events the transaction at ``first`` has; 0 when it is none for the lane.
+
+        ``_end`` is the offset behind it then, and ``_wanted`` whether rows of it are to be taken.
+        """
+        raw: cython.p_const_uchar = events.data
         i: cython.Py_ssize_t
+        start: cython.Py_ssize_t
         size: cython.Py_ssize_t
         end: cython.Py_ssize_t
         next_position: cython.ulonglong
         code: cython.int
-        data: bytes
-        raw: cython.p_const_uchar
         is_open: cython.bint = False
         table: LaneTable | None
-        for i in range(first, len(events)):
-            data = events[i]
-            raw = data
-            size = len(data)
-            end = size - self._tail
-            if end < _HEADER or size > self._max_event_size:
+        # What was verified before more of the transaction was waited for is not verified again.
+        if offset != self._verified_begin:
+            self._verified_begin = self._verified = offset
+        verified: cython.longlong = self._verified
+        self._wanted = False
+        for i in range(first, events.last):
+            start = events.marks[2 * i]
+            size = events.marks[2 * i + 1] - start
+            end = start + size - self._tail
+            if end < start + _HEADER or size > self._max_event_size:
                 return 0
-            if load_le(raw, 9, 4) != cython.cast(cython.ulonglong, size):
+            if load_le(raw, start + 9, 4) != cython.cast(cython.ulonglong, size):
                 return 0
-            code = raw[4]
+            code = raw[start + 4]
             if not self._in_file:
-                if raw[17] & _ARTIFICIAL:
+                if raw[start + 17] & _ARTIFICIAL:
                     return 0
-                next_position = load_le(raw, 13, 4)
+                next_position = load_le(raw, start + 13, 4)
                 if next_position and next_position != cython.cast(
                     cython.ulonglong, (offset + size) & 0xFFFFFFFF
                 ):
                     return 0
             if i == first:
-                if code in (_GTID, _ANONYMOUS):
-                    if end < _HEADER + 42:
-                        return 0
-                    if code == _GTID and (
-                        raw[_HEADER + 24] & 0x80 or not load_le(raw, _HEADER + 17, 8)
-                    ):
-                        return 0
-                    if not self._fields_ok(data, end):
-                        return 0
-                elif code == _MARIADB_GTID:
-                    # Neither standalone nor XA; further fields only of a group commit.
-                    if end < _HEADER + 19 or raw[_HEADER + 12] & 0xE1:
-                        return 0
-                    if raw[_HEADER + 7] & 0x80 or not load_le(raw, _HEADER, 8):
-                        return 0
-                    if raw[_HEADER + 12] & 2 and (end < _HEADER + 21 or end > _HEADER + 21):
-                        return 0
-                    if not raw[_HEADER + 12] & 2 and end > _HEADER + 19:
-                        return 0
-                    if not raw[_HEADER + 12] & 2 and raw[_HEADER + 13]:
-                        return 0
-                    is_open = True
-                else:
+                if not self._opens(raw, start + _HEADER, end, code):
                     return 0
+                # MariaDB's has the BEGIN in it.
+                is_open = code == _MARIADB_GTID
             elif code == _TABLE_MAP:
                 if not is_open:
                     return 0
-                table = self._table_of(data, _HEADER, end)
+                table = self._table_of(raw, start + _HEADER, end)
                 if table is None:
                     return 0
                 self._group_table = table
             elif 23 <= code <= 25 or 30 <= code <= 32:
                 if not is_open or not self._rows_codes >> code & 1:
                     return 0
-                if not self._rows_ok(data, end, code):
+                if not self._rows_ok(raw, start + _HEADER, end, code):
                     return 0
             elif code == _QUERY:
-                if is_open or i != first + 1 or not self._begins(data, end):
+                if is_open or i != first + 1 or not self._begins(raw, start + _HEADER, end):
                     return 0
                 is_open = True
             elif code == _XID:
-                if not is_open or end < _HEADER + 8:
+                if not is_open or end < start + _HEADER + 8:
                     return 0
             elif not is_open or code not in (_ROWS_QUERY, _ANNOTATE):
                 return 0
-            if self._verify and checksum(raw, 0, end) != load_le(raw, end, 4):
-                return 0
-            if code == _XID:
-                return i - first + 1
+            if self._verify and offset >= verified:
+                if checksum(raw, start, end - start) != load_le(raw, end, 4):
+                    return 0
             offset += size
+            if code == _XID:
+                self._verified_begin = -1
+                self._end = offset
+                return i - first + 1
+        self._verified = offset
         self.incomplete = True
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _fields_ok(self, data: bytes, end: cython.Py_ssize_t) -> cython.bint:
-        """Whether a GTID event has the fields of 5.7, or of 8.0 with whatever follows."""
-        raw: cython.p_const_uchar = data
-        at: cython.Py_ssize_t = _HEADER + 42
-        if raw[_HEADER + 25] != 2:
+    def _opens(
+        self,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        code: cython.int,
+    ) -> cython.bint:
+        """Whether an event with its body at ``at`` begins a transaction for the lane."""
+        if code in (_GTID, _ANONYMOUS):
+            if end < at + 42:
+                return False
+            if code == _GTID and (raw[at + 24] & 0x80 or not load_le(raw, at + 17, 8)):
+                return False
+            return self._fields_ok(raw, at, end)
+        if code != _MARIADB_GTID:
             return False
+        # Neither standalone nor XA; further fields only of a group commit.
+        if end < at + 19 or raw[at + 12] & 0xE1:
+            return False
+        if raw[at + 7] & 0x80 or not load_le(raw, at, 8):
+            return False
+        if raw[at + 12] & 2:
+            return end == at + 21
+        return end == at + 19 and not raw[at + 13]
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _fields_ok(
+        self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        """Whether a GTID event has the fields of 5.7, or of 8.0 with whatever follows."""
+        if raw[at + 25] != 2:
+            return False
+        at += 42
         if end < at + 7:
             return end == at
         at += 14 if raw[at + 6] & 0x80 else 7
@@ -375,21 +377,21 @@ class GroupLane:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _begins(self, data: bytes, end: cython.Py_ssize_t) -> cython.bint:
+    def _begins(
+        self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
         """Whether a QUERY event is a BEGIN."""
-        raw: cython.p_const_uchar = data
-        if end < _HEADER + 13 + 1 + 5:
+        if end < at + 13 + 1 + 5:
             return False
-        at: cython.Py_ssize_t = _HEADER + 13 + raw[_HEADER + 8] + 1
-        at += cython.cast(cython.Py_ssize_t, load_le(raw, _HEADER + 11, 2))
-        return at + 5 == end and data[at:end] == b"BEGIN"
+        database: cython.Py_ssize_t = raw[at + 8]
+        at += 13 + database + 1 + cython.cast(cython.Py_ssize_t, load_le(raw, at + 11, 2))
+        return at + 5 == end and same_bytes(raw, at, _BEGIN_TEXT, 0, 5)
 
     @cython.cfunc
     def _table_of(
-        self, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t
+        self, raw: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> LaneTable | None:
         """The table of a table map that came before on the ordinary way; None for others."""
-        raw: cython.p_const_uchar = data
         if end - start < 8:
             return None
         number: cython.longlong = load_le(raw, start, 6)
@@ -400,7 +402,7 @@ class GroupLane:
             known = table.content
             if len(table.content) == end - start and same_bytes(known, 0, raw, start, end - start):
                 return table
-        content = data[start:end]
+        content = bytes(raw[start:end])
         table = self._tables.get(content)
         if table is None:
             table = self._new_table(content)
@@ -433,14 +435,19 @@ class GroupLane:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _rows_ok(self, data: bytes, end: cython.Py_ssize_t, code: cython.int) -> cython.bint:
+    def _rows_ok(
+        self,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        code: cython.int,
+    ) -> cython.bint:
         """Whether a rows event is of the table map before it and has nothing unusual."""
-        raw: cython.p_const_uchar = data
         table: LaneTable | None = self._group_table
-        at: cython.Py_ssize_t = _HEADER + 8
-        if end < at + 3:
+        if end < at + 11:
             return False
-        number: cython.longlong = load_le(raw, _HEADER, 6)
+        number: cython.longlong = load_le(raw, at, 6)
+        at += 8
         if number != self._last_id:
             table = self._by_id.get(number)
         if table is None:
@@ -454,57 +461,59 @@ class GroupLane:
         bitmap: cython.Py_ssize_t = (table.column_count + 7) >> 3
         if code in (24, 31):
             bitmap *= 2
+        if table.builder is not None:
+            self._wanted = True
         return at + 1 + bitmap <= end
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _apply(
         self,
-        events: list[Any],
+        events: EventQueue,
         first: cython.Py_ssize_t,
         count: cython.Py_ssize_t,
         offset: cython.longlong,
     ) -> cython.int:
         """Append the rows of a transaction."""
-        data: bytes = events[first]
-        raw: cython.p_const_uchar = data
-        code: cython.int = raw[4]
+        raw: cython.p_const_uchar = events.data
+        at: cython.Py_ssize_t = events.marks[2 * first]
+        code: cython.int = raw[at + 4]
         start: cython.longlong = offset
         timestamp: cython.longlong = -1
         number: cython.longlong = -1
         stamp: cython.longlong
-        size: cython.Py_ssize_t
+        end: cython.Py_ssize_t
         i: cython.Py_ssize_t
         gtid: bytes = _NO_GTID
         table: LaneTable
         if code == _MARIADB_GTID:
-            number = load_le(raw, _HEADER, 8)
-            gtid = self._mariadb_prefix(load_le(raw, _HEADER + 8, 4), load_le(raw, 5, 4))
+            number = load_le(raw, at + _HEADER, 8)
+            gtid = self._mariadb_prefix(load_le(raw, at + _HEADER + 8, 4), load_le(raw, at + 5, 4))
         else:
             if code == _GTID:
-                number = load_le(raw, _HEADER + 17, 8)
-                gtid = self._mysql_prefix(data)
-            if len(data) - self._tail >= _HEADER + 49:
-                timestamp = load_le(raw, _HEADER + 42, 7) & ~_SECOND_TIMESTAMP
+                number = load_le(raw, at + _HEADER + 17, 8)
+                gtid = self._mysql_prefix(raw, at + _HEADER + 1)
+            if events.marks[2 * first + 1] - at - self._tail >= _HEADER + 49:
+                timestamp = load_le(raw, at + _HEADER + 42, 7) & ~_SECOND_TIMESTAMP
         for i in range(first, first + count):
-            data = events[i]
-            raw = data
-            size = len(data)
-            code = raw[4]
+            at = events.marks[2 * i]
+            end = events.marks[2 * i + 1]
+            code = raw[at + 4]
             if code == _TABLE_MAP:
-                self._table_of(data, _HEADER, size - self._tail)
+                self._table_of(raw, at + _HEADER, end - self._tail)
             elif 23 <= code <= 25 or 30 <= code <= 32:
                 table = cython.cast(LaneTable, self._last)
-                if cython.cast(cython.longlong, load_le(raw, _HEADER, 6)) != self._last_id:
-                    table = self._by_id[load_le(raw, _HEADER, 6)]
+                if cython.cast(cython.longlong, load_le(raw, at + _HEADER, 6)) != self._last_id:
+                    table = self._by_id[load_le(raw, at + _HEADER, 6)]
                 if table.builder is not None:
                     stamp = timestamp
                     if stamp < 0:
-                        stamp = load_le(raw, 0, 4) * _MICROSECONDS
+                        stamp = load_le(raw, at, 4) * _MICROSECONDS
                     self._append(
                         table,
-                        data,
-                        size - self._tail,
+                        raw,
+                        at,
+                        end - self._tail,
                         offset,
                         start,
                         i - first,
@@ -512,7 +521,7 @@ class GroupLane:
                         gtid,
                         number,
                     )
-            offset += size
+            offset += end - at
         return 0
 
     @cython.cfunc
@@ -520,7 +529,8 @@ class GroupLane:
     def _append(
         self,
         table: LaneTable,
-        data: bytes,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
         offset: cython.longlong,
         start: cython.longlong,
@@ -529,25 +539,24 @@ class GroupLane:
         gtid: bytes,
         gtid_number: cython.longlong,
     ) -> cython.int:
-        """Append the rows of an event."""
-        raw: cython.p_const_uchar = data
-        code: cython.int = raw[4]
+        """Append the rows of the event at ``at``."""
+        code: cython.int = raw[at + 4]
         rows: ColumnarRows = table.rows
         runs: EventRuns = table.runs
-        at: cython.Py_ssize_t = _HEADER + 9
+        at += _HEADER + 9
         if code >= 30:
             at += 2
         kind: cython.int = code - 30 if code >= 30 else code - 23
         bitmap: cython.Py_ssize_t = (table.column_count + 7) >> 3
         known: cython.p_const_uchar = table.before
         if len(table.before) != bitmap or not same_bytes(known, 0, raw, at, bitmap):
-            table.before = data[at : at + bitmap]
+            table.before = bytes(raw[at : at + bitmap])
         at += bitmap
         after: bytes | None = None
         if kind == 1:
             known = table.after
             if len(table.after) != bitmap or not same_bytes(known, 0, raw, at, bitmap):
-                table.after = data[at : at + bitmap]
+                table.after = bytes(raw[at : at + bitmap])
             after = table.after
             at += bitmap
         if table.gtid is not gtid or table.file is not self._file_bytes or table.era != runs.era:
@@ -557,7 +566,7 @@ class GroupLane:
         row_index: cython.Py_ssize_t = 0
         done: cython.bint = False
         try:
-            rows._begin(kind == 0, kind == 2, table.before, after, data, at, end)
+            rows._begin(kind == 0, kind == 2, table.before, after, raw, at, end)
             while not done:
                 try:
                     done = rows._take() == 1
@@ -601,13 +610,12 @@ class GroupLane:
         table.era = runs.era
 
     @cython.cfunc
-    def _mysql_prefix(self, data: bytes) -> bytes:
-        """What a GTID begins with, up to its number."""
-        raw: cython.p_const_uchar = data
+    def _mysql_prefix(self, raw: cython.p_const_uchar, at: cython.Py_ssize_t) -> bytes:
+        """What a GTID begins with whose UUID is at ``at``, up to its number."""
         known: cython.p_const_uchar = self._sid
-        if len(self._sid) != 16 or not same_bytes(known, 0, raw, _HEADER + 1, 16):
+        if len(self._sid) != 16 or not same_bytes(known, 0, raw, at, 16):
             self._end_run()
-            sid = data[_HEADER + 1 : _HEADER + 17]
+            sid = bytes(raw[at : at + 16])
             self._sid = sid
             self._domain = None
             self._gtid_bytes = str(Gtid(sid, 1, "")).removesuffix("1").encode()
@@ -623,18 +631,22 @@ class GroupLane:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _join(self, data: bytes, code: cython.int) -> cython.int:
+    def _join(self, events: EventQueue, first: cython.Py_ssize_t) -> cython.int:
         """The GTID of a transaction that is done joins the run of those before it."""
+        raw: cython.p_const_uchar = events.data
+        at: cython.Py_ssize_t = events.marks[2 * first]
+        code: cython.int = raw[at + 4]
         if code == _ANONYMOUS:
             return 0
-        raw: cython.p_const_uchar = data
         number: cython.longlong
         if code == _GTID:
-            number = load_le(raw, _HEADER + 17, 8)
+            self._mysql_prefix(raw, at + _HEADER + 1)
+            number = load_le(raw, at + _HEADER + 17, 8)
             if self._gtid_last and number not in (self._gtid_last, self._gtid_last + 1):
                 self._end_run()
         else:
-            number = load_le(raw, _HEADER, 8)
+            self._mariadb_prefix(load_le(raw, at + _HEADER + 8, 4), load_le(raw, at + 5, 4))
+            number = load_le(raw, at + _HEADER, 8)
         if not self._gtid_last:
             self._gtid_first = number
         self._gtid_last = number

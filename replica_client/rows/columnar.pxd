@@ -58,7 +58,10 @@ cdef class ColumnarRows:
     cdef Py_ssize_t _max_rows
     cdef long long _max_size
     cdef dict _layouts
-    cdef Cursor _cursor
+    cdef bytes _source
+    cdef const unsigned char* _data
+    cdef Py_ssize_t _offset
+    cdef Py_ssize_t _end
     cdef JsonTextWriter _json
     cdef Py_ssize_t _base
     cdef bint _insert
@@ -66,7 +69,7 @@ cdef class ColumnarRows:
     cdef Layout _after
     cdef Layout _layout(self, bytes bitmap)
     cdef int _begin(self, bint insert, bint delete, bytes columns_before, bytes columns_after,
-                    bytes data, Py_ssize_t start, Py_ssize_t end) except -1
+                    const unsigned char* data, Py_ssize_t start, Py_ssize_t end) except -1
     cdef int _take(self) except -1
     cdef int _reserve(self) except -1
     cdef int _image(self, Layout layout, Py_ssize_t row) except -1
@@ -76,4 +79,6 @@ cdef class ColumnarRows:
                         Py_ssize_t offset, Py_ssize_t length, Py_ssize_t row) except -1
     cdef int _put_value(self, ColumnSink sink, Column column, const unsigned char* data,
                         Py_ssize_t offset, Py_ssize_t length, Py_ssize_t row) except -1
+    cdef object _value(self, Column column, const unsigned char* data, Py_ssize_t offset,
+                       Py_ssize_t length)
     cdef int _abandon(self) except -1

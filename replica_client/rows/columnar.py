@@ -451,7 +451,9 @@ class ColumnarRows:
         self._layouts: dict[bytes, Layout] = {}
         self._before: Layout | None = None
         self._after: Layout | None = None
-        self._cursor: Cursor = Cursor(b"")
+        self._source = b""
+        self._data: Any = self._source
+        self._offset = self._end = 0
         self._json: JsonTextWriter = JsonTextWriter()
         column: Column
         sink: ColumnSink
@@ -502,7 +504,9 @@ class ColumnarRows:
         """
         insert = kind == "insert"
         delete = kind == "delete"
-        self._begin(insert, delete, columns_before, columns_after, rows, 0, len(rows))
+        raw: cython.p_const_uchar = rows
+        self._begin(insert, delete, columns_before, columns_after, raw, 0, len(rows))
+        self._source = rows
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -512,13 +516,14 @@ class ColumnarRows:
         delete: cython.bint,
         columns_before: bytes,
         columns_after: bytes | None,
-        data: bytes,
+        data: cython.p_const_uchar,
         start: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
     ) -> cython.int:
-        cursor: Cursor = self._cursor
-        cursor.data = data
-        cursor.offset = cursor.end = end
+        """The same with images from ``start`` to ``end`` of a memory that stays until they are read."""
+        self._source = b""
+        self._data = data
+        self._offset = self._end = end
         self._before = self._layout(columns_before)
         self._after = None
         self.absent_before = self._before.absent
@@ -526,8 +531,7 @@ class ColumnarRows:
         if not insert and not delete:
             self._after = self._before if columns_after is None else self._layout(columns_after)
             self.absent_after = self._after.absent
-        self._base = start
-        cursor.offset = start
+        self._base = self._offset = start
         return 0
 
     def skip(self, changes: int) -> None:
@@ -536,13 +540,14 @@ class ColumnarRows:
         Raises:
             ColumnDecodeError: bytes that are not values of their columns.
         """
-        cursor: Cursor = self._cursor
+        cursor: Cursor = Cursor(self._source)
         before: Any = self._before
         after: Layout | None = self._after
         second: Plan | None = None if after is None else after.plan
         while changes and cursor.offset < cursor.end:
             self._decoder._row(cursor, before.plan, second, False, False)
             changes -= 1
+        self._offset = cursor.offset
 
     def take(self) -> bool:
         """Take changes until the event has no more (True) or the batch is full (False).
@@ -560,21 +565,20 @@ class ColumnarRows:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _take(self) -> cython.int:
-        cursor: Cursor = self._cursor
         step: cython.int = 1 if self._after is None else 2
         start: cython.Py_ssize_t
         self.appended = 0
-        while cursor.offset < cursor.end:
+        while self._offset < self._end:
             if self.rows + step > self._max_rows or self.size >= self._max_size:
                 return 0
             if self.rows + 2 > self._capacity:
                 self._reserve()
-            start = cursor.offset
+            start = self._offset
             self._image(self._before, self.rows)
             if step == 2:
                 self._image(self._after, self.rows + 1)
             self.rows += step
-            self.size += cursor.offset - start
+            self.size += self._offset - start
             self.appended += 1
         return 1
 
@@ -602,18 +606,17 @@ class ColumnarRows:
         for sink in self.sinks:
             sink._abandon(self.rows)
         self.lossless = [entry for entry in self.lossless if entry[0] < self.rows]
-        self._cursor.offset = self._cursor.end
+        self._offset = self._end
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _image(self, layout: Layout, row: cython.Py_ssize_t) -> cython.int:
         """One row image into the row ``row``."""
-        cursor: Cursor = self._cursor
         plan: Plan = layout.plan
-        data: cython.p_const_uchar = cursor.data
-        end: cython.Py_ssize_t = cursor.end
-        nulls: cython.Py_ssize_t = cursor.offset
+        data: cython.p_const_uchar = self._data
+        end: cython.Py_ssize_t = self._end
+        nulls: cython.Py_ssize_t = self._offset
         offset: cython.Py_ssize_t = nulls + plan.null_size
         if offset > end:
             raise ColumnDecodeError(
@@ -647,13 +650,11 @@ class ColumnarRows:
                 raise self.decoder._failure(column, offset - self._base, column.convert)
             if target is not None:
                 sink = cython.cast(ColumnSink, target)
-                if not cython.compiled:
-                    data = cursor.data
                 self._put(sink, column, data, offset, length, row)
             offset += length
         for sink in layout.missing:
             sink._put_null(row)
-        cursor.offset = offset
+        self._offset = offset
         return 0
 
     @cython.cfunc
@@ -753,7 +754,7 @@ class ColumnarRows:
             entry = sink._numbers.get(bits, -1)
         if entry < 0:
             try:
-                value = self._decoder._value(column, data, offset, length)
+                value = self._value(column, data, offset, length)
                 entry = sink._entry(bits, sink.convert(value))
             except (ValueError, OverflowError, LookupError, BinlogDecodeError) as error:
                 raise self.decoder._failure(column, offset - self._base, error) from error
@@ -773,7 +774,7 @@ class ColumnarRows:
     ) -> cython.int:
         """Write a value by way of its object."""
         try:
-            value = self._decoder._value(column, data, offset, length)
+            value = self._value(column, data, offset, length)
             if column.as_python and value is not None:
                 value = value.to_python()
             if not sink._put_object(row, value):
@@ -781,6 +782,19 @@ class ColumnarRows:
         except (ValueError, OverflowError, LookupError, BinlogDecodeError) as error:
             raise self.decoder._failure(column, offset - self._base, error) from error
         return 0
+
+    @cython.cfunc
+    def _value(
+        self,
+        column: Column,
+        data: cython.p_const_uchar,
+        offset: cython.Py_ssize_t,
+        length: cython.Py_ssize_t,
+    ) -> object:
+        """A value as an object."""
+        if not cython.compiled:
+            data, offset = bytes(data[offset : offset + length]), 0
+        return self._decoder._value(column, data, offset, length)
 
     def append_values(self, before: Any, after: Any) -> bool:
         """Append a change by its values; one of the two may be None. False when there is no room.

@@ -260,7 +260,7 @@ class DumpStream:
     @property
     def queued(self) -> int:
         """Bytes of events that wait to be read."""
-        return self._protocol.queued
+        return int(self._protocol.events.waiting)
 
     @property
     def semi_sync_active(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from replica_client.codec.event_queue import EventQueue
 from replica_client.errors import (
     MalformedPacketError,
     ProtocolError,
@@ -18,9 +19,10 @@ from replica_client.wire.server_errors import server_error_of
 class DumpSession:
     """Receives the answer to COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID.
 
-    :meth:`receive_data` takes bytes, split anywhere, and gives complete events (common header to
-    checksum). Once the stream has ended, :attr:`ended` is true; :attr:`error` then says why, or is
-    None after an EOF packet (a dump that does not block reached the end of the last file).
+    Bytes are written, split anywhere, into the memory of :meth:`room`; :meth:`received` cuts them, and
+    complete events (common header to checksum) stand in :attr:`events`. Once the stream has ended,
+    :attr:`ended` is true; :attr:`error` then says why, or is None after an EOF packet (a dump that does
+    not block reached the end of the last file).
 
     Args:
         max_packet_size: bytes that one event may have.
@@ -28,11 +30,12 @@ class DumpSession:
         compression: the connection's compression, or None.
 
     Attributes:
+        events: the events that were received and not taken.
         ended: no more events will come.
         error: the ``ServerError`` or ``ProtocolError`` that ended the stream, or None.
     """
 
-    __slots__ = ("_compression", "_framer", "_frames", "ended", "error")
+    __slots__ = ("_buffer", "_compression", "_framer", "_frames", "ended", "error", "events")
 
     def __init__(
         self,
@@ -51,6 +54,8 @@ class DumpSession:
         self._framer = PacketFramer(
             max_packet_size, sequence=sequence, events=True, semi_sync=semi_sync
         )
+        self.events: EventQueue = self._framer.queue
+        self._buffer = bytearray()
         self.ended = False
         self.error: ReplicaClientError | None = None
 
@@ -70,6 +75,38 @@ class DumpSession:
         count: int = self._framer.ack_wanted
         return count
 
+    def room(self, size: int) -> memoryview:
+        """Memory for the next bytes of the stream, at most ``size``."""
+        if self._frames is None:
+            return self.events.room(size)
+        if len(self._buffer) < size:
+            self._buffer = bytearray(size)
+        return memoryview(self._buffer)[:size]
+
+    def received(self, size: int) -> int:
+        """Cut the bytes that were written into :meth:`room`; how many events became complete.
+
+        The events before a fault are delivered, and the fault is in :attr:`error`.
+        """
+        if self.ended:
+            return 0
+        before = len(self.events)
+        try:
+            if self._frames is None:
+                self.events.received(size)
+            else:
+                with memoryview(self._buffer) as view:
+                    self.events.put(self._frames.feed(view, size))
+        except ProtocolError as error:
+            self._end(error)
+            return 0
+        self._framer.cut()
+        if self._framer.fault is not None:
+            self._end(self._framer.fault)
+        elif self._framer.last is not None:
+            self._finish(self._framer.last)
+        return len(self.events) - before
+
     def receive_data(self, buffer: bytes | bytearray | memoryview, size: int = -1) -> list[bytes]:
         """Take ``size`` bytes (all when negative) of the stream.
 
@@ -77,20 +114,11 @@ class DumpSession:
             The events that became complete, in order. Those before a fault are delivered, and the
             fault is in :attr:`error`.
         """
-        if self.ended:
-            return []
-        try:
-            if self._frames is not None:
-                buffer, size = self._frames.feed(buffer, size), -1
-            events = self._framer.feed(buffer, size)
-        except ProtocolError as error:
-            self._end(error)
-            return []
-        if self._framer.fault is not None:
-            self._end(self._framer.fault)
-        elif self._framer.last is not None:
-            self._finish(self._framer.last)
-        return events
+        size = len(buffer) if size < 0 else size
+        with self.room(size) as room:
+            room[:] = buffer[:size]
+        self.received(size)
+        return self.events.take_all()
 
     def _finish(self, payload: bytes) -> None:
         try:

@@ -1,21 +1,18 @@
 # C types for framing.py when it is compiled.
-cimport cython
+from replica_client.codec.event_queue cimport EventQueue
 
 cdef class PacketFramer:
     cdef public int sequence
-    cdef public bytes last
+    cdef public object last
     cdef public bint semi_sync
     cdef public object ack_wanted
     cdef public object fault
+    cdef readonly EventQueue queue
     cdef long long _max
     cdef bint _events
     cdef bint _probing
-    cdef bytes _head
-    cdef bytearray _body
-    cdef long long _missing
+    cdef Py_ssize_t _length
+    cdef Py_ssize_t _joined
     cdef bint _joining
-
-    @cython.locals(
-        out=list, data=bytes, at=Py_ssize_t, end=Py_ssize_t, length=Py_ssize_t, number=int
-    )
-    cpdef list feed(self, object buffer, Py_ssize_t size=*)
+    cdef int _scan(self) except -1
+    cdef Py_ssize_t _header(self, unsigned char* data, Py_ssize_t at, Py_ssize_t ready) except -2

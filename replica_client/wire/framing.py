@@ -1,17 +1,21 @@
-# cython: annotation_typing=False, boundscheck=False, wraparound=False
+# cython: boundscheck=False, wraparound=False
 """Packets out of a byte stream: the first step of the hot path.
 
 A packet on the wire is a 3-byte little-endian payload length, a sequence number, and the payload. A
 payload of 16 MiB - 1 bytes or more is cut into pieces of exactly 0xFFFFFF bytes and a last shorter
 (possibly empty) one.
 
-This module is Cython in pure Python mode: it runs as it is, and faster when compiled with the C
-types that ``framing.pxd`` beside it adds.
+Packets are cut where they lie in memory; only the pieces of a payload that has several are moved
+together.
+
+This module is compiled where that is possible and runs as it stands everywhere else.
 
 Spec: MySQL "Protocol::Packet", "Sending More Than 16Mb"; MariaDB KB "0-packet".
 """
 
 from __future__ import annotations
+
+import cython
 
 from replica_client.errors import (
     MalformedPacketError,
@@ -19,6 +23,13 @@ from replica_client.errors import (
     PacketTooLargeError,
     ProtocolError,
 )
+
+if cython.compiled:
+    from cython.cimports.replica_client.codec.event_queue import EventQueue
+    from cython.cimports.replica_client.codec.memory import move_bytes
+else:
+    from replica_client.codec.event_queue import EventQueue
+    from replica_client.codec.memory import move_bytes
 
 MAX_PIECE_SIZE = 0xFFFFFF
 """Payload bytes that one packet can carry; a piece of this size has a successor."""
@@ -30,6 +41,12 @@ SEMI_SYNC_MAGIC = 0xEF
 """Second byte of an event packet of a semi-synchronous dump, and first byte of the acknowledgement."""
 
 
+_MAX_PIECE = cython.declare(cython.Py_ssize_t, MAX_PIECE_SIZE)
+_SEMI_SYNC = cython.declare(cython.int, SEMI_SYNC_MAGIC)
+
+
+@cython.final
+@cython.cclass
 class PacketFramer:
     """Cuts a byte stream, split anywhere, into payloads.
 
@@ -50,6 +67,7 @@ class PacketFramer:
         semi_sync: whether events carry the semi-synchronous header.
         ack_wanted: event mode: how many events delivered so far asked for an acknowledgement.
         fault: the error that ended the stream, or None; every later :meth:`feed` raises it.
+        queue: takes the bytes, and has the payloads that are complete.
     """
 
     def __init__(
@@ -65,18 +83,20 @@ class PacketFramer:
         self.semi_sync = semi_sync
         self.ack_wanted = 0
         self.fault: ProtocolError | None = None
+        self.queue = EventQueue()
         self._max = max_packet_size
         self._events = events
         self._probing = semi_sync
-        self._head = b""
-        self._body = bytearray()
-        self._missing = 0
+        # Of the packet that is not complete: bytes of its payload (-1: its header is not known), of
+        # the pieces before it, which lie before its header, and whether there were any.
+        self._length = -1
+        self._joined = 0
         self._joining = False
 
     @property
     def mid_packet(self) -> bool:
         """Whether the bytes so far end inside a packet."""
-        return bool(self._missing or self._head or self._joining)
+        return self.last is None and bool(self._joining or self.queue.uncut)
 
     def feed(self, buffer: bytes | bytearray | memoryview, size: int = -1) -> list[bytes]:
         """Take the next bytes of the stream.
@@ -96,99 +116,110 @@ class PacketFramer:
         A fault behind payloads of the same buffer is not raised but kept in :attr:`fault`, so that
         nothing before it is lost.
         """
-        out: list[bytes] = []
         if self.fault is not None:
             raise self.fault
-        data = bytes(buffer) if size < 0 else bytes(buffer[:size])
-        at = 0
+        self.queue.put(bytes(buffer) if size < 0 else bytes(buffer[:size]))
+        self.cut()
+        found: list[bytes] = self.queue.take_all()
+        if self.fault is not None and not found:
+            raise self.fault
+        return found
+
+    def cut(self) -> None:
+        """Cut what the queue received; a fault is kept in :attr:`fault`."""
+        if self.fault is not None:
+            return
         try:
-            if self._head:
-                data = self._head + data
-                self._head = b""
-            end = len(data)
-            while self.last is None:
-                if self._missing > 0:
-                    length = min(self._missing, end - at)
-                    self._body += data[at : at + length]
-                    at += length
-                    self._missing -= length
-                    if self._missing > 0:
-                        break
-                    if not self._joining:
-                        self._deliver_joined(out)
-                    continue
-                if end - at < 4:
-                    self._head = data[at:end]
-                    break
-                length = data[at] | (data[at + 1] << 8) | (data[at + 2] << 16)
-                number = data[at + 3]
-                if self.sequence >= 0:
-                    if number == 0 != self.sequence and length > 0 and not self._joining:
-                        # A server that shuts down or kills us sends an ERR packet numbered 0.
-                        if end - at < 5:
-                            self._head = data[at:end]
-                            break
-                        if data[at + 4] == 0xFF:
-                            self.sequence = 0
-                    if number != self.sequence:
-                        raise PacketSequenceError(
-                            f"packet has sequence number {number}, expected {self.sequence}"
-                        )
-                    self.sequence = (self.sequence + 1) & 0xFF
-                at += 4
-                if len(self._body) + length > self._max:
-                    raise PacketTooLargeError(
-                        f"a packet of at least {len(self._body) + length} bytes is larger than "
-                        f"max_packet_size ({self._max}); raise that option if it is legitimate"
-                    )
-                if length < MAX_PIECE_SIZE and not self._joining and length <= end - at:
-                    if self._events and not self.semi_sync and length > 1 and data[at] == 0:
-                        out.append(data[at + 1 : at + length])
-                    else:
-                        self._deliver(data[at : at + length], out)
-                    at += length
-                    continue
-                self._joining = length == MAX_PIECE_SIZE
-                self._missing = length
-                if length == 0:
-                    self._deliver_joined(out)
+            self._scan()
         except ProtocolError as error:
             self.fault = error
-            if not out:
-                raise
-        return out
 
-    def _deliver_joined(self, out: list[bytes]) -> None:
-        body = self._body
-        self._body = bytearray()
-        if self._events and not self.semi_sync and len(body) > 1 and body[0] == 0:
-            with memoryview(body) as view:
-                out.append(bytes(view[1:]))  # one copy: it may have hundreds of megabytes
-        else:
-            self._deliver(bytes(body), out)
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _scan(self) -> cython.int:
+        queue: EventQueue = self.queue
+        data: cython.p_uchar = queue.data
+        at: cython.Py_ssize_t
+        length: cython.Py_ssize_t
+        start: cython.Py_ssize_t
+        skipped: cython.Py_ssize_t
+        while self.last is None:
+            at = queue.tail + self._joined
+            if self._length < 0:
+                if queue.filled - at < 4:
+                    return 0
+                self._length = self._header(data, at, queue.filled - at)
+                if self._length < 0:
+                    return 0
+            length = self._length
+            if length > queue.filled - at - 4:
+                return 0
+            self._length = -1
+            if length == _MAX_PIECE or self._joining:
+                move_bytes(data, at, at + 4, queue.filled - at - 4)
+                queue.filled -= 4
+                self._joined += length
+                self._joining = length == _MAX_PIECE
+                if self._joining:
+                    continue
+                start = queue.tail
+                length = self._joined
+                self._joined = 0
+            else:
+                start = at + 4
+            # The bytes of the packet are cut whatever becomes of its payload.
+            queue.tail = start + length
+            if not self._events:
+                queue._mark(start, start + length)
+                continue
+            if not length:
+                raise MalformedPacketError("an empty packet in an event stream")
+            if data[start]:
+                self.last = bytes(data[start : start + length])
+                queue.tail = queue.filled
+                return 0
+            if self._probing:
+                self._probing = False
+                self.semi_sync = length > 2 and data[start + 1] == _SEMI_SYNC
+            skipped = 1
+            if self.semi_sync:
+                skipped = 3
+                if length < 3 or data[start + 1] != _SEMI_SYNC:
+                    raise MalformedPacketError("an event packet lacks the semi-synchronous header")
+                if data[start + 2] & 1:
+                    self.ack_wanted += 1
+                    if self.sequence >= 0:
+                        self.sequence = 1  # both sides restart the numbering where a reply belongs
+            queue._mark(start + skipped, start + length)
+        queue.tail = queue.filled
+        return 0
 
-    def _deliver(self, payload: bytes, out: list[bytes]) -> None:
-        if not self._events:
-            out.append(payload)
-            return
-        if not payload:
-            raise MalformedPacketError("an empty packet in an event stream")
-        if payload[0] != 0:
-            self.last = payload
-            return
-        if self._probing:
-            self._probing = False
-            self.semi_sync = len(payload) > 2 and payload[1] == SEMI_SYNC_MAGIC
-        if not self.semi_sync:
-            out.append(payload[1:])
-            return
-        if len(payload) < 3 or payload[1] != SEMI_SYNC_MAGIC:
-            raise MalformedPacketError("an event packet lacks the semi-synchronous header")
-        if payload[2] & 1:
-            self.ack_wanted += 1
-            if self.sequence >= 0:
-                self.sequence = 1  # both sides restart the numbering where a reply belongs
-        out.append(payload[3:])
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def _header(
+        self, data: cython.p_uchar, at: cython.Py_ssize_t, ready: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Check a packet's header; the bytes of its payload, or -1 when it is not there yet."""
+        length: cython.Py_ssize_t = data[at] | (data[at + 1] << 8) | (data[at + 2] << 16)
+        number: cython.int = data[at + 3]
+        if self.sequence >= 0:
+            if number == 0 != self.sequence and length > 0 and not self._joining:
+                # A server that shuts down or kills us sends an ERR packet numbered 0.
+                if ready < 5:
+                    return -1
+                if data[at + 4] == 0xFF:
+                    self.sequence = 0
+            if number != self.sequence:
+                raise PacketSequenceError(
+                    f"packet has sequence number {number}, expected {self.sequence}"
+                )
+            self.sequence = (self.sequence + 1) & 0xFF
+        if self._joined + length > self._max:
+            raise PacketTooLargeError(
+                f"a packet of at least {self._joined + length} bytes is larger than "
+                f"max_packet_size ({self._max}); raise that option if it is legitimate"
+            )
+        return length
 
 
 def encode_packets(payload: bytes, sequence: int = 0) -> bytes:

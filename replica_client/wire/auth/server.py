@@ -19,10 +19,14 @@ SERVER_PLUGINS = (
     "caching_sha2_password",
     "sha256_password",
     "mysql_clear_password",
+    "dialog",
     "client_ed25519",
     "parsec",
 )
 """Plugins that :class:`ServerLogin` can ask for."""
+
+DIALOG_QUESTION = b"\x04Password: "
+"""What dialog asks: a hidden answer is wanted."""
 
 
 @dataclass(slots=True)
@@ -59,7 +63,7 @@ class ServerLogin:
             return ed25519.verify(data, self.scramble, self.password)
         if self.plugin == "parsec":
             return self._parsec(data)
-        if self.plugin == "mysql_clear_password":
+        if self.plugin in ("mysql_clear_password", "dialog"):
             return self._is_clear(data)
         if self.plugin == "sha256_password":
             return self._sha256(data)

@@ -1,0 +1,229 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""Events that were received or read and wait to be decoded, in one piece of memory that is used again.
+
+Bytes come in at the end, are cut into events where they lie (:class:`~.wire.framing.PacketFramer`
+cuts packets, :meth:`EventQueue.split` files), and leave at the front. Nothing is copied between the
+system call and the decoder.
+
+This module is compiled where that is possible and runs as it stands everywhere else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.replica_client.codec.memory import copy_bytes, load_le, move_bytes
+else:
+    from replica_client.codec.memory import copy_bytes, load_le, move_bytes
+
+CAPACITY = 1 << 20
+"""Bytes of memory that a queue begins with, and goes back to when it is empty after it had many."""
+
+_KEPT = cython.declare(cython.Py_ssize_t, 16 << 20)
+_SMALL = cython.declare(cython.Py_ssize_t, 16 << 10)
+_FIRST_MARKS = 1024
+_HEADER = cython.declare(cython.Py_ssize_t, 19)
+
+
+@cython.cfunc
+def _longs(memory: bytearray) -> cython.p_longlong:
+    if cython.compiled:
+        raw: cython.p_uchar = memory
+        return cython.cast(cython.p_longlong, raw)
+    return memoryview(memory).cast("q")
+
+
+@cython.final
+@cython.cclass
+class EventQueue:
+    """Events in order, and behind the last one bytes that are not cut yet.
+
+    Attributes:
+        waiting: bytes of the events.
+    """
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._memory = bytearray(capacity)
+        self.data: Any = self._memory
+        self._capacity = capacity
+        self._marks_memory = bytearray(16 * _FIRST_MARKS)
+        self.marks: Any = _longs(self._marks_memory)
+        self._marks_capacity = _FIRST_MARKS
+        # Marks of events: indexes of the first and behind the last; offsets of the bytes behind.
+        self.first = self.last = 0
+        self.tail = self.filled = 0
+        self.waiting = 0
+
+    def __len__(self) -> int:
+        """How many events there are."""
+        return int(self.last - self.first)
+
+    @property
+    def uncut(self) -> int:
+        """How many bytes are not cut yet."""
+        return int(self.filled - self.tail)
+
+    def peek(self, offset: int, size: int) -> bytes:
+        """Bytes at an offset of those that are not cut."""
+        at: cython.Py_ssize_t = self.tail + offset
+        return bytes(self.data[at : at + size])
+
+    def event(self, index: int) -> bytes:
+        """The bytes of an event."""
+        mark: cython.Py_ssize_t = 2 * (self.first + index)
+        start: cython.Py_ssize_t = self.marks[mark]
+        end: cython.Py_ssize_t = self.marks[mark + 1]
+        return bytes(self.data[start:end])
+
+    def take_all(self) -> list[bytes]:
+        """All events, which the queue has no more."""
+        found = [self.event(index) for index in range(len(self))]
+        self.drop(len(found))
+        return found
+
+    def drop(self, count: cython.Py_ssize_t) -> None:
+        """Forget the first events."""
+        i: cython.Py_ssize_t
+        for i in range(self.first, self.first + count):
+            self.waiting -= self.marks[2 * i + 1] - self.marks[2 * i]
+        self.first += count
+        if self.first == self.last:
+            self.first = self.last = 0
+            if self.tail == self.filled:
+                self.tail = self.filled = 0
+                if self._capacity > _KEPT:
+                    self._memory = bytearray(CAPACITY)
+                    self.data = self._memory
+                    self._capacity = CAPACITY
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.tail = self.filled
+        self.drop(len(self))
+
+    def room(self, size: int) -> memoryview:
+        """Memory for so many more bytes; :meth:`received` tells how many were written there."""
+        self._make_room(size)
+        return memoryview(self._memory)[self.filled : self.filled + size]
+
+    def received(self, size: int) -> None:
+        """Bytes were written into the memory of :meth:`room`."""
+        self.filled += size
+
+    def put(self, data: bytes) -> None:
+        """Take more bytes."""
+        raw: cython.p_const_uchar = data
+        self._make_room(len(data))
+        copy_bytes(self.data, self.filled, raw, 0, len(data))
+        self.filled += len(data)
+
+    def pass_over(self, size: int) -> None:
+        """Forget the first of the bytes that are not cut."""
+        self.tail += size
+
+    def cut(self, size: int) -> None:
+        """The first of the bytes that are not cut are an event."""
+        self._mark(self.tail, self.tail + size)
+        self.tail += size
+
+    def split(self, max_event_size: cython.longlong, formats: bytes) -> int:
+        """Cut events with headers of 19 bytes, up to one of a type of ``formats`` or a wrong size.
+
+        Args:
+            max_event_size: bytes that one may have.
+            formats: type codes.
+
+        Returns:
+            the bytes of the events.
+        """
+        data: cython.p_uchar = self.data
+        at: cython.Py_ssize_t = self.tail
+        filled: cython.Py_ssize_t = self.filled
+        size: cython.longlong
+        code: cython.uchar
+        while filled - at >= _HEADER:
+            size = load_le(data, at + 9, 4)
+            code = data[at + 4]
+            if size < _HEADER or size > filled - at or size > max_event_size or code in formats:
+                break
+            self._mark(at, at + size)
+            at += size
+        size = at - self.tail
+        self.tail = at
+        return int(size)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _make_room(self, size: cython.Py_ssize_t) -> cython.int:
+        """Have room for so many more bytes."""
+        begin: cython.Py_ssize_t = self.tail
+        if self.first < self.last:
+            begin = self.marks[2 * self.first]
+        used: cython.Py_ssize_t = self.filled - begin
+        # What stays is moved to the front where that costs less than what was taken in meanwhile.
+        if begin and used <= _SMALL and used <= begin:
+            self._move_to_front()
+            begin = 0
+        if size <= self._capacity - self.filled:
+            return 0
+        if begin and used + size <= self._capacity and used <= begin:
+            return self._move_to_front()
+        capacity: cython.Py_ssize_t = 2 * self._capacity
+        if capacity < used + size:
+            capacity = used + size
+        grown = bytearray(capacity)
+        raw: cython.p_uchar = grown
+        copy_bytes(raw, 0, self.data, begin, used)
+        self._memory = grown
+        self.data = grown
+        self._capacity = capacity
+        return self._renumber(begin)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _move_to_front(self) -> cython.int:
+        begin: cython.Py_ssize_t = self.tail
+        if self.first < self.last:
+            begin = self.marks[2 * self.first]
+        move_bytes(self.data, 0, begin, self.filled - begin)
+        return self._renumber(begin)
+
+    def _renumber(self, begin: cython.Py_ssize_t) -> int:
+        """The bytes from ``begin`` on are at the front now."""
+        i: cython.Py_ssize_t
+        for i in range(2 * self.first, 2 * self.last):
+            self.marks[i] -= begin
+        self.tail -= begin
+        self.filled -= begin
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _mark(self, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+        """An event lies there."""
+        if self.last == self._marks_capacity:
+            self._more_marks()
+        self.marks[2 * self.last] = start
+        self.marks[2 * self.last + 1] = end
+        self.last += 1
+        self.waiting += end - start
+        return 0
+
+    def _more_marks(self) -> None:
+        """Have room for more marks: those of events that are gone, or more memory."""
+        count: cython.Py_ssize_t = self.last - self.first
+        memory = self._marks_memory
+        if self.first < count:
+            self._marks_capacity *= 2
+            memory = bytearray(16 * self._marks_capacity)
+        marks: cython.p_longlong = _longs(memory)
+        i: cython.Py_ssize_t
+        for i in range(2 * count):
+            marks[i] = self.marks[2 * self.first + i]
+        self._marks_memory = memory
+        self.marks = marks
+        self.first = 0
+        self.last = count
