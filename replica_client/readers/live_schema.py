@@ -31,6 +31,7 @@ from replica_client.transport.connection import SourceConnection
 from replica_client.transport.options import ConnectOptions
 from replica_client.transport.request import DumpRequest
 from replica_client.transport.server_info import BinlogStatus
+from replica_client.wire.server_errors import TRANSIENT_ERRORS
 
 _LOG = logging.getLogger("replica_client")
 _QUERIES = frozenset((EventType.QUERY_EVENT, EventType.QUERY_COMPRESSED_EVENT))
@@ -127,13 +128,16 @@ class BinlogScan:
 
     async def extend(self, file: str, offset: int) -> None:
         """Know everything from a place to the end of the binlog."""
-        wanted = Place.of(file, offset)
-        if self.begin is None or wanted < self.begin:
+        wanted, begin = Place.of(file, offset), self.begin
+        # Until all is read nothing is known: a connection may fail in the midst.
+        self.begin = None
+        if begin is None or wanted < begin:
             self.touches = []
-            self.begin = wanted
             await self.read(file, offset)
+            self.begin = wanted
         else:
             await self.read(self._end.file, self._end.offset)
+            self.begin = begin
 
     async def read(self, file: str, offset: int) -> None:
         """Read from a place to the end of the binlog.
@@ -197,12 +201,18 @@ class SchemaProver:
 
         Returns:
             whether anything was proven.
+
+        Raises:
+            TransportError: a connection failed; it may be tried again.
+            ServerError: the source ended it, and another one may work.
         """
         if not self.works:
             return False
         try:
             return await self._prove(history, table, transaction, place)
         except (ServerError, ConfigError) as error:
+            if isinstance(error, ServerError) and error.errno in TRANSIENT_ERRORS:
+                raise
             _LOG.warning("no proof of what %s.%s looked like: %s", *table, error)
             if isinstance(error, ServerError) and error.errno == _PARSE_ERROR:
                 self.works = False

@@ -315,8 +315,23 @@ class SourceStream:
             return
         start = transaction_start(feed.tracker.inside())
         place = Place.of(event.file, event.position)
-        if not await self._prover.prove(self.history, name, start, place):
+        if not await self._proven(name, start, place):
             self._asked[name] = state
+
+    async def _proven(self, table: tuple[str, str], start: Position, place: Place) -> bool:
+        """Prove a table, and try again when the connections for it fail."""
+        delays = self._options.reconnect.delays()
+        while True:
+            try:
+                return await self._prover.prove(self.history, table, start, place)
+            except (TransportError, ServerError) as error:
+                delay = next(delays, None)
+                if delay is None or not self._open or not self._link.goes_on(error):
+                    raise
+                _LOG.warning(
+                    "connection lost: %s; looking at %s.%s again in %.1f s", error, *table, delay
+                )
+                await asyncio.sleep(delay)
 
     async def __aexit__(self, *exc_info: object) -> None:
         self._open = False
@@ -528,7 +543,13 @@ class SourceStream:
                 data = events.event(0)
                 events.drop(1)
                 if len(data) > HEADER_SIZE and data[4] == _FORMAT_DESCRIPTION:
-                    await self._see_format(data)
+                    try:
+                        await self._see_format(data)
+                    except TransportError as error:
+                        if not self._open:
+                            raise
+                        await self._reconnect(error)
+                        break
                 if self._replay is None or not self._replay.passes_over(data, feed):
                     if self._replay is not None or not is_made_up(feed.decoder.peek_header(data)):
                         link.received()
