@@ -1,0 +1,128 @@
+"""Canal's flat JSON (FlatMessage): a message per rows event, all values as text.
+
+Facts: the fields of ``FlatMessage`` and the event types of ``CanalEntry`` in Canal's public protocol,
+"Canal-JSON" in the documentation of TiCDC and of Flink (its ``canal-json`` format), which show
+examples. What differs, and why:
+
+- ``id``, Canal's batch number, is 0: the place in the binlog is what orders messages.
+- ``old`` of a row holds that row's changed columns (Canal: also those that changed in an earlier row
+  of the same event).
+- TIMESTAMP values are in UTC (Canal: in the time zone of its Java).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.absent import ABSENT
+from replica_client.rows.change import RowsOfEvent
+from replica_client.schema.history import SchemaChange
+from replica_client.schema.shape import ColumnShape, TableShape
+from replica_client.sinks.formats.canal_values import CanalColumn, canal_column
+from replica_client.sinks.formats.column_definition import column_type
+from replica_client.sinks.formats.row_text import ByDecoder, array, numbered_rows, quote
+
+_DDL_TYPES = {
+    "create_table": "CREATE",
+    "alter_table": "ALTER",
+    "rename_table": "RENAME",
+    "drop_table": "ERASE",
+    "truncate_table": "TRUNCATE",
+    "create_database": "QUERY",
+    "alter_database": "QUERY",
+    "drop_database": "QUERY",
+    "not_understood": "QUERY",
+}
+
+
+class _Table(msgspec.Struct, frozen=True):
+    columns: tuple[CanalColumn, ...]
+    types: str
+    keys: str
+
+
+class CanalFormat:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._tables = ByDecoder(_table)
+
+    def lines(self, transaction: Transaction) -> Iterator[str]:
+        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
+        for item in transaction.items:
+            if isinstance(item, RowsOfEvent):
+                line = self._message(item)
+                if line is not None:
+                    yield line
+            elif isinstance(item, SchemaChange):
+                yield _ddl(item, transaction)
+
+    def _message(self, rows: RowsOfEvent) -> str | None:
+        table, shape = self._tables.of(rows), rows.shape
+        codes = {column.name: column.null_code for column in table.columns}
+        data, old = [], []
+        kind = rows.event.body.kind
+        for _, before, after in numbered_rows(rows):
+            row = before if after is None else after
+            data.append(_object(table.columns, row, codes))
+            if kind == "update":
+                old.append(_changed(table.columns, before, after))
+        if not data:
+            return None
+        sql_types = ",".join(f"{name}:{code}" for name, code in codes.items())
+        return (
+            f'{{"data":{array(data)},"database":{quote(shape.database)},'
+            f'"es":{rows.event.header.timestamp * 1000},"gtid":{quote(rows.gtid)},"id":0,'
+            f'"isDdl":false,"mysqlType":{table.types},'
+            f'"old":{array(old) if old else "null"},"pkNames":{table.keys},"sql":"",'
+            f'"sqlType":{{{sql_types}}},"table":{quote(shape.table)},'
+            f'"ts":{time.time_ns() // 1_000_000},"type":"{kind.upper()}"}}'
+        )
+
+
+def _object(columns: tuple[CanalColumn, ...], row: tuple[Any, ...], codes: dict[str, int]) -> str:
+    found = []
+    for column, value in zip(columns, row, strict=True):
+        if value is None:
+            found.append(f"{column.name}:null")
+        elif value is not ABSENT:
+            text, code = column.write(value)
+            codes[column.name] = code
+            found.append(f"{column.name}:{quote(text)}")
+    return "{" + ",".join(found) + "}"
+
+
+def _changed(
+    columns: tuple[CanalColumn, ...], before: tuple[Any, ...], after: tuple[Any, ...]
+) -> str:
+    found = []
+    for column, old, new in zip(columns, before, after, strict=True):
+        if old is ABSENT or new is ABSENT or old == new:
+            continue
+        found.append(f"{column.name}:{'null' if old is None else quote(column.write(old)[0])}")
+    return "{" + ",".join(found) + "}"
+
+
+def _table(shape: TableShape, columns: tuple[ColumnShape, ...]) -> _Table:
+    types = ",".join(f"{quote(column.name)}:{quote(column_type(column))}" for column in columns)
+    keys = [quote(shape.columns[at].name) for at in shape.primary_key]
+    return _Table(
+        tuple(canal_column(column) for column in columns),
+        "{" + types + "}",
+        array(keys) if keys else "null",
+    )
+
+
+def _ddl(change: SchemaChange, transaction: Transaction) -> str:
+    return (
+        f'{{"data":null,"database":{quote(change.database)},"es":{transaction.timestamp * 1000},'
+        f'"gtid":{quote(transaction.gtid)},"id":0,"isDdl":true,"mysqlType":null,"old":null,'
+        f'"pkNames":null,"sql":{quote(change.statement)},"sqlType":null,'
+        f'"table":{quote(change.table)},"ts":{time.time_ns() // 1_000_000},'
+        f'"type":"{_DDL_TYPES[change.kind]}"}}'
+    )

@@ -1,0 +1,54 @@
+"""What a JSON format is, and formats by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from replica_client.errors import ConfigError
+from replica_client.readers.transaction import Transaction
+
+
+class LineFormat(Protocol):
+    """Makes JSON texts of transactions, one line each.
+
+    It is asked in order, parts of large transactions included, and from one thread at a time.
+    """
+
+    def lines(self, transaction: Transaction) -> Iterator[str]:
+        """The lines of a transaction, or of a part of one, without line ends.
+
+        Raises:
+            BinlogDecodeError: a row cannot be decoded.
+        """
+        ...
+
+
+def make_format(name: str, options: Mapping[str, object]) -> LineFormat:
+    """A format by its name.
+
+    Args:
+        name: ``native``, ``debezium``, ``maxwell`` or ``canal``.
+        options: of that format.
+
+    Raises:
+        ConfigError: no such format, or an option is wrong.
+    """
+    from replica_client.sinks.formats.canal import CanalFormat
+    from replica_client.sinks.formats.debezium import DebeziumFormat
+    from replica_client.sinks.formats.maxwell import MaxwellFormat
+    from replica_client.sinks.formats.native import NativeFormat
+
+    if name == "native":
+        if options:
+            raise ConfigError(f"format_options: the native format has none, not {sorted(options)}")
+        return NativeFormat()
+    if name == "debezium":
+        return DebeziumFormat.of(options)
+    if name == "maxwell":
+        return MaxwellFormat.of(options)
+    if name == "canal":
+        if options:
+            raise ConfigError(f"format_options: the canal format has none, not {sorted(options)}")
+        return CanalFormat()
+    raise ConfigError(f"format: {name!r} is not native, debezium, maxwell or canal")

@@ -1,0 +1,227 @@
+"""Maxwell's JSON.
+
+Facts: Maxwell's documentation, "Data Format" (maxwells-daemon.io/dataformat), and the option names of
+"Configuration" there. What differs, and why:
+
+- TIME values are whole (Maxwell shows them modulo 24 hours); TIMESTAMP values are in UTC.
+- DDL is delivered unless ``output_ddl`` is false (Maxwell: only when it is true): a consumer that
+  does not know of a TRUNCATE holds wrong rows. TRUNCATE, which Maxwell passes over, is
+  ``table-truncate``.
+- ``xid`` is left out where the transaction has none (other storage engines than InnoDB, XA).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from replica_client.position.position import Position
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.absent import ABSENT
+from replica_client.rows.change import RowsOfEvent
+from replica_client.schema.history import SchemaChange
+from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.schema.shape import ColumnShape, TableShape
+from replica_client.sinks.formats.maxwell_values import maxwell_writer
+from replica_client.sinks.formats.row_text import (
+    ByDecoder,
+    RowWriter,
+    array,
+    numbered_rows,
+    quote,
+)
+from replica_client.sinks.options import read_options
+
+_DDL_TYPES = {
+    "create_table": "table-create",
+    "alter_table": "table-alter",
+    "rename_table": "table-alter",
+    "drop_table": "table-drop",
+    "truncate_table": "table-truncate",
+    "create_database": "database-create",
+    "alter_database": "database-alter",
+    "drop_database": "database-drop",
+    "not_understood": "table-alter",
+}
+_SIGNED = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint"))
+_TEXTS = frozenset(
+    (
+        *("char", "varchar", "tinytext", "text", "mediumtext", "longtext"),
+        *("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"),
+    )
+)
+_TIMES = frozenset(("time", "datetime", "timestamp"))
+
+
+class MaxwellOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which fields are written; names and meanings are Maxwell's."""
+
+    output_commit_info: bool = True
+    output_xoffset: bool = False
+    output_binlog_position: bool = False
+    output_gtid_position: bool = False
+    output_server_id: bool = False
+    output_thread_id: bool = False
+    output_primary_keys: bool = False
+    output_primary_key_columns: bool = False
+    output_nulls: bool = True
+    output_ddl: bool = True
+
+
+class _Table(msgspec.Struct, frozen=True):
+    writer: RowWriter
+    head: str
+    key: tuple[int, ...]
+    key_names: str
+    key_writers: tuple[Any, ...]
+
+
+class MaxwellFormat:
+    """See the module.
+
+    Args:
+        options: which fields are written.
+    """
+
+    def __init__(self, options: MaxwellOptions) -> None:
+        self._options = options
+        self._tables = ByDecoder(_table)
+        self._xoffset = 0
+        # The last row of a part: whether the transaction ends with it is not known yet.
+        self._held: tuple[str, str] | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, object]) -> MaxwellFormat:
+        """Make it from a table of the configuration.
+
+        Raises:
+            ConfigError: an option is wrong.
+        """
+        return cls(read_options(MaxwellOptions, options, "format_options"))
+
+    def lines(self, transaction: Transaction) -> Iterator[str]:
+        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
+        if not transaction.part:
+            self._xoffset, self._held = 0, None
+        for item in transaction.items:
+            if isinstance(item, RowsOfEvent):
+                for row in self._rows(item, transaction):
+                    if self._held is not None:
+                        yield self._ended(self._held, transaction, last=False)
+                    self._held = row
+            elif isinstance(item, SchemaChange) and self._options.output_ddl:
+                yield _ddl(item, transaction)
+        if transaction.complete and self._held is not None:
+            yield self._ended(self._held, transaction, last=True)
+            self._held = None
+
+    def _ended(self, row: tuple[str, str], transaction: Transaction, *, last: bool) -> str:
+        commit = ""
+        if self._options.output_commit_info:
+            if transaction.xid is not None:
+                commit += f',"xid":{transaction.xid}'
+            if last:
+                commit += ',"commit":true'
+            elif self._options.output_xoffset:
+                commit += f',"xoffset":{self._xoffset}'
+        self._xoffset += 1
+        return row[0] + commit + row[1]
+
+    def _rows(self, rows: RowsOfEvent, transaction: Transaction) -> Iterator[tuple[str, str]]:
+        table, options = self._tables.of(rows), self._options
+        kind, header = rows.event.body.kind, rows.event.header
+        head = f'{table.head}"{kind}","ts":{header.timestamp}'
+        middle = ""
+        if options.output_binlog_position:
+            place = f"{rows.event.file}:{rows.event.position + header.event_size}"
+            middle += f',"position":{quote(place)}'
+        if options.output_gtid_position:
+            middle += f',"gtid":{quote(_gtids(transaction.position))}'
+        if options.output_server_id:
+            middle += f',"server_id":{header.server_id}'
+        if options.output_thread_id and transaction.thread_id is not None:
+            middle += f',"thread_id":{transaction.thread_id}'
+        for _, before, after in numbered_rows(rows):
+            data = before if after is None else after
+            body = middle + self._key(table, data)
+            body += f',"data":{{{",".join(self._members(table, data))}}}'
+            if before is not None and after is not None:
+                old = table.writer.changed(before, after)
+                if old:
+                    body += f',"old":{{{",".join(old)}}}'
+            yield head, body + "}"
+
+    def _members(self, table: _Table, row: Sequence[Any]) -> list[str]:
+        if not self._options.output_nulls:
+            row = [ABSENT if value is None else value for value in row]
+        return table.writer.members(row)
+
+    def _key(self, table: _Table, row: Sequence[Any]) -> str:
+        text = ""
+        if self._options.output_primary_keys:
+            values = (
+                "null" if row[at] is None or row[at] is ABSENT else write(row[at])
+                for at, write in zip(table.key, table.key_writers, strict=True)
+            )
+            text += f',"primary_key":{array(values)}'
+        if self._options.output_primary_key_columns:
+            text += f',"primary_key_columns":{table.key_names}'
+        return text
+
+
+def _table(shape: TableShape, columns: tuple[ColumnShape, ...]) -> _Table:
+    names = [column.name for column in columns]
+    keyed = [shape.columns[at] for at in shape.primary_key if shape.columns[at].name in names]
+    return _Table(
+        RowWriter(columns, maxwell_writer),
+        f'{{"database":{quote(shape.database)},"table":{quote(shape.table)},"type":',
+        tuple(names.index(column.name) for column in keyed),
+        array([quote(column.name) for column in keyed]),
+        tuple(maxwell_writer(column) for column in keyed),
+    )
+
+
+def _gtids(position: Position) -> str:
+    return "" if position.gtid_set is None else str(position.gtid_set)
+
+
+def _ddl(change: SchemaChange, transaction: Transaction) -> str:
+    kind = _DDL_TYPES[change.kind]
+    text = f'{{"type":"{kind}","database":{quote(change.database)}'
+    if change.table:
+        text += f',"table":{quote(change.table)}'
+    if kind == "table-alter" and change.before is not None:
+        text += f',"old":{_definition(change.before)}'
+    if kind in ("table-alter", "table-create") and change.after is not None:
+        text += f',"def":{_definition(change.after)}'
+    place = f"{change.file}:{change.position}"
+    return text + (
+        f',"ts":{transaction.timestamp * 1000},"sql":{quote(change.statement)},'
+        f'"position":{quote(place)}}}'
+    )
+
+
+def _definition(table: TableModel) -> str:
+    columns = array([_column(column) for column in table.columns if not column.hidden])
+    charset = "null" if table.charset is None else quote(table.charset)
+    key = array([quote(name) for name, _ in table.primary_key])
+    return (
+        f'{{"database":{quote(table.database)},"charset":{charset},"table":{quote(table.name)},'
+        f'"columns":{columns},"primary-key":{key}}}'
+    )
+
+
+def _column(column: ColumnModel) -> str:
+    kind = column.kind
+    text = f'{{"type":{quote(kind)},"name":{quote(column.name)}'
+    if kind in _TEXTS:
+        text += f',"charset":{quote(column.charset or "binary")}'
+    elif kind in _SIGNED:
+        text += f',"signed":{"false" if column.unsigned else "true"}'
+    elif column.labels is not None:
+        text += f',"enum-values":{array([quote(label) for label in column.labels])}'
+    elif kind in _TIMES and column.fraction_digits:
+        text += f',"column-length":{column.fraction_digits}'
+    return text + "}"

@@ -1,0 +1,112 @@
+"""Rows as JSON objects: which function writes which column is found out once per table shape."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Sequence
+from json.encoder import encode_basestring
+from typing import Any, Generic, TypeVar
+
+from replica_client.rows.absent import ABSENT
+from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.image import RowImageDecoder
+from replica_client.schema.shape import ColumnShape, TableShape
+
+ValueWriter = Callable[[Any], str]
+"""Makes JSON text of a value that is neither None nor absent."""
+
+quote: Callable[[str], str] = encode_basestring
+"""JSON text of a string; characters outside of ASCII stay as they are."""
+
+_MAX_SHAPES = 4096
+_Known = TypeVar("_Known")
+
+
+class RowWriter:
+    """Writes rows of one shape.
+
+    Args:
+        columns: of the rows' values, in order.
+        writer_of: the function for a column.
+    """
+
+    def __init__(
+        self, columns: Sequence[ColumnShape], writer_of: Callable[[ColumnShape], ValueWriter]
+    ) -> None:
+        self._fields = [(quote(column.name) + ":", writer_of(column)) for column in columns]
+
+    def text(self, row: Sequence[Any] | None) -> str:
+        """The row as an object without absent columns; ``null`` for None."""
+        if row is None:
+            return "null"
+        return "{" + ",".join(self.members(row)) + "}"
+
+    def members(self, row: Sequence[Any]) -> list[str]:
+        """``"name":value`` of each column that is there."""
+        found = []
+        for (name, write), value in zip(self._fields, row, strict=True):
+            if value is None:
+                found.append(name + "null")
+            elif value is not ABSENT:
+                found.append(name + write(value))
+        return found
+
+    def changed(self, before: Sequence[Any], after: Sequence[Any]) -> list[str]:
+        """``"name":value`` of the columns of ``before`` that differ in ``after``."""
+        found = []
+        for (name, write), old, new in zip(self._fields, before, after, strict=True):
+            if old is ABSENT or new is ABSENT or old == new:
+                continue
+            found.append(name + ("null" if old is None else write(old)))
+        return found
+
+
+class ByDecoder(Generic[_Known]):
+    """What is found out once per row decoder.
+
+    Args:
+        make: finds it out, from the table's shape and the delivered columns.
+    """
+
+    def __init__(self, make: Callable[[TableShape, tuple[ColumnShape, ...]], _Known]) -> None:
+        self._make = make
+        self._known: dict[int, tuple[RowImageDecoder, _Known]] = {}
+
+    def of(self, rows: RowsOfEvent) -> _Known:
+        """What is known of the decoder of these rows."""
+        found = self._known.get(id(rows.decoder))
+        if found is None:
+            if len(self._known) >= _MAX_SHAPES:
+                self._known.clear()
+            made = self._make(rows.shape, delivered_columns(rows))
+            # The decoder is kept with it, so that its id stays its own.
+            found = self._known[id(rows.decoder)] = (rows.decoder, made)
+        return found[1]
+
+
+def delivered_columns(rows: RowsOfEvent) -> tuple[ColumnShape, ...]:
+    """The columns that the rows' values are of: all, or those that were asked for."""
+    wanted = frozenset(rows.decoder.column_names)
+    return tuple(column for column in rows.shape.columns if column.name in wanted)
+
+
+def numbered_rows(rows: RowsOfEvent) -> Iterator[tuple[int, Any, Any]]:
+    """Row index, before and after image as tuples of each row that was not delivered before."""
+    for index, (before, after) in enumerate(rows.decoder.iter_event(rows.event)):
+        if index >= rows.first_row:
+            yield index, before, after
+
+
+def base64_text(value: bytes) -> str:
+    """JSON string of bytes in base64."""
+    return f'"{b64encode(value).decode()}"'
+
+
+def array(texts: Iterator[str] | Sequence[str]) -> str:
+    """JSON array of JSON texts."""
+    return "[" + ",".join(texts) + "]"
+
+
+def float_text(value: float) -> str:
+    """JSON number of a FLOAT or DOUBLE; neither can be infinite or no number."""
+    return repr(value)

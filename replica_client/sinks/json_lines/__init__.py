@@ -1,0 +1,1 @@
+"""JSON Lines: in files, exactly once, and on standard output."""

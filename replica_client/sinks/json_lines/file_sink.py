@@ -1,0 +1,228 @@
+"""JSON Lines in files of a directory.
+
+``NAME-000001.jsonl``, ``NAME-000002.jsonl`` …: the last is written, those before are closed and never
+touched again. ``NAME.checkpoint.json`` tells which is the last, how many of its bytes are committed,
+and the position behind them. What stands behind the committed bytes was not committed: it is cut off
+when the sink is opened again, and comes again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from replica_client.errors import ConfigError, SinkError
+from replica_client.position.stores.base import Checkpoint
+from replica_client.readers.transaction import Transaction
+from replica_client.sinks.checkpoint_file import CheckpointFile
+from replica_client.sinks.durable import DirectoryLock, sync_directory, write_all
+from replica_client.sinks.failures import os_errors
+from replica_client.sinks.formats.line_format import LineFormat, make_format
+from replica_client.sinks.json_lines.encoding import encode_lines
+from replica_client.sinks.options import read_options
+from replica_client.sinks.protocol import Guarantee
+from replica_client.sinks.worker import Batches, Worker
+
+_NUMBERED: Final = re.compile(r"-([0-9]{6,})\.jsonl")
+
+
+class FileOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of the sink ``file``.
+
+    Attributes:
+        path: the directory; made when it is not there.
+        name: start of the files' names.
+        format: ``native``, ``debezium``, ``maxwell`` or ``canal``.
+        format_options: of the format.
+        rotate_bytes: bytes after which a file is closed at the next commit.
+        rotate_seconds: age after which it is closed at the next commit; 0 for never.
+    """
+
+    path: str
+    name: str = "changes"
+    format: str = "native"
+    format_options: dict[str, Any] = {}
+    rotate_bytes: int = 256 << 20
+    rotate_seconds: float = 0.0
+
+
+def make(table: Mapping[str, object]) -> FileSink:
+    """The sink of a table of the configuration.
+
+    Raises:
+        ConfigError: an option is wrong; names it.
+    """
+    options = read_options(FileOptions, table, "sink file")
+    if not options.path:
+        raise ConfigError("sink file: path: a directory is wanted")
+    if options.rotate_bytes < 1:
+        raise ConfigError("sink file: rotate_bytes: at least 1 is wanted")
+    if options.rotate_seconds < 0:
+        raise ConfigError("sink file: rotate_seconds: 0 or more is wanted")
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", options.name):
+        raise ConfigError("sink file: name: letters, digits and _.- are wanted")
+    return FileSink(options, make_format(options.format, options.format_options))
+
+
+class FileSink:
+    """See the module.
+
+    Args:
+        options: what the user chose.
+        line_format: makes the lines.
+    """
+
+    guarantee = Guarantee.EXACTLY_ONCE
+    holds_position = True
+
+    def __init__(self, options: FileOptions, line_format: LineFormat) -> None:
+        self._options = options
+        self._format = line_format
+        self._directory = Path(options.path)
+        self._worker = Worker()
+        self._batches = Batches(self._worker, self._append)
+        self._lock: DirectoryLock | None = None
+        self._checkpoints = CheckpointFile(self._directory, options.name)
+        self._file: _OpenFile | None = None
+
+    async def open(self) -> Checkpoint | None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        return await self._worker.run(self._open)
+
+    async def write(self, transaction: Transaction) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        await self._batches.add(transaction)
+
+    async def commit(self, checkpoint: Checkpoint) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        await self._batches.flush()
+        await self._worker.run(self._commit, checkpoint)
+
+    async def close(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        self._batches.clear()
+        await self._worker.run(self._close)
+        self._worker.stop()
+
+    def _open(self) -> Checkpoint | None:
+        with os_errors(str(self._directory)):
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._lock = DirectoryLock(self._directory)
+            found = self._checkpoints.load()
+            number, length, begun, checkpoint = 1, 0, time.time(), None
+            if found is not None:
+                checkpoint, saved = found
+                number, length = int(saved["file"]), int(saved["length"])
+                begun = float(saved["begun"])
+            self._remove_behind(number)
+            self._file = _OpenFile(self._path(number), number, length, begun)
+            return checkpoint
+
+    def _remove_behind(self, number: int) -> None:
+        """Files behind the last one hold nothing that was committed."""
+        for path in self._directory.glob(f"{self._options.name}-*.jsonl"):
+            match = _NUMBERED.fullmatch(path.name.removeprefix(self._options.name))
+            if match and int(match[1]) > number:
+                path.unlink()
+
+    def _path(self, number: int) -> Path:
+        return self._directory / f"{self._options.name}-{number:06d}.jsonl"
+
+    def _append(self, transactions: list[Transaction]) -> None:
+        file = self._opened()
+        for data in encode_lines(self._format, transactions):
+            with os_errors(str(file.path)):
+                file.append(data)
+
+    def _commit(self, checkpoint: Checkpoint) -> None:
+        file = self._opened()
+        with os_errors(str(file.path)):
+            file.sync()
+            if self._is_full(file):
+                # The next file is named before it is there; this one is closed for good.
+                file.close()
+                file = self._file = _OpenFile(
+                    self._path(file.number + 1), file.number + 1, 0, time.time()
+                )
+            self._checkpoints.save(
+                checkpoint, {"file": file.number, "length": file.length, "begun": file.begun}
+            )
+
+    def _is_full(self, file: _OpenFile) -> bool:
+        if not file.length:
+            return False
+        age = self._options.rotate_seconds
+        return file.length >= self._options.rotate_bytes or (
+            age > 0 and time.time() - file.begun >= age
+        )
+
+    def _opened(self) -> _OpenFile:
+        if self._file is None:
+            raise SinkError(f"{self._directory}: the sink is not open")
+        return self._file
+
+    def _close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+        if self._lock is not None:
+            self._lock.release()
+
+
+class _OpenFile:
+    """The file that is written.
+
+    Args:
+        path: where it is.
+        number: which one.
+        length: bytes that are committed; what is behind them goes.
+        begun: when it was begun, in seconds since 1970.
+
+    Raises:
+        SinkError: committed bytes are missing.
+    """
+
+    def __init__(self, path: Path, number: int, length: int, begun: float) -> None:
+        self.path, self.number, self.length, self.begun = path, number, length, begun
+        self._descriptor = -1
+        self._dirty = False
+        found = path.exists()
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._descriptor = descriptor
+        if not found:
+            sync_directory(path.parent)
+        size = os.fstat(descriptor).st_size
+        if size < length:
+            self.close()
+            raise SinkError(
+                f"{path} has {size} bytes, of which {length} were committed: bring it back, or begin anew "
+                "in an empty directory"
+            )
+        if size > length:
+            os.ftruncate(descriptor, length)
+            os.fsync(descriptor)
+
+    def append(self, data: bytes) -> None:
+        write_all(self._descriptor, data)
+        self.length += len(data)
+        self._dirty = True
+
+    def sync(self) -> None:
+        if self._dirty:
+            os.fsync(self._descriptor)
+            self._dirty = False
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        if getattr(self, "_descriptor", -1) >= 0:
+            self.close()

@@ -1,0 +1,121 @@
+"""JSON Lines on standard output: at least once.
+
+A position store keeps the position, after the lines were handed to the reader: a crash between the two
+shows them again. Parts of a large transaction wait in a temporary file until it is complete.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from replica_client.errors import ConfigError
+from replica_client.position.stores.base import Checkpoint
+from replica_client.readers.transaction import Transaction
+from replica_client.sinks.durable import write_all
+from replica_client.sinks.failures import os_errors
+from replica_client.sinks.formats.line_format import LineFormat, make_format
+from replica_client.sinks.json_lines.encoding import encode_lines
+from replica_client.sinks.options import read_options
+from replica_client.sinks.protocol import Guarantee
+from replica_client.sinks.worker import Batches, Worker
+
+_STDOUT = 1
+_PIECE = 1 << 20
+
+
+class StdoutOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of the sink ``stdout``.
+
+    Attributes:
+        format: ``native``, ``debezium``, ``maxwell`` or ``canal``.
+        format_options: of the format.
+        memory_bytes: of an incomplete transaction's lines that are kept in memory; more go to a
+            temporary file.
+    """
+
+    format: str = "native"
+    format_options: dict[str, Any] = {}
+    memory_bytes: int = 16 << 20
+
+
+def make(table: Mapping[str, object]) -> StdoutSink:
+    """The sink of a table of the configuration.
+
+    Raises:
+        ConfigError: an option is wrong; names it.
+    """
+    options = read_options(StdoutOptions, table, "sink stdout")
+    if options.memory_bytes < 1:
+        raise ConfigError("sink stdout: memory_bytes: at least 1 is wanted")
+    return StdoutSink(options, make_format(options.format, options.format_options))
+
+
+class StdoutSink:
+    """See the module.
+
+    Args:
+        options: what the user chose.
+        line_format: makes the lines.
+        descriptor: where lines go.
+    """
+
+    guarantee = Guarantee.AT_LEAST_ONCE
+    holds_position = False
+
+    def __init__(
+        self, options: StdoutOptions, line_format: LineFormat, descriptor: int = _STDOUT
+    ) -> None:
+        self._options = options
+        self._format = line_format
+        self._descriptor = descriptor
+        self._worker = Worker()
+        self._batches = Batches(self._worker, self._take)
+        self._spool: tempfile.SpooledTemporaryFile[bytes] | None = None
+
+    async def open(self) -> Checkpoint | None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        return None
+
+    async def write(self, transaction: Transaction) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        await self._batches.add(transaction)
+
+    async def commit(self, checkpoint: Checkpoint) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        await self._batches.flush()
+
+    async def close(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        self._batches.clear()
+        await self._worker.run(self._drop)
+        self._worker.stop()
+
+    def _take(self, transactions: list[Transaction]) -> None:
+        with os_errors("standard output"):
+            for transaction in transactions:
+                if transaction.complete and self._spool is None:
+                    for data in encode_lines(self._format, (transaction,)):
+                        write_all(self._descriptor, data)
+                else:
+                    self._spool_part(transaction)
+
+    def _spool_part(self, transaction: Transaction) -> None:
+        if self._spool is None:
+            # Closed by _drop, in another call.
+            self._spool = tempfile.SpooledTemporaryFile(self._options.memory_bytes)  # noqa: SIM115
+        for data in encode_lines(self._format, (transaction,)):
+            self._spool.write(data)
+        if transaction.complete:
+            self._spool.seek(0)
+            while piece := self._spool.read(_PIECE):
+                write_all(self._descriptor, piece)
+            self._drop()
+
+    def _drop(self) -> None:
+        spool, self._spool = self._spool, None
+        if spool is not None:
+            spool.close()
