@@ -13,7 +13,7 @@ from replica_client.schema.ddl.column_types import (
 )
 from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
-from replica_client.schema.ddl.lexer import NAME, STRING, WORD
+from replica_client.schema.ddl.lexer import NAME, STRING, WORD, Token
 from replica_client.schema.model import TEXT_KINDS, ColumnModel
 
 _VALUED = frozenset(
@@ -38,6 +38,8 @@ class ColumnText:
         place: ``""``, ``FIRST`` or ``AFTER``.
         after: the column that it comes after.
         row_bound: a period column, ``GENERATED ALWAYS AS ROW START`` or ``END``.
+        default: the tokens behind DEFAULT; empty where there is none.
+        computed: the source makes its values: a generated or AUTO_INCREMENT column.
     """
 
     name: str
@@ -49,6 +51,8 @@ class ColumnText:
     place: str = ""
     after: str = ""
     row_bound: bool = False
+    default: tuple[Token, ...] = ()
+    computed: bool = False
 
     def model(self, table_charset: str | None) -> ColumnModel:
         """The column in a table with this default character set.
@@ -101,6 +105,7 @@ def read_column(cursor: Cursor, context: StatementContext) -> ColumnText:
         _attribute(cursor, column, context)
     if column.type.serial:
         column.nullable = False
+        column.computed = True
     return column
 
 
@@ -131,7 +136,11 @@ def _attribute(cursor: Cursor, column: ColumnText, context: StatementContext) ->
     elif word == "NULL":
         column.nullable = True
     elif word == "DEFAULT":
+        start = cursor.at
         _skip_value(cursor)
+        column.default = tuple(cursor.tokens[start : cursor.at])
+    elif word == "AUTO_INCREMENT":
+        column.computed = True
     elif word == "ON":
         cursor.expect("UPDATE")
         _skip_value(cursor)
@@ -202,6 +211,7 @@ def _generated(cursor: Cursor, column: ColumnText, word: str) -> None:
         else:
             cursor.take("ALWAYS")
         cursor.expect("AS")
+    column.computed = True
     if cursor.take("ROW"):
         column.row_bound = True
         if not cursor.take_one("START", "END"):
