@@ -21,6 +21,7 @@ from replica_client.cli import (
     doctor,
     events,
     pipeline,
+    run,
     schema,
     serve,
 )
@@ -91,6 +92,7 @@ _COMMANDS: tuple[tuple[Callable[..., Any], str, str], ...] = (
     (backup.backup, "A byte-identical copy of a source's binlog files.", backup.EXAMPLE),
     (doctor.doctor, "Whether a source can be followed.", doctor.EXAMPLE),
     (serve.serve, "Binlog files over the real protocol.", serve.EXAMPLE),
+    (run.run, "The position-resume daemon.", run.EXAMPLE),
     (pipeline.pipeline, "The Spark pipeline.", pipeline.EXAMPLE),
     (demo.demo, "The main job on the embedded source.", demo.EXAMPLE),
 )

@@ -1,11 +1,6 @@
 """A position in a file that is whole at any instant.
 
-The file holds one JSON object::
-
-    {"format": "replica-client-position", "version": 1,
-     "position": {…}, "text": "binlog.000024:1472", "state": {…}}
-
-``position`` is :meth:`Position.to_json`; ``text`` is there for people and not read. Saving writes a
+The file holds the JSON object of :mod:`~replica_client.position.stores.document`. Saving writes a
 temporary file in the same directory, syncs it, renames it over the old one and syncs the directory:
 a crash, a kill or a full disk leaves the old position or the new one.
 """
@@ -14,18 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 from replica_client.errors import PositionFormatError, PositionStoreError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
+from replica_client.position.stores.document import decode_checkpoint, encode_checkpoint
 
-_FORMAT: Final = "replica-client-position"
-_VERSION: Final = 1
 _SYNC_UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
 _REMEDIES = {
     errno.ENOSPC: "the disk is full: free space, then start again",
@@ -80,7 +72,7 @@ class FilePositionStore:
         except OSError as error:
             raise self._failed("read", error) from error
         try:
-            return _decode(data)
+            return decode_checkpoint(data)
         except PositionFormatError as error:
             raise PositionStoreError(
                 f"position file {self._path} is damaged: {error}; restore it from a copy, set the"
@@ -93,7 +85,7 @@ class FilePositionStore:
         Raises:
             PositionStoreError: they could not be saved; the file is as it was.
         """
-        data = _encode(position, state or {})
+        data = encode_checkpoint(position, state or {})
         target = Path(os.path.realpath(self._path))
         temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
@@ -115,35 +107,6 @@ class FilePositionStore:
             f"cannot {what} position file {self._path}: {reason}"
             + (f"; {remedy}" if remedy else "")
         )
-
-
-def _encode(position: Position, state: Mapping[str, object]) -> bytes:
-    document = {
-        "format": _FORMAT,
-        "version": _VERSION,
-        "position": position.to_json(),
-        "text": str(position) if len(str(position)) < 1000 else str(position)[:1000] + "…",
-        "state": dict(state),
-    }
-    return json.dumps(document, indent=1).encode("ascii") + b"\n"
-
-
-def _decode(data: bytes) -> Checkpoint:
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        what = "it is empty" if not data.strip() else f"it is not JSON ({error})"
-        raise PositionFormatError(what) from error
-    if not isinstance(document, dict) or document.get("format") != _FORMAT:
-        raise PositionFormatError("it is JSON, but no position file")
-    if document.get("version") != _VERSION:
-        raise PositionFormatError(
-            f"it has version {document.get('version')!r}, this release reads {_VERSION}"
-        )
-    state = document.get("state", {})
-    if not isinstance(state, dict):
-        raise PositionFormatError("its state is no object")
-    return Checkpoint(Position.from_json(document.get("position")), state)
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -1,0 +1,1 @@
+"""The position-resume daemon: follows sources for months, and delivers to sinks."""

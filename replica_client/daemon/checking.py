@@ -1,0 +1,81 @@
+"""``run --check``: whether a configuration would run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from replica_client.daemon.configuration import DaemonConfig
+from replica_client.daemon.http_server import listen_address
+from replica_client.daemon.references import resolved
+from replica_client.daemon.source_access import hosts_of, stream_options
+from replica_client.daemon.stores import store_options
+from replica_client.errors import ReplicaClientError
+from replica_client.readers.doctor.diagnosis import diagnose
+from replica_client.readers.doctor.finding import Severity
+from replica_client.sinks.registry import make_sink
+from replica_client.transport.connection import SourceConnection
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong: where in the configuration, and what."""
+
+    where: str
+    what: str
+
+
+def check(config: DaemonConfig) -> list[Fault]:
+    """Everything that can be known without a connection: references, options, patterns, packages."""
+    return list(_offline(config))
+
+
+def _offline(config: DaemonConfig) -> Iterator[Fault]:
+    if config.daemon.listen:
+        try:
+            listen_address(config.daemon.listen)
+        except ReplicaClientError as error:
+            yield Fault("daemon", str(error))
+    if config.store.type == "mysql":
+        try:
+            store_options(config.store, config.directory)
+        except ReplicaClientError as error:
+            yield Fault("store", str(error))
+    for source in config.sources:
+        try:
+            hosts_of(source, config.directory)
+        except ReplicaClientError as error:
+            yield Fault(f"source {source.name}", str(error))
+    for route in config.routes:
+        try:
+            stream_options(route)
+            make_sink(route.sink.type, resolved(route.options, config.directory))
+        except (ReplicaClientError, OSError) as error:
+            yield Fault(f"sink {route.name}", str(error))
+
+
+async def check_connected(config: DaemonConfig) -> list[Fault]:
+    """What the sources and the store say: whether each can be followed, and the table be read."""
+    faults = []
+    for source in config.sources:
+        for host in hosts_of(source, config.directory):
+            try:
+                findings = await diagnose(host, server_id=source.server_id)
+            except ReplicaClientError as error:
+                faults.append(Fault(f"source {source.name}", str(error)))
+                continue
+            faults += [
+                Fault(f"source {source.name}", f"{finding.text}; {finding.remedy}")
+                for finding in findings
+                if finding.severity is Severity.PROBLEM
+            ]
+    if config.store.type == "mysql":
+        try:
+            async with asyncio.timeout(30):
+                options = store_options(config.store, config.directory)
+                async with await SourceConnection.open(options):
+                    pass
+        except (ReplicaClientError, TimeoutError) as error:
+            faults.append(Fault("store", str(error) or "no answer within 30 s"))
+    return faults

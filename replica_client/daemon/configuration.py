@@ -1,0 +1,235 @@
+"""What the daemon's configuration file may hold.
+
+Each class is a table of the file; ``EXAMPLE`` in :mod:`replica_client.daemon.example` shows all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+from replica_client.errors import ConfigError
+
+Positive = Annotated[int, Meta(ge=1)]
+Seconds = Annotated[float, Meta(ge=0)]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+Names = list[str] | str
+
+_SIZE = re.compile(r"([0-9]+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
+_FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def bytes_of(key: str, value: int | str) -> int:
+    """Bytes of a number, or of a text such as ``16m``.
+
+    Raises:
+        ConfigError: it is neither, or 0.
+    """
+    if isinstance(value, str):
+        match = _SIZE.fullmatch(value.strip())
+        if match is None:
+            raise ConfigError(f'{key}: {value!r} is no size; write bytes, or "64k", "16m", "2g"')
+        value = int(match[1]) * _FACTORS[match[2].lower()]
+    if value < 1:
+        raise ConfigError(f"{key}: give at least 1 byte")
+    return value
+
+
+class DaemonTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """``[daemon]``.
+
+    Attributes:
+        state: directory of positions and dead letters; one daemon at a time may use it.
+        listen: address and port of the status page, ``""`` for none.
+        log_level: of our messages.
+        log_format: lines of text, or one JSON object per line.
+        stop_timeout: seconds in which SIGTERM finishes what was begun.
+        sample_seconds: between two points of the lag's plot.
+    """
+
+    state: str = "state"
+    listen: str = "127.0.0.1:9190"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["text", "json"] = "text"
+    stop_timeout: Annotated[float, Meta(gt=0)] = 20.0
+    sample_seconds: Annotated[float, Meta(ge=0.1)] = 5.0
+
+
+class StoreTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """``[store]``: where positions are kept of sinks that do not keep them themselves.
+
+    Attributes:
+        type: a file for each sink, one SQLite database, or a table in a MySQL or MariaDB.
+        path: ``file``: a directory; ``sqlite``: the database; in the state directory by default.
+        url: ``mysql``: the server and database; ``mysql://user@host/database``.
+        password: ``mysql``: instead of one in the URL.
+        table: ``sqlite`` and ``mysql``: name of the table.
+    """
+
+    type: Literal["file", "sqlite", "mysql"] = "file"
+    path: str = ""
+    url: str = ""
+    password: str = ""
+    table: Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")] = (
+        "replica_client_positions"
+    )
+
+    def __repr__(self) -> str:
+        return f"<store of type {self.type}>"  # nothing that may hold a password
+
+
+class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """``[[source]]``: a server that is followed.
+
+    Attributes:
+        name: of our own choice; positions are kept under it.
+        url: of the source, or of several hosts of which one is the source.
+        password: instead of one in the URL; read again at each login.
+        tables: patterns of wanted tables, all by default.
+        exclude: patterns of unwanted ones.
+        columns: wanted columns, for all tables or by table pattern.
+        start: where the first run begins: earliest, latest, FILE:OFFSET, a GTID set, a time.
+        server_id: of the first sink's connection; the next sinks take the next numbers. Random when
+            left out.
+        heartbeat: seconds of silence after which the source says that it lives.
+        read_timeout: seconds without a byte after which a connection is dead; 0: three heartbeats.
+        tls: disabled, preferred, required, verify-ca or verify-identity.
+        compression: of the protocol.
+        semi_sync: the source waits for our acknowledgement, which comes after the sink's commit.
+        part_size: bytes of a transaction beyond which it goes to the sink in parts.
+        on_statement: what a change logged as a statement does.
+        on_rollback: what the rollback of a delivered XA transaction does.
+        on_unknown_table: what a table does that nothing tells the columns of.
+        poll: seconds between two looks at where the source's binlog ends.
+        sinks: where its changes go; ``[[source.sink]]``.
+    """
+
+    name: Name
+    url: str
+    password: str = ""
+    tables: Names | None = None
+    exclude: Names | None = None
+    columns: list[str] | dict[str, list[str]] | None = None
+    start: str = "latest"
+    server_id: Annotated[int, Meta(ge=1, lt=1 << 32)] | None = None
+    heartbeat: Annotated[float, Meta(gt=0, le=4_294_967)] = 10.0
+    read_timeout: Seconds = 0.0
+    tls: Literal["disabled", "preferred", "required", "verify-ca", "verify-identity", ""] = ""
+    compression: Literal["", "zlib", "zstd"] = ""
+    semi_sync: bool = False
+    part_size: int | str = "16m"
+    on_statement: Literal["error", "deliver"] = "error"
+    on_rollback: Literal["error", "deliver"] = "error"
+    on_unknown_table: Literal["error", "positional"] = "error"
+    poll: Annotated[float, Meta(ge=0.1)] = 10.0
+    sinks: list[dict[str, Any]] = field(default_factory=list, name="sink")
+
+    def __repr__(self) -> str:
+        return f"<source {self.name}>"  # nothing that may hold a password
+
+
+class SinkTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """The keys of ``[[source.sink]]`` that every sink has; the others are the sink's own.
+
+    Attributes:
+        name: of our own choice; its position is kept under it.
+        type: which sink.
+        tables: patterns of wanted tables, instead of the source's.
+        exclude: patterns of unwanted ones, instead of the source's.
+        columns: wanted columns, instead of the source's.
+        batch_rows: rows that are committed at once at most.
+        batch_bytes: bytes of events that are committed at once at most.
+        batch_seconds: how long a change waits for its commit at most.
+        on_poison: what a change does that can never be written: stop, or go to the dead letters.
+        dead_letters: file of the dead letters; in the state directory by default.
+        retry_seconds: the longest wait between two tries.
+    """
+
+    name: Name
+    type: str
+    tables: Names | None = None
+    exclude: Names | None = None
+    columns: list[str] | dict[str, list[str]] | None = None
+    batch_rows: Positive = 10_000
+    batch_bytes: int | str = "8m"
+    batch_seconds: Seconds = 0.5
+    on_poison: Literal["stop", "dead-letter"] = "stop"
+    dead_letters: str = ""
+    retry_seconds: Annotated[float, Meta(gt=0)] = 30.0
+
+
+COMMON_SINK_KEYS = frozenset(SinkTable.__struct_fields__)
+HOT_SINK_KEYS = frozenset(
+    ("batch_rows", "batch_bytes", "batch_seconds", "on_poison", "retry_seconds")
+)
+"""What a running sink takes over without being opened anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouteConfig:
+    """A source, and one sink of it, as they are written in the file; secrets are not resolved.
+
+    Attributes:
+        source: the source.
+        sink: what every sink has.
+        options: the sink's own options.
+        index: of the sink among those of its source.
+    """
+
+    source: SourceTable
+    sink: SinkTable
+    options: dict[str, Any] = dataclasses.field(repr=False)
+    index: int
+
+    @property
+    def name(self) -> str:
+        """``source.sink``."""
+        return f"{self.source.name}.{self.sink.name}"
+
+    def runs_on_as(self, other: RouteConfig) -> bool:
+        """Whether a running route may go on as another one, which it adopts."""
+        sink = [
+            getattr(self.sink, key) == getattr(other.sink, key)
+            for key in COMMON_SINK_KEYS - HOT_SINK_KEYS
+        ]
+        source = [
+            getattr(self.source, key) == getattr(other.source, key)
+            for key in SourceTable.__struct_fields__
+            if key not in ("sinks", "poll")
+        ]
+        same_id = self.source.server_id is None or self.index == other.index
+        return same_id and all(sink) and all(source) and self.options == other.options
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonConfig:
+    """A configuration file that was checked.
+
+    Attributes:
+        file: the file.
+        daemon: its ``[daemon]``.
+        store: its ``[store]``.
+        sources: its sources.
+        routes: a route for each sink of each source.
+    """
+
+    file: Path
+    daemon: DaemonTable
+    store: StoreTable
+    sources: tuple[SourceTable, ...]
+    routes: tuple[RouteConfig, ...]
+
+    @property
+    def directory(self) -> Path:
+        """What relative paths are relative to."""
+        return self.file.parent
+
+    @property
+    def state(self) -> Path:
+        """The state directory."""
+        return self.directory / Path(self.daemon.state).expanduser()

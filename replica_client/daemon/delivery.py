@@ -1,0 +1,193 @@
+"""One run of a route: an open stream into an open sink, until it is stopped or something fails."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from replica_client.daemon.counted import counted
+from replica_client.daemon.dead_letters import DeadLetters
+from replica_client.daemon.observation import Observation
+from replica_client.position.position import Position
+from replica_client.position.stores.base import Checkpoint
+from replica_client.readers.source_stream import SourceStream
+from replica_client.readers.transaction import Transaction
+from replica_client.sinks.protocol import Sink
+
+IDLE_SECONDS = 30.0
+"""How often an idle stream's position is saved where it moved, such as into another file."""
+_TURN_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """When what was written is committed: at the first of these.
+
+    Attributes:
+        rows: changed rows.
+        bytes: of their events.
+        seconds: since the first of them.
+    """
+
+    rows: int
+    bytes: int
+    seconds: float
+
+
+class Delivery:
+    """Writes transactions to a sink in order, and commits them in batches.
+
+    One task reads and writes, one commits when time has passed; they take turns. An error of one
+    ends both, never in the middle of the other's work.
+
+    Args:
+        stream: open.
+        sink: open.
+        limits: may be replaced while it runs (:attr:`limits`).
+        observation: is told what happens.
+        letters: leaves out what was found poisonous; None: nothing is.
+        eager: commit as soon as the stream has nothing more at once: a source waits for it.
+        whole_log: whether every transaction of the source is given, so that a position between two
+            may be saved before the first one came; not so while a start by time passes over some.
+    """
+
+    def __init__(
+        self,
+        stream: SourceStream,
+        sink: Sink,
+        limits: BatchLimits,
+        observation: Observation,
+        letters: DeadLetters | None = None,
+        *,
+        eager: bool = False,
+        whole_log: bool = True,
+    ) -> None:
+        self.limits = limits
+        self._stream, self._sink = stream, sink
+        self._observation = observation
+        self._letters = letters
+        self._eager = eager
+        self._whole_log = whole_log
+        self._turn = asyncio.Lock()
+        self._written = asyncio.Event()
+        self._in_hand = False
+        self._parted = False
+        self._over = False
+        self._last: Position | None = None
+        self._saved: Position | None = None
+        self._bytes = 0
+        self._since = 0.0
+        self._loop = asyncio.get_running_loop()
+
+    async def run(self, stop: asyncio.Event, saved: Position | None) -> None:
+        """Deliver until ``stop`` is set; then commit what was written, and return.
+
+        Args:
+            stop: asks to end at the next transaction's end.
+            saved: the position that the sink or the store has already; None: the stream's start is
+                committed first, so that a later run begins there and not at a later "latest".
+        """
+        self._saved = saved
+        if saved is None and self._whole_log:
+            await self._commit(self._stream.position)
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(self._write_all()),
+                    group.create_task(self._commit_when_due()),
+                ]
+                await stop.wait()
+                async with self._turn:
+                    self._over = True
+                    for task in tasks:
+                        task.cancel()
+                    if self._last is not None and not self._parted:
+                        await self._commit(self._last)
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+
+    # The task that writes.
+
+    async def _write_all(self) -> None:
+        turn_end = self._loop.time() + _TURN_SECONDS
+        async with contextlib.aclosing(self._stream.transactions()) as transactions:
+            async for transaction in transactions:
+                self._in_hand = True
+                async with self._my_turn():
+                    await self._take(transaction)
+                    self._in_hand = False
+                if self._loop.time() >= turn_end:
+                    # Others on this loop, the status page among them, have their turn too.
+                    await asyncio.sleep(0)
+                    turn_end = self._loop.time() + _TURN_SECONDS
+
+    async def _take(self, transaction: Transaction) -> None:
+        alone = bool(transaction.schema_changes)
+        begins_large = not transaction.complete and not self._parted
+        if (alone or begins_large) and self._last is not None and not self._parted:
+            await self._commit(self._last)
+        if self._letters is not None:
+            transaction = await self._letters.leave_out(transaction, self._stream.format)
+        transaction, size = counted(transaction, self._observation)
+        await self._sink.write(transaction)
+        self._observation.wrote(transaction, size)
+        self._parted = not transaction.complete
+        if self._last is None:
+            self._since = self._loop.time()
+        self._bytes += size
+        if transaction.complete:
+            self._last = transaction.position
+            self._written.set()
+            if alone or self._is_full():
+                await self._commit(self._last)
+
+    def _is_full(self) -> bool:
+        limits = self.limits
+        return (
+            # Rows are counted as the sink decodes them, which may be a little later.
+            self._observation.pending_rows >= limits.rows
+            or self._bytes >= limits.bytes
+            or self._loop.time() - self._since >= limits.seconds > 0
+        )
+
+    # The task that commits.
+
+    async def _commit_when_due(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(IDLE_SECONDS):
+                    await self._written.wait()
+            if self._last is not None and not self._eager:
+                await asyncio.sleep(self._since + self.limits.seconds - self._loop.time())
+            async with self._my_turn():
+                self._written.clear()
+                position = self._last
+                if position is None and not self._in_hand and self._whole_log:
+                    position = self._stream.reached
+                if position is not None and position != self._saved and not self._parted:
+                    await self._commit(position)
+
+    async def _commit(self, position: Position) -> None:
+        begun = self._loop.time()
+        checkpoint = Checkpoint(position, self._stream.state(position))
+        await self._sink.commit(checkpoint)
+        await self._stream.acknowledge(position)
+        self._saved, self._last = position, None
+        self._bytes = 0
+        self._whole_log = True
+        self._observation.did_commit(position, self._loop.time() - begun)
+
+    @asynccontextmanager
+    async def _my_turn(self) -> AsyncGenerator[None, None]:
+        """The one turn; when the other's failed there is none any more."""
+        async with self._turn:
+            if self._over:
+                raise asyncio.CancelledError
+            try:
+                yield
+            except BaseException:
+                self._over = True
+                raise

@@ -1,0 +1,64 @@
+"""A configuration with every key, that runs as it is where the demo's source runs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+EXAMPLE: Final = """\
+# What `replica-client run` does. Every key is shown; those with a # before them have that value anyway.
+# Any key can be overridden: REPLICA_CLIENT__DAEMON__LISTEN=0.0.0.0:9190,
+# REPLICA_CLIENT__SOURCE__SHOP__URL=…, REPLICA_CLIENT__SOURCE__SHOP__SINK__LINES__BATCH_ROWS=500.
+# Any text may hold ${VARIABLE} or ${VARIABLE:-default}. Relative paths are relative to this file.
+# SIGHUP reads it again; [store] and the first two keys of [daemon] need a restart.
+
+[daemon]
+state = "state"                 # directory of positions and dead letters; one daemon at a time uses it
+listen = "127.0.0.1:9190"       # status page, /metrics, /healthz, /readyz; "" for none
+# log_level = "info"            # debug, info, warning, error
+# log_format = "text"           # or "json": one object per line
+# stop_timeout = 20             # seconds in which SIGTERM finishes what was begun
+# sample_seconds = 5            # between two points of the plots
+
+[store]                         # positions of sinks that do not keep them with their data
+# type = "file"                 # "sqlite": one database; "mysql": a table in a server
+# path = "state"                # directory of the files, or the database
+# url = "mysql://replica_client:${STORE_PASSWORD}@db2/meta"
+# password = "file:/run/secrets/store"
+# table = "replica_client_positions"
+
+[[source]]
+name = "shop"
+# Several hosts are a source and the replicas that may take its place: mysql://repl@db1,db2:3307/
+url = "mysql://repl@${SHOP_HOST:-127.0.0.1:3306}/"
+password = "${SHOP_PASSWORD:-secret}"   # or "file:/run/secrets/shop", read again at each login
+# url = "mysql://db1/?option_file=~/.my.cnf" takes user and password from there.
+tables = ["shop.*"]             # patterns with * and ?; all by default
+exclude = ["shop.tmp_*"]
+# columns = { "shop.customers" = ["id", "city"] }
+start = "earliest"              # of the first run: earliest, latest, FILE:OFFSET, a GTID set, a time
+# server_id = 4242              # of the first sink; the next ones take the next numbers; default: random
+# heartbeat = 10                # seconds of silence after which the source says that it lives
+# read_timeout = 0              # seconds without a byte until a connection is dead; 0: three heartbeats
+# tls = "preferred"             # disabled, preferred, required, verify-ca, verify-identity
+# compression = ""              # zlib or zstd
+# semi_sync = false             # the source waits until the sink has committed
+# part_size = "16m"             # larger transactions go to the sink in parts; they are committed whole
+# on_statement = "error"        # a change logged as a statement; "deliver" passes it on as text
+# on_rollback = "error"         # rollback of an XA transaction that was delivered; or "deliver"
+# on_unknown_table = "error"    # a table whose columns nothing tells; "positional": col_1, col_2 …
+# poll = 10                     # seconds between two looks at where the source's binlog ends
+
+# Each sink has its own connection and its own position: one that is slow or away stops no other.
+[[source.sink]]
+name = "lines"
+type = "file"                   # file, stdout, parquet, sqlite, mysql, redis, or an entry point's
+path = "changes"                # a directory: changes-000001.jsonl, …
+# format = "native"             # or "debezium", "maxwell", "canal"
+# tables, exclude, columns: instead of the source's
+# batch_rows = 10000            # what was written is committed at the first of these limits
+# batch_bytes = "8m"
+# batch_seconds = 0.5
+# on_poison = "stop"            # a change that can never be written; "dead-letter": into a file
+# dead_letters = "state/shop.lines.dead-letters.jsonl"
+# retry_seconds = 30            # the longest wait between two tries
+"""

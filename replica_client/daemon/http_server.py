@@ -1,0 +1,167 @@
+"""A small HTTP server for pages that are made in memory: GET and HEAD, one request a connection.
+
+h11 reads requests; sizes, times and the number of connections are bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import h11
+
+from replica_client.errors import ConfigError
+
+_LOG = logging.getLogger("replica_client.daemon")
+_MAX_REQUEST = 16 << 10
+_MAX_CONNECTIONS = 64
+_REQUEST_SECONDS = 5.0
+_HEADERS = (
+    ("Cache-Control", "no-store"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    (
+        "Content-Security-Policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src data:; base-uri 'none'; frame-ancestors 'none'",
+    ),
+    ("Connection", "close"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An answer."""
+
+    body: bytes
+    content_type: str
+    status: int = 200
+
+
+def listen_address(text: str) -> tuple[str, int]:
+    """Host and port of ``127.0.0.1:9190``, ``[::1]:9190`` or ``:9190`` (loopback).
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    host, separator, port = text.rpartition(":")
+    if not separator or not port.isascii() or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(f"listen: {text!r} is no address; write 127.0.0.1:9190")
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
+
+
+class HttpServer:
+    """Serves pages by path.
+
+    Args:
+        listen: address and port.
+        pages: what makes each page, by path.
+
+    Attributes:
+        port: where it listens, once started.
+    """
+
+    def __init__(self, listen: str, pages: Mapping[str, Callable[[], Page]]) -> None:
+        self.host, self.port = listen_address(listen)
+        self._pages = pages
+        self._server: asyncio.Server | None = None
+        self._open = 0
+
+    @property
+    def url(self) -> str:
+        """Where people find it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}/"
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            ConfigError: the address cannot be had.
+        """
+        try:
+            self._server = await asyncio.start_server(self._serve, self.host, self.port)
+        except OSError as error:
+            raise ConfigError(
+                f"listen: {self.host}:{self.port}: {error.strerror or error}; set listen in [daemon] to "
+                "another address"
+            ) from error
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        """Listen no more."""
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open += 1
+        try:
+            if self._open <= _MAX_CONNECTIONS:
+                async with asyncio.timeout(_REQUEST_SECONDS):
+                    await self._answer(reader, writer)
+        except (OSError, TimeoutError, h11.RemoteProtocolError):
+            pass  # the peer's fault, and its loss
+        finally:
+            self._open -= 1
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_REQUEST)
+        try:
+            while (event := connection.next_event()) is h11.NEED_DATA:
+                connection.receive_data(await reader.read(_MAX_REQUEST))
+            if not isinstance(event, h11.Request):
+                return
+            page = self._page(event)
+        except h11.RemoteProtocolError as error:
+            if connection.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+                raise
+            page = _plain(error.error_status_hint, "bad request")
+            event = None
+        headers = [
+            *_HEADERS,
+            ("Content-Type", page.content_type),
+            ("Content-Length", str(len(page.body))),
+        ]
+        data = connection.send(h11.Response(status_code=page.status, headers=headers)) or b""
+        if event is None or event.method != b"HEAD":
+            data += connection.send(h11.Data(data=page.body)) or b""
+        writer.write(data)
+        await writer.drain()
+
+    def _page(self, request: h11.Request) -> Page:
+        if request.method not in (b"GET", b"HEAD"):
+            return _plain(405, "only GET and HEAD")
+        host = next((value for name, value in request.headers if name == b"host"), b"")
+        if not self._is_ours(host.decode("ascii", "replace")):
+            # A page of somebody else's, in a browser here, that calls us by a name of its own.
+            return _plain(403, "this server is called by another name")
+        make = self._pages.get(request.target.partition(b"?")[0].decode("ascii", "replace"))
+        if make is None:
+            return _plain(404, "no such page")
+        try:
+            return make()
+        except Exception:  # noqa: BLE001  a fault of one page is no reason to end
+            _LOG.exception("the page %r failed", request.target)
+            return _plain(500, "this page failed; see the log")
+
+    def _is_ours(self, host: str) -> bool:
+        """Whether a request may name us so; on loopback no other name than loopback's."""
+        try:
+            if not ipaddress.ip_address(self.host).is_loopback:
+                return True
+        except ValueError:
+            return True
+        name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+        return name in ("localhost", "127.0.0.1", "[::1]", self.host)
+
+
+def _plain(status: int, text: str) -> Page:
+    return Page(text.encode() + b"\n", "text/plain; charset=utf-8", status)

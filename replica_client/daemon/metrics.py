@@ -1,0 +1,174 @@
+"""The daemon's state as Prometheus metrics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+
+from replica_client._version import __version__
+from replica_client.daemon.observation import RouteState
+
+if TYPE_CHECKING:
+    from replica_client.daemon.route import Route
+    from replica_client.daemon.service import Service
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_LABELS = ("source", "sink")
+
+# Name, help, whether it only grows, and how to find it.
+_OF_ROUTES: tuple[tuple[str, str, bool, Callable[[Route], float]], ...] = (
+    (
+        "lag_seconds",
+        "Age of the oldest change that is not committed in the sink; 0 when there is none.",
+        False,
+        lambda route: route.observation.lag_seconds(),
+    ),
+    (
+        "last_commit_timestamp_seconds",
+        "When the sink committed last; 0 before the first time.",
+        False,
+        lambda route: route.observation.committed_at or 0.0,
+    ),
+    (
+        "queue_bytes",
+        "Bytes of events that wait for the sink; the source is held back when they are many.",
+        False,
+        lambda route: route.observation.queued,
+    ),
+    (
+        "pending_rows",
+        "Rows that were written and are not committed.",
+        False,
+        lambda route: route.observation.pending_rows,
+    ),
+    (
+        "up",
+        "Whether changes flow: connected to source and sink.",
+        False,
+        lambda route: route.observation.shown_state is RouteState.STREAMING,
+    ),
+    (
+        "transactions",
+        "Transactions that were committed in the sink.",
+        True,
+        lambda route: route.observation.transactions,
+    ),
+    (
+        "received_bytes",
+        "Bytes that came from the source.",
+        True,
+        lambda route: route.observation.received,
+    ),
+    (
+        "commits",
+        "Commits of the sink.",
+        True,
+        lambda route: route.observation.commits,
+    ),
+    (
+        "commit_seconds",
+        "Time that commits took.",
+        True,
+        lambda route: route.observation.commit_seconds,
+    ),
+    (
+        "reconnects",
+        "Connections to the source after the first.",
+        True,
+        lambda route: route.observation.reconnects,
+    ),
+    (
+        "retries",
+        "Failures after which stream and sink were opened again.",
+        True,
+        lambda route: route.observation.retries,
+    ),
+    (
+        "dead_letters",
+        "Changes that went to the dead letters.",
+        True,
+        lambda route: route.observation.dead_letters,
+    ),
+)
+
+
+class _Collector:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def collect(self) -> Iterator[Metric]:
+        prefix = "replica_client_"
+        routes = self._service.routes
+        info = GaugeMetricFamily(f"{prefix}info", "The version that runs.", labels=("version",))
+        info.add_metric((__version__,), 1.0)
+        yield info
+        for name, text, grows, value in _OF_ROUTES:
+            kind = CounterMetricFamily if grows else GaugeMetricFamily
+            family = kind(prefix + name, text, labels=_LABELS)
+            for route in routes:
+                family.add_metric(_labels(route), float(value(route)))
+            yield family
+        behind = GaugeMetricFamily(
+            f"{prefix}lag_bytes", "Bytes of binlog that are not committed.", labels=_LABELS
+        )
+        state = GaugeMetricFamily(
+            f"{prefix}state", "1 for the state that it is in.", labels=(*_LABELS, "state")
+        )
+        rows = CounterMetricFamily(
+            f"{prefix}rows",
+            "Rows that were written, those of a repetition too.",
+            labels=(*_LABELS, "table"),
+        )
+        sizes = CounterMetricFamily(
+            f"{prefix}bytes",
+            "Bytes of their events.",
+            labels=(*_LABELS, "table"),
+        )
+        for route in routes:
+            labels = _labels(route)
+            bytes_behind = self._service.lag_bytes(route)
+            if bytes_behind is not None:
+                behind.add_metric(labels, float(bytes_behind))
+            for one in RouteState:
+                is_in = route.observation.shown_state is one
+                state.add_metric((*labels, str(one).replace(" ", "_")), float(is_in))
+            for (database, table), tally in list(route.observation.tables.items()):
+                rows.add_metric((*labels, f"{database}.{table}"), float(tally.rows))
+                sizes.add_metric((*labels, f"{database}.{table}"), float(tally.bytes))
+        yield from (behind, state, rows, sizes)
+        failed = GaugeMetricFamily(
+            f"{prefix}config_reload_failed", "Whether the last reload was refused."
+        )
+        failed.add_metric((), float(bool(self._service.config_error)))
+        yield failed
+        uptime = GaugeMetricFamily(f"{prefix}uptime_seconds", "Since the start.")
+        uptime.add_metric((), time.monotonic() - self._service.started_clock)
+        yield uptime
+
+
+def _labels(route: Route) -> tuple[str, str]:
+    return (route.config.source.name, route.config.sink.name)
+
+
+class Metrics:
+    """All metrics of a service.
+
+    Args:
+        service: the service.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._registry = CollectorRegistry(auto_describe=False)
+        ProcessCollector(registry=self._registry)
+        PlatformCollector(registry=self._registry)
+        GCCollector(registry=self._registry)
+        self._registry.register(_Collector(service))
+
+    def text(self) -> bytes:
+        """The metrics in Prometheus' text format."""
+        return generate_latest(self._registry)

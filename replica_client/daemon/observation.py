@@ -1,0 +1,225 @@
+"""What a route did and does: what the status page and the metrics show."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from replica_client.position.position import Position
+from replica_client.readers.source_stream import SourceStream
+from replica_client.readers.transaction import Transaction
+from replica_client.transport.dump import DumpStream
+
+_KEPT = 50
+_MAX_TEXT = 500
+
+
+class RouteState(StrEnum):
+    """What a route does."""
+
+    STARTING = "starting"
+    OPENING_SINK = "opening sink"
+    CONNECTING = "connecting"
+    STREAMING = "streaming"
+    RECONNECTING = "reconnecting"
+    RETRYING = "retrying"
+    """Something is away; the next try comes by itself."""
+    FAILED = "failed"
+    """Hands are needed; it is tried again now and then, in case that they came."""
+    STOPPED = "stopped"
+
+
+@dataclass(slots=True)
+class TableTally:
+    """What went to a sink of one table since the start.
+
+    Attributes:
+        rows: changed rows.
+        bytes: of their events.
+    """
+
+    rows: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that happened at a time (seconds since 1970)."""
+
+    at: float
+    text: str
+
+
+@dataclass(slots=True)
+class Pending:
+    """What was written and is not committed.
+
+    Attributes:
+        transactions: how many.
+        bytes: of events.
+        oldest: seconds since 1970, on the source's clock, of the first one.
+    """
+
+    transactions: int = 0
+    bytes: int = 0
+    oldest: float = 0.0
+
+
+class Observation:
+    """Counters and recent events of one route.
+
+    Args:
+        wall: seconds since 1970 on this machine.
+        clock: monotonic seconds.
+
+    Attributes:
+        stream: the running stream.
+        source_offset: what the source's clock is ahead of ours, monotonic to wall; None: not known.
+    """
+
+    def __init__(
+        self,
+        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._wall, self._clock = wall, clock
+        self.state = RouteState.STARTING
+        self.since = wall()
+        self.error = ""
+        self.guarantee = ""
+        self.stream: SourceStream | None = None
+        self.tables: dict[tuple[str, str], TableTally] = {}
+        self.pending = Pending()
+        self.transactions = self.commits = self.retries = self.dead_letters = 0
+        self.commit_seconds = 0.0
+        self.rows = self.bytes = self.counted_rows = 0
+        self.committed: Position | None = None
+        self.committed_at: float | None = None
+        self.errors: deque[Note] = deque(maxlen=_KEPT)
+        self.schema_changes: deque[Note] = deque(maxlen=_KEPT)
+        self.source_offset: float | None = None
+        self._generations = self._received = self._rows_before = 0
+        self._dump: DumpStream | None = None
+        self._level_at = clock()
+
+    # Told by the route.
+
+    def enter(self, state: RouteState, error: str = "") -> None:
+        """The route does something else now."""
+        if error:
+            self.note_error(error)
+        if state is not self.state:
+            self.state, self.since = state, self._wall()
+        self.error = error[:_MAX_TEXT]
+
+    def note_error(self, text: str) -> None:
+        """Keep an error for people."""
+        if not (self.errors and self.errors[-1].text == text[:_MAX_TEXT]):
+            self.errors.append(Note(self._wall(), text[:_MAX_TEXT]))
+
+    def attach(self, stream: SourceStream | None) -> None:
+        """Another stream runs, or none does."""
+        if self.stream is not None:
+            self._generations += self.stream.generation
+        self.stream = stream
+        self.pending = Pending()
+        self._rows_before = self.counted_rows
+
+    def tally(self, database: str, table: str) -> TableTally:
+        """The counters of a table."""
+        key = (database, table)
+        found = self.tables.get(key)
+        if found is None:
+            found = self.tables[key] = TableTally()
+        return found
+
+    def wrote(self, transaction: Transaction, size: int) -> None:
+        """The sink took a transaction or a part of one."""
+        pending = self.pending
+        if not pending.oldest:
+            pending.oldest = committed_on_source(transaction)
+        pending.transactions += transaction.complete
+        pending.bytes += size
+        for change in transaction.schema_changes:
+            self.schema_changes.append(Note(self._wall(), change.statement[:_MAX_TEXT]))
+
+    def did_commit(self, position: Position, seconds: float) -> None:
+        """The sink committed, and the position was saved."""
+        pending, self.pending = self.pending, Pending()
+        self.transactions += pending.transactions
+        self.rows += self.pending_rows
+        self._rows_before = self.counted_rows
+        self.bytes += pending.bytes
+        self.commits += 1
+        self.commit_seconds += seconds
+        self.committed, self.committed_at = position, self._wall()
+
+    # Asked by people.
+
+    @property
+    def shown_state(self) -> RouteState:
+        """The state, with what the stream does by itself."""
+        stream = self.stream
+        if self.state is RouteState.STREAMING and (stream is None or stream.dump is None):
+            return RouteState.RECONNECTING
+        return self.state
+
+    @property
+    def shown_error(self) -> str:
+        """Why it does not stream; empty when it does."""
+        stream = self.stream
+        if self.state is RouteState.STREAMING and stream is not None and stream.loss is not None:
+            return str(stream.loss)[:_MAX_TEXT]
+        return self.error
+
+    @property
+    def pending_rows(self) -> int:
+        """Rows that were written and are not committed."""
+        return self.counted_rows - self._rows_before
+
+    @property
+    def reconnects(self) -> int:
+        """Connections to the source after the first."""
+        now = 0 if self.stream is None else self.stream.generation
+        return max(0, self._generations + now - 1)
+
+    @property
+    def received(self) -> int:
+        """Bytes that came from the source."""
+        dump = None if self.stream is None else self.stream.dump
+        if dump is not self._dump:
+            if self._dump is not None:
+                self._received += self._dump.statistics.bytes_received
+            self._dump = dump
+        return self._received + (0 if dump is None else dump.statistics.bytes_received)
+
+    @property
+    def queued(self) -> int:
+        """Bytes of events that wait for the sink."""
+        dump = None if self.stream is None else self.stream.dump
+        return 0 if dump is None else dump.queued
+
+    def lag_seconds(self) -> float:
+        """How old the oldest change of the source is that is not committed in the sink.
+
+        0 when there is none. By the source's clock where that is known, so that a jump of ours
+        moves nothing. While there is no connection: at most so old.
+        """
+        now = self._clock()
+        if self.pending.oldest:
+            source_now = self._wall() if self.source_offset is None else now + self.source_offset
+            return max(0.0, source_now - self.pending.oldest)
+        if self.shown_state is RouteState.STREAMING and not self.queued:
+            self._level_at = now
+            return 0.0
+        return max(0.0, now - self._level_at)
+
+
+def committed_on_source(transaction: Transaction) -> float:
+    """Seconds since 1970 when a transaction was committed, by the source's clock."""
+    if transaction.commit_timestamp_us is not None:
+        return transaction.commit_timestamp_us / 1_000_000
+    return float(transaction.timestamp)

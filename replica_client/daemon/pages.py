@@ -1,0 +1,145 @@
+"""What the daemon shows over HTTP: the status page, its data, metrics and health."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from replica_client._version import __version__
+from replica_client.daemon.http_server import Page
+from replica_client.daemon.observation import Note, RouteState
+
+if TYPE_CHECKING:
+    from replica_client.daemon.metrics import Metrics
+    from replica_client.daemon.route import Route
+    from replica_client.daemon.service import Service
+
+_MAX_TABLES = 200
+_MAX_GTID_TEXT = 2000
+
+
+def pages_of(service: Service) -> Mapping[str, Callable[[], Page]]:
+    """The pages by path."""
+    return {
+        "/": lambda: _asset("page.html", "text/html; charset=utf-8"),
+        "/page.js": lambda: _asset("page.js", "text/javascript; charset=utf-8"),
+        "/page.css": lambda: _asset("page.css", "text/css; charset=utf-8"),
+        "/status.json": lambda: _json(status(service)),
+        "/metrics": _metrics(service),
+        "/healthz": lambda: Page(b"ok\n", "text/plain; charset=utf-8"),
+        "/readyz": lambda: _ready(service),
+    }
+
+
+def status(service: Service) -> dict[str, Any]:
+    """Everything that the status page shows."""
+    return {
+        "version": __version__,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "now": time.time(),
+        "started": service.started,
+        "config": str(service.config.file),
+        "config_error": service.config_error,
+        "sample_seconds": service.config.daemon.sample_seconds,
+        "sources": [_source(service, source.name) for source in service.config.sources],
+        "routes": [_route(service, route) for route in service.routes],
+    }
+
+
+def _source(service: Service, name: str) -> dict[str, Any]:
+    watch = service.watch(name)
+    end = None if watch is None else watch.end
+    return {
+        "name": name,
+        "error": "" if watch is None else watch.error,
+        "version": None if end is None else end.version,
+        "file": None if end is None else end.file,
+        "offset": None if end is None else end.offset,
+        "gtids": None if end is None else end.gtids[:_MAX_GTID_TEXT],
+    }
+
+
+def _route(service: Service, route: Route) -> dict[str, Any]:
+    seen = route.observation
+    history = service.history(route)
+    position = seen.committed
+    busiest = sorted(seen.tables.items(), key=lambda item: -item[1].bytes)[:_MAX_TABLES]
+    return {
+        "name": route.name,
+        "source": route.config.source.name,
+        "sink": route.config.sink.name,
+        "type": route.config.sink.type,
+        "guarantee": seen.guarantee,
+        "state": str(seen.shown_state),
+        "since": seen.since,
+        "error": seen.shown_error,
+        "lag_seconds": round(seen.lag_seconds(), 3),
+        "lag_bytes": service.lag_bytes(route),
+        "file": None if position is None else position.file,
+        "offset": None if position is None else position.offset,
+        "gtids": None
+        if position is None or position.gtid_set is None
+        else position.gtid_set.compact()[:_MAX_GTID_TEXT],
+        "last_commit": seen.committed_at,
+        "transactions": seen.transactions,
+        "rows": seen.rows,
+        "bytes": seen.bytes,
+        "received": seen.received,
+        "commits": seen.commits,
+        "commit_seconds": round(seen.commit_seconds, 3),
+        "queued": seen.queued,
+        "pending_rows": seen.pending_rows,
+        "reconnects": seen.reconnects,
+        "retries": seen.retries,
+        "dead_letters": seen.dead_letters,
+        "dead_letter_file": str(route.dead_letters),
+        "tables": [
+            {"name": f"{database}.{table}", "rows": tally.rows, "bytes": tally.bytes}
+            for (database, table), tally in busiest
+        ],
+        "table_count": len(seen.tables),
+        "errors": _notes(seen.errors),
+        "schema_changes": _notes(seen.schema_changes),
+        "history": [] if history is None else history.to_json(),
+    }
+
+
+def _notes(notes: Iterable[Note]) -> list[dict[str, Any]]:
+    return [{"at": note.at, "text": note.text} for note in reversed(list(notes))]
+
+
+def _ready(service: Service) -> Page:
+    waiting = {
+        route.name: f"{route.observation.shown_state}: {route.observation.shown_error}".rstrip(": ")
+        for route in service.routes
+        if route.observation.shown_state is not RouteState.STREAMING
+    }
+    return _json({"ready": not waiting, "waiting": waiting}, 503 if waiting else 200)
+
+
+def _metrics(service: Service) -> Callable[[], Page]:
+    made: list[Metrics] = []
+
+    def page() -> Page:
+        # The library takes a tenth of a second to import: not at the start, and only when asked.
+        from replica_client.daemon.metrics import CONTENT_TYPE, Metrics
+
+        if not made:
+            made.append(Metrics(service))
+        return Page(made[0].text(), CONTENT_TYPE)
+
+    return page
+
+
+def _json(value: Any, code: int = 200) -> Page:
+    return Page(json.dumps(value).encode() + b"\n", "application/json", code)
+
+
+def _asset(name: str, content_type: str) -> Page:
+    return Page(files(__package__).joinpath("web", name).read_bytes(), content_type)

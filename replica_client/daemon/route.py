@@ -1,0 +1,244 @@
+"""A source and one sink of it: delivers, and after any failure begins again at the last commit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import logging
+import random
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+from replica_client.daemon.configuration import RouteConfig, bytes_of
+from replica_client.daemon.dead_letters import DeadLetters
+from replica_client.daemon.delivery import BatchLimits, Delivery
+from replica_client.daemon.observation import Observation, RouteState
+from replica_client.daemon.references import resolved
+from replica_client.daemon.source_access import hosts_of, stream_options
+from replica_client.daemon.stores import HeldPosition
+from replica_client.errors import (
+    BinlogReadError,
+    ColumnDecodeError,
+    PoisonChangeError,
+    PositionFormatError,
+    PositionStoreError,
+    ReplicaClientError,
+    ServerError,
+    SinkError,
+    TransportError,
+)
+from replica_client.position.stores.base import PositionStore
+from replica_client.readers.source_stream import SourceStream
+from replica_client.sinks.protocol import Sink
+from replica_client.sinks.registry import make_sink
+from replica_client.wire.server_errors import TRANSIENT_ERRORS
+
+_LOG = logging.getLogger("replica_client.daemon")
+_FIRST_DELAY = 0.2
+_FAILED_DELAY = 5.0
+_Result = TypeVar("_Result")
+
+
+class _StoppedError(Exception):
+    """The route was asked to stop."""
+
+
+class Route:
+    """Follows a source for one sink, for ever.
+
+    Every failure ends stream and sink; both are opened again, and what was not committed comes once
+    more. What is away (a server, a full disk) is waited for; what needs hands is tried again too,
+    less often, so that it goes on once the hands were there.
+
+    Args:
+        config: what and where to.
+        directory: what relative paths are relative to.
+        store: for the position, where the sink does not keep it.
+        state: directory of dead letters.
+
+    Attributes:
+        observation: what it does.
+    """
+
+    def __init__(
+        self,
+        config: RouteConfig,
+        directory: Path,
+        store: Callable[[str], PositionStore],
+        state: Path,
+    ) -> None:
+        self.config = config
+        self.observation = Observation()
+        self._directory = directory
+        self._store = store
+        self._state = state
+        self._stop = asyncio.Event()
+        self._again = asyncio.Event()
+        self._letters: DeadLetters | None = None
+        self._delivery: Delivery | None = None
+        self._failures = 0
+
+    @property
+    def name(self) -> str:
+        """``source.sink``."""
+        return self.config.name
+
+    def adopt(self, config: RouteConfig) -> None:
+        """Take over what a running route can: batch limits, retries, the policy of poison."""
+        self.config = config
+        if self._delivery is not None:
+            self._delivery.limits = limits_of(config)
+
+    def stop(self) -> None:
+        """Ask it to end at the end of the transaction, with everything committed."""
+        self._stop.set()
+        self._again.set()
+
+    def try_now(self) -> None:
+        """Do not wait any longer after a failure."""
+        self._again.set()
+
+    async def run(self) -> None:
+        """Deliver until it is stopped."""
+        observation = self.observation
+        while not self._stop.is_set():
+            commits = observation.commits
+            try:
+                await self._deliver()
+            except (ReplicaClientError, OSError) as error:
+                delay = self._failed(error, observation.commits > commits)
+            except Exception as error:  # noqa: BLE001
+                # A sink of others may raise anything; the other routes go on.
+                _LOG.exception("%s: unexpected error", self.name)
+                delay = self._failed(error, observation.commits > commits)
+            else:
+                break
+            self._again.clear()
+            if self._stop.is_set():
+                break
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    await self._again.wait()
+        observation.enter(RouteState.STOPPED)
+
+    def _failed(self, error: Exception, committed: bool) -> float:
+        """Say what happened; returns seconds until the next try."""
+        text = " ".join(str(error).split()) or type(error).__name__
+        self._failures = 0 if committed else self._failures + 1
+        if self._accuse(error):
+            _LOG.warning("%s: a change goes to the dead letters: %s", self.name, text)
+            self.observation.note_error(text)
+            return 0.0
+        passing = is_passing(error)
+        first = _FIRST_DELAY if passing else _FAILED_DELAY
+        bound = min(first * 2 ** min(self._failures, 30), self.config.sink.retry_seconds)
+        delay = random.uniform(bound / 2, bound)
+        self.observation.retries += 1
+        self.observation.enter(RouteState.RETRYING if passing else RouteState.FAILED, text)
+        _LOG.log(
+            logging.WARNING if passing else logging.ERROR,
+            "%s: %s; the next try is in %.1f s",
+            self.name,
+            text,
+            delay,
+        )
+        return delay
+
+    def _accuse(self, error: Exception) -> bool:
+        if self.config.sink.on_poison != "dead-letter" or self._letters is None:
+            return False
+        if not isinstance(error, PoisonChangeError | ColumnDecodeError):
+            return False
+        return self._letters.accuse(error)
+
+    async def _deliver(self) -> None:
+        observation = self.observation
+        observation.enter(RouteState.OPENING_SINK, "")
+        options = await asyncio.to_thread(resolved, self.config.options, self._directory)
+        sink = make_sink(self.config.sink.type, options)
+        observation.guarantee = str(sink.guarantee)
+        if self._letters is None:
+            self._letters = await asyncio.to_thread(
+                DeadLetters, self.dead_letters, self._count_letters
+            )
+        try:
+            checkpoint = await self._until_stopped(sink.open())
+            store = HeldPosition(checkpoint) if sink.holds_position else self._store(self.name)
+            observation.enter(RouteState.CONNECTING)
+            hosts = await asyncio.to_thread(hosts_of, self.config.source, self._directory)
+            stream = SourceStream(hosts, stream_options(self.config), store)
+            await self._follow(stream, sink)
+        except _StoppedError:
+            return
+        finally:
+            observation.attach(None)
+            self._delivery = None
+            await sink.close()
+
+    async def _follow(self, stream: SourceStream, sink: Sink) -> None:
+        await self._until_stopped(stream.__aenter__())
+        try:
+            options = stream_options(self.config)
+            self.observation.attach(stream)
+            self._delivery = Delivery(
+                stream,
+                sink,
+                limits_of(self.config),
+                self.observation,
+                self._letters,
+                eager=options.semi_sync,
+                whole_log=stream.acknowledged is not None
+                or not isinstance(options.start, datetime.datetime),
+            )
+            self.observation.committed = stream.acknowledged
+            self.observation.enter(RouteState.STREAMING)
+            _LOG.info("%s: follows from %s", self.name, stream.position)
+            await self._delivery.run(self._stop, stream.acknowledged)
+        finally:
+            await stream.__aexit__(None, None, None)
+
+    async def _until_stopped(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        """The result of something that may take long; raises _StoppedError when a stop comes first."""
+        task = asyncio.ensure_future(work)
+        stop = asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise _StoppedError
+            return task.result()
+        finally:
+            task.cancel()
+            stop.cancel()
+            await asyncio.gather(task, stop, return_exceptions=True)
+
+    @property
+    def dead_letters(self) -> Path:
+        """The file of the dead letters."""
+        name = self.config.sink.dead_letters
+        if name:
+            return self._directory / Path(name).expanduser()
+        return self._state / f"{self.name}.dead-letters.jsonl"
+
+    def _count_letters(self, count: int) -> None:
+        self.observation.dead_letters += count
+
+
+def limits_of(config: RouteConfig) -> BatchLimits:
+    """When a route commits."""
+    sink = config.sink
+    return BatchLimits(
+        sink.batch_rows, bytes_of("batch_bytes", sink.batch_bytes), sink.batch_seconds
+    )
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether an error is expected to go away without hands."""
+    if isinstance(error, SinkError):
+        return error.retriable
+    if isinstance(error, ServerError) and not isinstance(error, BinlogReadError):
+        return error.errno in TRANSIENT_ERRORS
+    if isinstance(error, PositionStoreError):
+        return not isinstance(error.__cause__, PositionFormatError)
+    return isinstance(error, TransportError | OSError)

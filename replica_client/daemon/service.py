@@ -1,0 +1,244 @@
+"""The daemon: all routes of a configuration, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from replica_client.daemon import logs
+from replica_client.daemon.config_file import read_config
+from replica_client.daemon.configuration import DaemonConfig, RouteConfig, SourceTable
+from replica_client.daemon.history import History
+from replica_client.daemon.http_server import HttpServer
+from replica_client.daemon.lock import StateLock
+from replica_client.daemon.notify import Notifier
+from replica_client.daemon.observation import RouteState
+from replica_client.daemon.pages import pages_of
+from replica_client.daemon.route import Route
+from replica_client.daemon.source_access import hosts_of
+from replica_client.daemon.source_watch import SourceWatch
+from replica_client.daemon.stores import Stores
+from replica_client.errors import ConfigError
+from replica_client.transport.options import ConnectOptions
+
+_LOG = logging.getLogger("replica_client.daemon")
+_CANCEL_SECONDS = 5.0
+_NEEDS_RESTART = ("state", "listen", "sample_seconds")
+
+
+class Service:
+    """Runs a configuration.
+
+    Args:
+        config: what to run.
+        reread: gives the configuration anew, for :meth:`reload`.
+
+    Attributes:
+        config: what runs.
+        config_error: why the last reload was refused, empty when it was not.
+        started: seconds since 1970.
+        started_clock: the same moment on the monotonic clock.
+        http: the status page's server, None without.
+    """
+
+    def __init__(
+        self, config: DaemonConfig, reread: Callable[[], DaemonConfig] | None = None
+    ) -> None:
+        self.config = config
+        self.config_error = ""
+        self.started = time.time()
+        self.started_clock = time.monotonic()
+        self.http: HttpServer | None = None
+        self._reread = reread or (lambda: read_config(config.file))
+        self._stores = Stores(config)
+        self._running: dict[str, tuple[Route, asyncio.Task[None]]] = {}
+        self._watches: dict[str, tuple[SourceWatch, asyncio.Task[None]]] = {}
+        self._histories: dict[str, History] = {}
+        self._stop = asyncio.Event()
+        self._reloading = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._notifier = Notifier()
+
+    @property
+    def routes(self) -> list[Route]:
+        """All routes, in the order of the configuration."""
+        order = {route.name: at for at, route in enumerate(self.config.routes)}
+        running = [route for route, _ in self._running.values()]
+        return sorted(running, key=lambda route: order.get(route.name, len(order)))
+
+    def watch(self, source: str) -> SourceWatch | None:
+        """What looks where a source's binlog ends."""
+        found = self._watches.get(source)
+        return None if found is None else found[0]
+
+    def history(self, route: Route) -> History | None:
+        """A route's samples."""
+        return self._histories.get(route.name)
+
+    def lag_bytes(self, route: Route) -> int | None:
+        """Bytes of binlog that a route has not committed; None when that is not known."""
+        watch = self.watch(route.config.source.name)
+        if watch is None or watch.end is None:
+            return None
+        seen = route.observation
+        level = seen.shown_state is RouteState.STREAMING and not seen.pending.oldest
+        if level and not seen.queued:
+            return 0
+        return watch.end.bytes_behind(seen.committed)
+
+    # Running.
+
+    async def run(self) -> None:
+        """Run until :meth:`stop`.
+
+        Raises:
+            ConfigError: the state directory or the address cannot be had.
+        """
+        lock = StateLock(self.config.state)
+        try:
+            # Changes first: the page may come a little later.
+            self._apply(self.config)
+            if self.config.daemon.listen:
+                self.http = HttpServer(self.config.daemon.listen, pages_of(self))
+                await self.http.start()
+                _LOG.info("status page: %s", self.http.url)
+            self._background(self._sample())
+            if self._notifier.watchdog_seconds:
+                self._background(self._feed_watchdog(self._notifier.watchdog_seconds / 3))
+            self._notifier.send(f"READY=1\nMAINPID={os.getpid()}")
+            await self._stop.wait()
+        finally:
+            await self._end()
+            lock.release()
+
+    def stop(self) -> None:
+        """Ask it to finish what was begun, and end."""
+        self._stop.set()
+
+    def reload(self) -> None:
+        """Read the configuration again, and run what it says now."""
+        self._background(self._reload())
+
+    def _background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _end(self) -> None:
+        self._notifier.send("STOPPING=1")
+        limit = self.config.daemon.stop_timeout
+        await self._finish(list(self._running), limit)
+        for task in [*self._tasks, *(task for _, task in self._watches.values())]:
+            task.cancel()
+        await asyncio.gather(
+            *self._tasks, *(task for _, task in self._watches.values()), return_exceptions=True
+        )
+        if self.http is not None:
+            await self.http.close()
+        await asyncio.to_thread(self._stores.close)
+
+    async def _finish(self, names: list[str], limit: float) -> None:
+        """Let routes end, and end those that take longer."""
+        ending = [self._running[name] for name in names]
+        for route, _ in ending:
+            route.stop()
+        tasks = [task for _, task in ending]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=limit)
+            for route, task in ending:
+                if task in late:
+                    _LOG.warning(
+                        "%s: not finished within %g s (stop_timeout): what is not committed comes again",
+                        route.name,
+                        limit,
+                    )
+                    task.cancel()
+            if late:
+                await asyncio.wait(late, timeout=_CANCEL_SECONDS)
+        for name in names:
+            self._running.pop(name, None)
+            self._histories.pop(name, None)
+
+    # Changing.
+
+    def _apply(self, config: DaemonConfig) -> None:
+        """Start what is not running."""
+        for source in config.sources:
+            if source.name not in self._watches:
+                watch = SourceWatch(source.name, self._hosts(source), source.poll)
+                self._watches[source.name] = (watch, asyncio.ensure_future(watch.run()))
+        for route_config in config.routes:
+            if route_config.name not in self._running:
+                self._start(route_config)
+
+    def _hosts(self, source: SourceTable) -> Callable[[], list[ConnectOptions]]:
+        return lambda: hosts_of(source, self.config.directory)
+
+    def _start(self, config: RouteConfig) -> None:
+        route = Route(config, self.config.directory, self._stores.store, self.config.state)
+        self._histories[route.name] = History(route.observation)
+        self._running[route.name] = (route, asyncio.ensure_future(route.run()))
+
+    async def _reload(self) -> None:
+        async with self._reloading:
+            now = time.monotonic_ns() // 1000
+            self._notifier.send(f"RELOADING=1\nMONOTONIC_USEC={now}")
+            try:
+                await self._take_over(await asyncio.to_thread(self._reread))
+            except (ConfigError, OSError) as error:
+                self.config_error = " ".join(str(error).split())
+                _LOG.error("the new configuration is refused, the old one goes on: %s", error)
+            finally:
+                self._notifier.send("READY=1")
+
+    async def _take_over(self, new: DaemonConfig) -> None:
+        old = self.config
+        fixed = [
+            key for key in _NEEDS_RESTART if getattr(old.daemon, key) != getattr(new.daemon, key)
+        ]
+        if old.store != new.store:
+            fixed.append("store")
+        if fixed:
+            raise ConfigError(f"a change of {', '.join(fixed)} needs a restart")
+        self.config, self.config_error = new, ""
+        logs.set_up(new.daemon.log_level, new.daemon.log_format)
+        wanted = {route.name: route for route in new.routes}
+        ending = []
+        for name, (route, _) in self._running.items():
+            if name in wanted and route.config.runs_on_as(wanted[name]):
+                route.adopt(wanted[name])
+                route.try_now()
+            else:
+                ending.append(name)
+        await self._finish(ending, new.daemon.stop_timeout)
+        sources = {source.name: source for source in new.sources}
+        for source in old.sources:
+            if sources.get(source.name) != source:
+                _, task = self._watches.pop(source.name)
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        self._apply(new)
+        _LOG.info(
+            "configuration read again: %d sinks, %d of them begun anew", len(wanted), len(ending)
+        )
+
+    # Watching.
+
+    async def _sample(self) -> None:
+        while True:
+            now, clock = time.time(), time.monotonic()
+            for route, _ in self._running.values():
+                watch = self.watch(route.config.source.name)
+                if watch is not None and watch.end is not None:
+                    route.observation.source_offset = watch.end.clock_offset
+                self._histories[route.name].sample(now, clock, self.lag_bytes(route))
+            await asyncio.sleep(self.config.daemon.sample_seconds)
+
+    async def _feed_watchdog(self, period: float) -> None:
+        while True:
+            self._notifier.send("WATCHDOG=1")
+            await asyncio.sleep(period)

@@ -1,0 +1,83 @@
+"""How a configured source is connected to."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+from replica_client.daemon.configuration import RouteConfig, SourceTable, bytes_of
+from replica_client.daemon.references import resolve
+from replica_client.errors import ConfigError
+from replica_client.readers.assembler import AssemblyOptions
+from replica_client.readers.reconnect import ReconnectPolicy
+from replica_client.readers.source_stream import StreamOptions
+from replica_client.readers.start import parse_start
+from replica_client.rows.selection import Selection
+from replica_client.transport.hosts import parse_hosts
+from replica_client.transport.options import ConnectOptions, TlsMode
+
+_RECONNECT = ReconnectPolicy(first_delay=0.1, max_delay=5.0, attempts=8)
+"""Of one stream; a route goes on after it, with a stream of its own."""
+
+
+def hosts_of(source: SourceTable, directory: Path) -> list[ConnectOptions]:
+    """The hosts of a source; passwords are looked up again at each login.
+
+    Raises:
+        ConfigError: the URL is none, or a reference leads nowhere.
+    """
+
+    def provider(at: int) -> Callable[[], Awaitable[str]]:
+        async def password() -> str:
+            # A file on a network may be slow.
+            return (await asyncio.to_thread(_hosts, source, directory))[at].password
+
+        return password
+
+    hosts = _hosts(source, directory)
+    return [replace(host, password_provider=provider(at)) for at, host in enumerate(hosts)]
+
+
+def _hosts(source: SourceTable, directory: Path) -> list[ConnectOptions]:
+    hosts = parse_hosts(resolve("url", source.url, directory, os.environ))
+    if source.password:
+        password = resolve("password", source.password, directory, os.environ)
+        hosts = [replace(host, password=password) for host in hosts]
+    if source.tls:
+        hosts = [replace(host, tls=replace(host.tls, mode=TlsMode(source.tls))) for host in hosts]
+    if source.compression:
+        hosts = [replace(host, compression=source.compression) for host in hosts]
+    return hosts
+
+
+def stream_options(route: RouteConfig) -> StreamOptions:
+    """How a route's stream behaves.
+
+    Raises:
+        ConfigError: a pattern or the start is wrong.
+    """
+    source, sink = route.source, route.sink
+    tables = source.tables if sink.tables is None else sink.tables
+    exclude = source.exclude if sink.exclude is None else sink.exclude
+    columns = source.columns if sink.columns is None else sink.columns
+    server_id = None if source.server_id is None else source.server_id + route.index
+    if server_id is not None and server_id >= 1 << 32:
+        raise ConfigError(f"server_id: {server_id}, that of the sink {route.name}, is too large")
+    return StreamOptions(
+        start=parse_start(source.start, "latest"),
+        server_id=server_id,
+        heartbeat_period=source.heartbeat,
+        read_timeout=source.read_timeout or None,
+        semi_sync=source.semi_sync,
+        reconnect=_RECONNECT,
+        assembly=AssemblyOptions(
+            Selection(tables, exclude, columns),
+            part_size=bytes_of("part_size", source.part_size),
+            on_statement=source.on_statement,
+            on_rollback=source.on_rollback,
+            on_unknown_table=source.on_unknown_table,
+        ),
+    )

@@ -1,0 +1,93 @@
+"""The position stores of a configuration."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from replica_client.daemon.configuration import DaemonConfig, StoreTable
+from replica_client.daemon.mysql_store import MysqlDatabase, MysqlPositionStore
+from replica_client.daemon.references import resolve
+from replica_client.errors import ConfigError, PositionStoreError
+from replica_client.position.stores.base import Checkpoint, PositionStore
+from replica_client.position.stores.file import FilePositionStore
+from replica_client.position.stores.memory import MemoryPositionStore
+from replica_client.position.stores.sqlite import SqliteDatabase, SqlitePositionStore
+from replica_client.transport.hosts import parse_hosts
+from replica_client.transport.options import ConnectOptions
+
+SUFFIX = ".position"
+
+
+class Stores:
+    """Gives each route its store.
+
+    Args:
+        config: says which.
+    """
+
+    def __init__(self, config: DaemonConfig) -> None:
+        self._config = config
+        self._sqlite: SqliteDatabase | None = None
+        self._mysql: MysqlDatabase | None = None
+        table = config.store
+        if table.type == "sqlite":
+            path = Path(table.path).expanduser() if table.path else Path(config.daemon.state)
+            path = config.directory / path
+            self._sqlite = SqliteDatabase(path if table.path else path / "positions.sqlite")
+        elif table.type == "mysql":
+            self._mysql = MysqlDatabase(lambda: store_options(table, config.directory))
+
+    def store(self, name: str) -> PositionStore:
+        """The store of a route.
+
+        Raises:
+            PositionStoreError: its directory cannot be made.
+            ConfigError: the server's URL is wrong.
+        """
+        table = self._config.store
+        if self._sqlite is not None:
+            return SqlitePositionStore(self._sqlite, name, table.table)
+        if self._mysql is not None:
+            return MysqlPositionStore(self._mysql, name, table.table)
+        directory = self._config.state
+        if table.path:
+            directory = self._config.directory / Path(table.path).expanduser()
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise PositionStoreError(f"directory {directory}: {error.strerror}") from error
+        return FilePositionStore(directory / f"{name}{SUFFIX}")
+
+    def close(self) -> None:
+        """Close the databases."""
+        for database in (self._sqlite, self._mysql):
+            if database is not None:
+                database.close()
+
+
+class HeldPosition(MemoryPositionStore):
+    """What a stream takes for its store where the sink keeps the checkpoint itself.
+
+    Args:
+        checkpoint: the one that the sink gave when it was opened.
+    """
+
+    def __init__(self, checkpoint: Checkpoint | None) -> None:
+        super().__init__()
+        self._checkpoint = checkpoint
+
+
+def store_options(table: StoreTable, directory: Path) -> ConnectOptions:
+    """How to connect to the server of a position table.
+
+    Raises:
+        ConfigError: the URL is wrong, or names no database.
+    """
+    hosts = parse_hosts(resolve("url", table.url, directory, os.environ))
+    if len(hosts) != 1 or not hosts[0].database:
+        raise ConfigError("store.url: give one host and a database: mysql://user@host/database")
+    if not table.password:
+        return hosts[0]
+    return replace(hosts[0], password=resolve("password", table.password, directory, os.environ))

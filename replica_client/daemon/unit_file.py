@@ -1,0 +1,67 @@
+"""The systemd unit of the daemon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from replica_client.daemon.configuration import DaemonConfig
+
+_UNIT = """\
+[Unit]
+Description=replica-client: follows MySQL and MariaDB sources ({config})
+Documentation=man:systemd.service(5)
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+Type=notify
+NotifyAccess=main
+ExecStart={command} run {config}
+ExecReload=/bin/kill -HUP $MAINPID
+Restart=always
+RestartSec=1
+WatchdogSec=60
+TimeoutStopSec={stop}
+# Secrets as variables: ${{NAME}} in the configuration.
+EnvironmentFile=-/etc/default/replica-client
+DynamicUser=yes
+StateDirectory=replica-client
+# The state directory in the configuration is this one:
+Environment=REPLICA_CLIENT__DAEMON__STATE=/var/lib/replica-client
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=read-only
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectKernelTunables=yes
+ProtectControlGroups=yes
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+LockPersonality=yes
+{writable}
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def unit_file(config: DaemonConfig, command: Path) -> str:
+    """The unit that runs a configuration.
+
+    Args:
+        config: the configuration.
+        command: the installed ``replica-client``.
+    """
+    paths = sorted(
+        {
+            str((config.directory / value).absolute().parent if key == "path" else value)
+            for route in config.routes
+            for key, value in route.options.items()
+            if key in ("path", "directory") and isinstance(value, str) and "$" not in value
+        }
+    )
+    writable = f"# Where sinks write:\nReadWritePaths={' '.join(paths)}\n" if paths else ""
+    return _UNIT.format(
+        config=config.file,
+        command=command,
+        stop=int(config.daemon.stop_timeout + 10),
+        writable=writable,
+    )

@@ -1,0 +1,116 @@
+"""Positions in a table of a database, one row for each name.
+
+The table, the same in SQLite, MySQL and MariaDB::
+
+    CREATE TABLE replica_client_positions (
+        name VARCHAR(190) PRIMARY KEY, checkpoint LONGTEXT NOT NULL, saved_at VARCHAR(32) NOT NULL)
+
+``checkpoint`` is the text of :mod:`~replica_client.position.stores.document`. A save is one
+statement in a transaction of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+from replica_client.errors import PositionFormatError, PositionStoreError
+from replica_client.position.position import Position
+from replica_client.position.stores.base import Checkpoint
+from replica_client.position.stores.document import decode_checkpoint, encode_checkpoint
+
+DEFAULT_TABLE: Final = "replica_client_positions"
+MAX_NAME_LENGTH: Final = 190
+
+Run = Callable[[str, Sequence[Any]], Sequence[Sequence[Any]]]
+"""Runs a statement, commits it, and returns its rows; raises PositionStoreError."""
+
+_TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_MARKS = {"sqlite": "?", "mysql": "%s"}
+
+
+class SqlPositionStore:
+    """Keeps a checkpoint in a row of a table, which is made when it is not there.
+
+    Args:
+        run: runs statements in the database.
+        name: of the row.
+        place: the database, for messages.
+        dialect: how the database writes parameters and types.
+        table: name of the table.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        name: str,
+        place: str,
+        dialect: Literal["sqlite", "mysql"],
+        table: str = DEFAULT_TABLE,
+    ) -> None:
+        if not _TABLE.fullmatch(table):
+            raise PositionStoreError(f"table {table!r}: a name has letters, digits and _ only")
+        if not 0 < len(name) <= MAX_NAME_LENGTH:
+            raise PositionStoreError(f"a position's name has 1 to {MAX_NAME_LENGTH} characters")
+        self._run = run
+        self._name = name
+        self._place = place
+        self._table = table
+        self._mark = _MARKS[dialect]
+        self._options = " CHARACTER SET ascii COLLATE ascii_bin" if dialect == "mysql" else ""
+        self._made = False
+
+    def load(self) -> Position | None:
+        """The saved position, None when there is none yet.
+
+        Raises:
+            PositionStoreError: the database cannot be read, or holds no position there.
+        """
+        checkpoint = self.load_checkpoint()
+        return None if checkpoint is None else checkpoint.position
+
+    def load_checkpoint(self) -> Checkpoint | None:
+        """The saved position with its state, None when there is none yet.
+
+        Raises:
+            PositionStoreError: the database cannot be read, or holds no position there.
+        """
+        self._make_table()
+        rows = self._run(
+            f"SELECT checkpoint FROM {self._table} WHERE name = {self._mark}", (self._name,)
+        )
+        if not rows:
+            return None
+        try:
+            return decode_checkpoint(rows[0][0])
+        except PositionFormatError as error:
+            raise PositionStoreError(
+                f"position {self._name!r} in table {self._table} of {self._place} is damaged: {error}; "
+                "restore it from a copy, set the position anew, or delete the row to start without one"
+            ) from error
+
+    def save(self, position: Position, state: Mapping[str, object] | None = None) -> None:
+        """Save a position and its state; when this returns, both survive a crash.
+
+        Raises:
+            PositionStoreError: they could not be saved; what was saved before is whole.
+        """
+        self._make_table()
+        text = encode_checkpoint(position, state or {}).decode("ascii")
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        self._run(
+            f"REPLACE INTO {self._table} (name, checkpoint, saved_at) "
+            f"VALUES ({self._mark}, {self._mark}, {self._mark})",
+            (self._name, text, now),
+        )
+
+    def _make_table(self) -> None:
+        if not self._made:
+            self._run(
+                f"CREATE TABLE IF NOT EXISTS {self._table} (name VARCHAR({MAX_NAME_LENGTH}) PRIMARY KEY, "
+                f"checkpoint LONGTEXT NOT NULL, saved_at VARCHAR(32) NOT NULL){self._options}",
+                (),
+            )
+            self._made = True
