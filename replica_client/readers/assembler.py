@@ -172,7 +172,8 @@ class TransactionAssembler:
             yield from self._finish(event, boundary, tracker)
         elif self._losses.found and not tracker.in_transaction:
             # A gap between transactions: a transaction without changes tells it.
-            start = Position(event.file, event.position)
+            # One that the source made up takes no room: it stands before what is there.
+            start = Position(event.file, event.position - event.header.is_artificial)
             yield self._transaction(event, start, tracker.position, complete=True)
         elif self._size >= self._options.part_size:
             yield self._deliver_part(event, tracker)
@@ -319,7 +320,7 @@ class TransactionAssembler:
         refused = self.schema.text_changes(event, decoder.format)
         changes = self.schema.run(event, decoder.format, index)
         self._schema_changes.extend(changes)
-        if not changes and controls_transaction(body.query):
+        if not changes and not refused and controls_transaction(body.query):
             return
         text = statement_text(body.query, body.status.character_set_client)
         for table in refused:

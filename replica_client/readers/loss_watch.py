@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from replica_client.binlog.event import BinlogEvent
-from replica_client.constants.event_types import EventFlag, EventType
+from replica_client.constants.event_types import EventType
 from replica_client.errors import BinlogDecodeError, DataLossError, ReplicaClientError
 from replica_client.gtid import GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.position.losses import Loss, LossKind
@@ -151,14 +151,14 @@ class LossWatch:
         Raises:
             DataLossError: transactions never came, and that is not recorded.
         """
-        if known is None or event.header.flags & EventFlag.LOG_EVENT_ARTIFICIAL_F:
+        if known is None:
             return None
         told: GtidSet | MariadbGtidSet
         if event.header.type_code == EventType.PREVIOUS_GTIDS_LOG_EVENT:
             told = event.body.gtid_set
         else:
             if event.body.flags:
-                return None  # made up for a replica
+                return None  # GTIDs that were passed over for us, not those of the files before
             told = MariadbGtidSet(MariadbGtid(*gtid) for gtid in event.body.gtids)
         missing, count = _missing(told, known)
         if not missing:

@@ -272,6 +272,11 @@ class SourceStream:
             self._feed = EventFeed(self._options.decode, transaction_start(self._resume))
             await self._link.begin(connection, transaction_start(self._resume))
             self._open = True
+        except BinlogPurgedError as error:
+            await connection.close()
+            if self._feed is None or not await self._pass_gap(error):
+                raise
+            self._open = True
         except BaseException:
             await connection.close()
             raise
@@ -606,7 +611,12 @@ class SourceStream:
         """Open the next connection, at the start of the transaction that was being read."""
         feed = self._live_feed()
         position = transaction_start(feed.tracker.inside())
-        same = await self._link.reconnect(lost, position, parted=lambda: self._parted)
+        try:
+            same = await self._link.reconnect(lost, position, parted=lambda: self._parted)
+        except BinlogPurgedError as error:
+            if await self._pass_gap(error):
+                return
+            raise
         if same:
             feed.new_decoder(feed.tracker.file)
             self._replay = Replay(position) if feed.tracker.file else None

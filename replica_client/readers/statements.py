@@ -14,6 +14,8 @@ _DML = frozenset(
         b"SELECT",
     )
 )
+# CREATE … SELECT fills its table; MariaDB has SET STATEMENT … FOR and ANALYZE before statements.
+_PERHAPS_DML = _DML | {b"CREATE", b"SET", b"ANALYZE"}
 _CONTROL = frozenset(
     (b"BEGIN", b"COMMIT", b"ROLLBACK", b"SAVEPOINT", b"XA", b"RELEASE", b"START", b"SET")
 )
@@ -34,9 +36,8 @@ def changes_rows(query: bytes) -> bool:
 
 
 def may_change_rows(query: bytes) -> bool:
-    """Whether a statement's text must be read to know: also CREATE … SELECT fills a table."""
-    word = first_word(query)
-    return word in _DML or word == b"CREATE"
+    """Whether a statement's text must be read to know whose rows it changes."""
+    return first_word(query) in _PERHAPS_DML
 
 
 def controls_transaction(query: bytes) -> bool:

@@ -40,6 +40,14 @@ def _changed(cursor: Cursor, text: str, context: StatementContext) -> tuple[Tabl
     while cursor.take("("):
         pass
     word = cursor.step().upper
+    if word == "ANALYZE":
+        if cursor.take("FORMAT", "="):
+            cursor.step()
+        if cursor.token.upper not in (*_VERBS, "WITH"):
+            return ()
+        word = cursor.step().upper
+    if word == "SET":
+        return ()
     if word == "CREATE":
         meaning = read_statement(text, context)
         filled = isinstance(meaning, CreateTable) and meaning.select and not meaning.temporary

@@ -1,0 +1,320 @@
+"""What cannot be delivered as rows, on real servers: an error, or a record that the position carries."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import replica_client as rc
+from replica_client.errors import BinlogPurgedError, UnknownTableError
+from replica_client.position.losses import LOSSES_KEY
+from replica_client.position.stores.file import FilePositionStore
+
+CREATE = "CREATE TABLE {} (id INT PRIMARY KEY, a VARCHAR(20), d DATE) CHARSET utf8mb4"
+
+
+def _run(server: Any, *statements: str) -> None:
+    """Statements of one session."""
+    with server.connected() as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+        connection.commit()
+
+
+def _start(server: Any) -> str:
+    file, offset = server.binlog_position()
+    return f"{file}:{offset}"
+
+
+async def _follow(server: Any, start: str, tables: str, **options: Any) -> list[Any]:
+    """Items of all transactions; rows events as lists of changes."""
+    found: list[Any] = []
+    async with asyncio.timeout(60):
+        async with rc.connect(
+            server.url(), start=start, tables=tables, stop_at_end=True, **options
+        ) as stream:
+            async for item in stream.changes(notices=True):
+                found.append(item)
+            await stream.acknowledge(stream.position)
+    return found
+
+
+def _files(server: Any, start: str, tables: str, **options: Any) -> list[Any]:
+    files = server.binlog_files()
+    paths = [server.binlog_path(name) for name in files[files.index(start.split(":")[0]) :]]
+    return list(rc.open_binlog(paths, start=start, tables=tables, **options).changes(notices=True))
+
+
+def _kinds(items: list[Any]) -> list[str]:
+    return [getattr(item, "kind", "") for item in items]
+
+
+async def test_statements_logged_as_text(any_server, new_database) -> None:
+    server, database = any_server, new_database(any_server)
+    start = _start(server)
+    server.execute(CREATE.format(f"{database}.t"))
+    server.execute(CREATE.format(f"{database}.other"))
+    _run(
+        server,
+        f"INSERT INTO {database}.t VALUES (1, 'row', NULL)",
+        "SET SESSION binlog_format = STATEMENT",
+        f"UPDATE {database}.t SET a = 'text'",
+        f"DELETE FROM {database}.other",
+        f"CREATE TEMPORARY TABLE {database}.tmp (id INT)",
+        f"INSERT INTO {database}.tmp VALUES (7)",
+        f"DROP TEMPORARY TABLE {database}.tmp",
+    )
+    server.execute(f"INSERT INTO {database}.t VALUES (2, 'row', NULL)")
+    with pytest.raises(rc.DataLossError, match="logged as text.*UPDATE"):
+        await _follow(server, start, f"{database}.t")
+    # Other tables', and temporary ones, are not our rows.
+    assert _kinds(await _follow(server, start, f"{database}.tm*")) == ["create_database"][:0]
+    items = await _follow(server, start, f"{database}.t", record_losses="statement")
+    assert _kinds(items) == ["create_table", "insert", "statement", "insert"]
+    loss = items[2]
+    assert isinstance(loss, rc.Loss)
+    assert (loss.database, loss.table, loss.count) == (database, "t", 1)
+    assert "UPDATE" in loss.reason
+    assert _files(server, start, f"{database}.t", record_losses=["all"])[2] == loss
+
+
+async def test_a_table_filled_by_its_own_text(any_server, new_database) -> None:
+    """CREATE … SELECT and functions in statement format name no rows."""
+    server, database = any_server, new_database(any_server)
+    server.execute(CREATE.format(f"{database}.t"))
+    server.execute(f"INSERT INTO {database}.t VALUES (1, 'x', NULL)")
+    server.execute(
+        f"CREATE FUNCTION {database}.f() RETURNS INT DETERMINISTIC MODIFIES SQL DATA"
+        f" BEGIN INSERT INTO {database}.t VALUES (2, 'f', NULL); RETURN 1; END"
+    )
+    start = _start(server)
+    _run(server, "SET SESSION binlog_format = STATEMENT", f"SELECT {database}.f()")
+    with pytest.raises(rc.DataLossError, match="logged as text"):
+        _files(server, start, f"{database}.*")
+    if server.name == "mysql-5.6":
+        return  # with GTIDs it refuses CREATE … SELECT
+    start = _start(server)
+    _run(
+        server,
+        "SET SESSION binlog_format = STATEMENT",
+        f"CREATE TABLE {database}.copy ENGINE=InnoDB SELECT * FROM {database}.t",
+    )
+    with pytest.raises(rc.DataLossError, match="logged as text"):
+        _files(server, start, f"{database}.copy")
+    assert _files(server, start, f"{database}.t") == []
+
+
+@pytest.mark.parametrize("name", ["mariadb-10.11", "mariadb-11.8"])
+async def test_words_before_a_statement(server, new_database, name: str) -> None:
+    """MariaDB logs them with it."""
+    mariadb = server(name)
+    database = new_database(mariadb)
+    mariadb.execute(CREATE.format(f"{database}.t"))
+    for prefix in ("SET STATEMENT max_statement_time = 9 FOR", "ANALYZE", "ANALYZE FORMAT=JSON"):
+        start = _start(mariadb)
+        insert = f"{prefix} REPLACE INTO {database}.t VALUES (1, 'x', NULL)"
+        _run(mariadb, "SET SESSION binlog_format = STATEMENT", insert)
+        with pytest.raises(rc.DataLossError, match="logged as text"):
+            await _follow(mariadb, start, f"{database}.t")
+        assert _files(mariadb, start, f"{database}.u*") == []
+
+
+async def test_rows_that_cannot_be_decoded(any_server, new_database) -> None:
+    server, database = any_server, new_database(any_server)
+    server.execute(CREATE.format(f"{database}.t"))
+    start = _start(server)
+    _run(
+        server,
+        "SET SESSION sql_mode = ''",
+        f"INSERT INTO {database}.t VALUES (1, 'a', '2020-01-01')",
+        f"INSERT INTO {database}.t VALUES (2, 'b', '2020-01-02'), (3, 'c', '0000-00-00')",
+        f"INSERT INTO {database}.t VALUES (4, 'd', '2020-01-04')",
+    )
+    options = {"options": rc.DecodeOptions(temporals="python")}
+    with pytest.raises(rc.BinlogDecodeError):
+        await _follow(server, start, f"{database}.t", **options)
+    options["record_losses"] = "undecodable"
+    items = await _follow(server, start, f"{database}.t", **options)
+    assert [
+        getattr(one, "count", 0) if isinstance(one, rc.Loss) else one.after[0] for one in items
+    ] == [
+        *(1, None, 4),
+    ]
+    async with rc.connect(
+        server.url(), start=start, tables=f"{database}.t", stop_at_end=True, **options
+    ) as stream:
+        batches = [item async for item in stream.batches(notices=True)]
+        [count] = stream.losses.counts
+    assert [getattr(one, "num_rows", "loss") for one in batches] == [1, "loss", 1]
+    assert (count.kind, count.events, count.uncounted) == ("undecodable", 1, 1)
+
+
+async def test_row_images_that_lack_columns(any_server, new_database) -> None:
+    server, database = any_server, new_database(any_server)
+    server.execute(CREATE.format(f"{database}.t"))
+    start = _start(server)
+    _run(
+        server,
+        f"INSERT INTO {database}.t VALUES (1, 'a', NULL)",
+        "SET SESSION binlog_row_image = MINIMAL",
+        f"UPDATE {database}.t SET a = 'b'",
+    )
+    whole = await _follow(server, start, f"{database}.t")
+    assert whole[1].after["id"] is rc.ABSENT
+    with pytest.raises(rc.DataLossError, match=r"lack a, d, id; set binlog_row_image=FULL"):
+        await _follow(server, start, f"{database}.t", full_rows=True)
+    with pytest.raises(rc.DataLossError, match="lack"):
+        list(
+            rc.open_binlog(
+                [server.binlog_path(server.binlog_files()[-1])],
+                start=start,
+                tables=f"{database}.t",
+                full_rows=True,
+            ).batches()
+        )
+    options = {"full_rows": True, "record_losses": "incomplete_row"}
+    items = await _follow(server, start, f"{database}.t", **options)
+    assert _kinds(items) == ["insert", "incomplete_row", "update"]
+    assert items[1].count == 1
+    # Only columns that are wanted count.
+    only = await _follow(server, start, f"{database}.t", columns=["nothing"], full_rows=True)
+    assert _kinds(only) == ["insert", "update"]
+
+
+async def test_tables_whose_shape_is_unknown(fresh_server, tmp_path) -> None:
+    """The counts survive a new client, and come out of the command."""
+    server = fresh_server("mariadb-11.8", ["binlog-row-metadata=MINIMAL"])
+    server.execute("CREATE DATABASE d")
+    server.execute(CREATE.format("d.t"))
+    server.rotate()
+    start = _start(server)
+    server.execute("INSERT INTO d.t VALUES (1, 'a', NULL), (2, 'b', NULL)")
+    server.execute("ALTER TABLE d.t CHANGE a z VARCHAR(20)")
+    server.execute("INSERT INTO d.t VALUES (3, 'c', NULL)")
+    with pytest.raises(UnknownTableError):
+        await _follow(server, start, "d.*")
+    path = tmp_path / "position.json"
+    options = {"record_losses": "unknown_table", "position_store": FilePositionStore(path)}
+    items = await _follow(server, start, "d.*", **options)
+    # What the table looks like now is proven for what follows the last ALTER.
+    assert _kinds(items) == ["unknown_table", "alter_table", "insert"]
+    assert items[0].count == 2
+    [saved] = FilePositionStore(path).load_checkpoint().state[LOSSES_KEY]
+    assert (saved["table"], saved["events"], saved["count"]) == ("t", 1, 2)
+    # A new client counts on.
+    server.execute("INSERT INTO d.t VALUES (4, 'd', NULL)")
+    assert _kinds(await _follow(server, "earliest", "d.*", **options)) == ["insert"]
+    [saved] = FilePositionStore(path).load_checkpoint().state[LOSSES_KEY]
+    assert saved["count"] == 2
+    shown = _command("schema", "show", str(path))
+    assert "lost: unknown_table of d.t: 2 rows in 1 events" in shown.stdout
+    # The command, from files: stops, or counts.
+    files = server.binlog_files()
+    paths = [str(server.binlog_path(name)) for name in files[files.index(start.split(":")[0]) :]]
+    command = ["changes", *paths, "--start", start, "--json"]
+    second = tmp_path / "second.json"
+    # In files an unknown table's columns are named by position: nothing is lost.
+    run = _command(*command, "--position-file", str(second), "--record-losses", "all")
+    assert run.returncode == 0, run.stderr
+    assert "lost" not in run.stderr
+    wrong = _command(*command, "--record-losses", "everything")
+    assert wrong.returncode == 2
+    assert "is none of all, statement" in wrong.stderr
+
+
+def _command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "replica_client", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+GTIDS = {
+    "mysql-9.7": ["gtid-mode=ON", "enforce-gtid-consistency=ON"],
+    "mysql-5.6": ["gtid-mode=ON", "enforce-gtid-consistency=ON", "log-slave-updates"],
+    "mariadb-10.11": [],
+    "mariadb-11.8": [],
+}
+
+
+@pytest.fixture(params=list(GTIDS))
+def gapped(request, fresh_server) -> Any:
+    """A server with three binlog files, of which each holds two rows of d.t."""
+    server = fresh_server(request.param, GTIDS[request.param])
+    server.execute("CREATE DATABASE d")
+    server.execute(CREATE.format("d.t"))
+    for number in range(0, 6, 2):
+        if number:
+            server.rotate()
+        for row in (number, number + 1):
+            server.execute(f"INSERT INTO d.t VALUES ({row}, 'x', NULL)")
+    return server
+
+
+async def test_gaps_between_files(gapped, tmp_path) -> None:
+    server = gapped
+    last = server.binlog_files()[-3:]
+    whole = rc.open_binlog([server.binlog_path(name) for name in last], tables="d.t")
+    assert [change.after[0] for change in whole.changes()] == list(range(6))
+    with_gap = [server.binlog_path(last[0]), server.binlog_path(last[2])]
+    with pytest.raises(rc.DataLossError, match="transactions that never came"):
+        list(rc.open_binlog(with_gap, tables="d.t").changes())
+    with pytest.raises(rc.DataLossError, match="transactions that never came"):
+        list(rc.open_binlog(with_gap, tables="d.t").batches())
+    reader = rc.open_binlog(with_gap, tables="d.t", record_losses="gtid_gap")
+    items = list(reader.changes(notices=True))
+    kinds = [kind for kind in _kinds(items) if not kind.startswith("create")]
+    assert kinds == ["insert", "insert", "gtid_gap", "insert", "insert"]
+    [loss] = [item for item in items if isinstance(item, rc.Loss)]
+    assert loss.count == 2
+    assert reader.losses.counts[0].count == 2
+    path = tmp_path / "position.json"
+    run = _command(
+        *("changes", *map(str, with_gap), "--tables", "d.t", "--json"),
+        *("--record-losses", "gtid_gap", "--position-file", str(path)),
+    )
+    assert run.returncode == 0, run.stderr
+    assert "lost: gtid_gap: 2 transactions in 1 events" in run.stderr
+    assert json.loads(path.read_text())["state"][LOSSES_KEY][0]["count"] == 2
+
+
+async def test_a_purged_source(gapped, tmp_path) -> None:
+    """By GTID, behind what is gone: the loss is counted once, and nothing comes twice."""
+    server = gapped
+    path = tmp_path / "position.json"
+    store = FilePositionStore(path)
+    async with rc.connect(
+        server.url(), start="earliest", tables="d.t", position_store=store
+    ) as stream:
+        async for transaction in stream.transactions():
+            if [change.after[0] for change in transaction.changes] == [0]:
+                await stream.acknowledge(transaction.position)
+                break
+    server.rotate()
+    server.execute("INSERT INTO d.t VALUES (6, 'x', NULL)")
+    keep = server.binlog_files()[-2]
+    while server.binlog_files()[0] != keep:
+        # MariaDB keeps files as long as a crash recovery may need them.
+        server.execute(f"PURGE BINARY LOGS TO '{keep}'")
+        await asyncio.sleep(0.1)
+    with pytest.raises(BinlogPurgedError):
+        await _follow(server, "earliest", "d.t", position_store=store)
+    options = {"position_store": store, "record_losses": "gtid_gap"}
+    items = await _follow(server, "earliest", "d.t", **options)
+    [loss] = [item for item in items if isinstance(item, rc.Loss)]
+    rows = [item.after[0] for item in items if isinstance(item, rc.Change)]
+    assert loss.count == 3 and rows == [4, 5, 6]
+    assert items[0] is loss
+    server.execute("INSERT INTO d.t VALUES (7, 'x', NULL)")
+    items = await _follow(server, "earliest", "d.t", **options)
+    assert [item.after[0] for item in items] == [7]
+    [saved] = store.load_checkpoint().state[LOSSES_KEY]
+    assert (saved["kind"], saved["count"], saved["events"]) == ("gtid_gap", 3, 1)
