@@ -24,7 +24,7 @@ from typing import Any
 
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.encoder import encode_event
-from replica_client.daemon.counted import RowsWithout
+from replica_client.daemon.row_images import without
 from replica_client.errors import BinlogDecodeError, PoisonChangeError, SinkError
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import RowsOfEvent
@@ -99,13 +99,8 @@ class DeadLetters:
                 if not written
             ]
             found.append(letter)
-            left_out = None if None in letter.rows else frozenset(letter.rows)
-            out.append(
-                RowsWithout(
-                    *(rows.event, rows.shape, rows.decoder, rows.event_index, rows.first_row),
-                    *(rows.gtid, left_out),
-                )
-            )
+            if None not in letter.rows:
+                out += without(rows, [row for row in letter.rows if row is not None])
         if lines:
             await asyncio.to_thread(self._append, "".join(lines))
             for letter in found:

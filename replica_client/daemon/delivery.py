@@ -8,9 +8,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from replica_client.daemon.counted import counted
 from replica_client.daemon.dead_letters import DeadLetters
 from replica_client.daemon.observation import Observation
+from replica_client.daemon.row_images import RowCounter
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.source_stream import SourceStream
@@ -69,6 +69,7 @@ class Delivery:
         self._stream, self._sink = stream, sink
         self._observation = observation
         self._letters = letters
+        self._counter = RowCounter()
         self._eager = eager
         self._whole_log = whole_log
         self._turn = asyncio.Lock()
@@ -78,7 +79,7 @@ class Delivery:
         self._over = False
         self._last: Position | None = None
         self._saved: Position | None = None
-        self._bytes = 0
+        self._rows = self._bytes = 0
         self._since = 0.0
         self._loop = asyncio.get_running_loop()
 
@@ -131,12 +132,13 @@ class Delivery:
             await self._commit(self._last)
         if self._letters is not None:
             transaction = await self._letters.leave_out(transaction, self._stream.format)
-        transaction, size = counted(transaction, self._observation)
         await self._sink.write(transaction)
-        self._observation.wrote(transaction, size)
+        rows, size = self._tally(transaction)
+        self._observation.wrote(transaction, rows, size)
         self._parted = not transaction.complete
         if self._last is None:
             self._since = self._loop.time()
+        self._rows += rows
         self._bytes += size
         if transaction.complete:
             self._last = transaction.position
@@ -144,11 +146,22 @@ class Delivery:
             if alone or self._is_full():
                 await self._commit(self._last)
 
+    def _tally(self, transaction: Transaction) -> tuple[int, int]:
+        """Count rows and bytes, by table too."""
+        total = size = 0
+        for rows in transaction.rows:
+            count = self._counter.count(rows)
+            tally = self._observation.tally(rows.shape.database, rows.shape.table)
+            tally.rows += count
+            tally.bytes += rows.event.header.event_size
+            total += count
+            size += rows.event.header.event_size
+        return total, size
+
     def _is_full(self) -> bool:
         limits = self.limits
         return (
-            # Rows are counted as the sink decodes them, which may be a little later.
-            self._observation.pending_rows >= limits.rows
+            self._rows >= limits.rows
             or self._bytes >= limits.bytes
             or self._loop.time() - self._since >= limits.seconds > 0
         )
@@ -176,7 +189,7 @@ class Delivery:
         await self._sink.commit(checkpoint)
         await self._stream.acknowledge(position)
         self._saved, self._last = position, None
-        self._bytes = 0
+        self._rows = self._bytes = 0
         self._whole_log = True
         self._observation.did_commit(position, self._loop.time() - begun)
 

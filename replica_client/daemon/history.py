@@ -30,7 +30,7 @@ class History:
             lag_bytes: of binlog that is not committed, None when not known.
         """
         seen = self._observation
-        rows, size = seen.counted_rows, seen.received
+        rows, size = seen.rows_written, seen.received
         rows_rate = bytes_rate = 0.0
         if self._before is not None and clock > self._before[0]:
             seconds = clock - self._before[0]

@@ -44,7 +44,7 @@ _OF_ROUTES: tuple[tuple[str, str, bool, Callable[[Route], float]], ...] = (
         "pending_rows",
         "Rows that were written and are not committed.",
         False,
-        lambda route: route.observation.pending_rows,
+        lambda route: route.observation.pending.rows,
     ),
     (
         "up",

@@ -59,11 +59,13 @@ class Pending:
 
     Attributes:
         transactions: how many.
-        bytes: of events.
+        rows: changed rows.
+        bytes: of their events.
         oldest: seconds since 1970, on the source's clock, of the first one.
     """
 
     transactions: int = 0
+    rows: int = 0
     bytes: int = 0
     oldest: float = 0.0
 
@@ -95,13 +97,13 @@ class Observation:
         self.pending = Pending()
         self.transactions = self.commits = self.retries = self.dead_letters = 0
         self.commit_seconds = 0.0
-        self.rows = self.bytes = self.counted_rows = 0
+        self.rows = self.bytes = self.rows_written = 0
         self.committed: Position | None = None
         self.committed_at: float | None = None
         self.errors: deque[Note] = deque(maxlen=_KEPT)
         self.schema_changes: deque[Note] = deque(maxlen=_KEPT)
         self.source_offset: float | None = None
-        self._generations = self._received = self._rows_before = 0
+        self._generations = self._received = 0
         self._dump: DumpStream | None = None
         self._level_at = clock()
 
@@ -126,7 +128,6 @@ class Observation:
             self._generations += self.stream.generation
         self.stream = stream
         self.pending = Pending()
-        self._rows_before = self.counted_rows
 
     def tally(self, database: str, table: str) -> TableTally:
         """The counters of a table."""
@@ -136,13 +137,15 @@ class Observation:
             found = self.tables[key] = TableTally()
         return found
 
-    def wrote(self, transaction: Transaction, size: int) -> None:
+    def wrote(self, transaction: Transaction, rows: int, size: int) -> None:
         """The sink took a transaction or a part of one."""
         pending = self.pending
         if not pending.oldest:
             pending.oldest = committed_on_source(transaction)
         pending.transactions += transaction.complete
+        pending.rows += rows
         pending.bytes += size
+        self.rows_written += rows
         for change in transaction.schema_changes:
             self.schema_changes.append(Note(self._wall(), change.statement[:_MAX_TEXT]))
 
@@ -150,8 +153,7 @@ class Observation:
         """The sink committed, and the position was saved."""
         pending, self.pending = self.pending, Pending()
         self.transactions += pending.transactions
-        self.rows += self.pending_rows
-        self._rows_before = self.counted_rows
+        self.rows += pending.rows
         self.bytes += pending.bytes
         self.commits += 1
         self.commit_seconds += seconds
@@ -174,11 +176,6 @@ class Observation:
         if self.state is RouteState.STREAMING and stream is not None and stream.loss is not None:
             return str(stream.loss)[:_MAX_TEXT]
         return self.error
-
-    @property
-    def pending_rows(self) -> int:
-        """Rows that were written and are not committed."""
-        return self.counted_rows - self._rows_before
 
     @property
     def reconnects(self) -> int:

@@ -94,7 +94,7 @@ def _route(service: Service, route: Route) -> dict[str, Any]:
         "commits": seen.commits,
         "commit_seconds": round(seen.commit_seconds, 3),
         "queued": seen.queued,
-        "pending_rows": seen.pending_rows,
+        "pending_rows": seen.pending.rows,
         "reconnects": seen.reconnects,
         "retries": seen.retries,
         "dead_letters": seen.dead_letters,

@@ -1,7 +1,7 @@
 """Values of the configuration that stand elsewhere: in the environment, or in a file.
 
 ``${NAME}`` is a variable of the environment, ``${NAME:-text}`` one with a default. As a part of a URL
-it is percent-encoded, so that a password may hold any sign; as the whole value it is taken as it is.
+it is percent-encoded (but : and ,), so that a password may hold any sign; as the whole value it is taken as it is.
 ``file:/run/secrets/password``, as the whole value of a password or URL, is what that file holds,
 without the line's end.
 """
@@ -42,7 +42,7 @@ def resolve(key: str, text: str, directory: Path, environment: Mapping[str, str]
         found = environment.get(match[1], match[2])
         if found is None:
             raise ConfigError(f"{key}: the environment variable {match[1]} is not set")
-        return quote(found, safe="") if "://" in text and match[0] != text else found
+        return quote(found, safe=":,") if "://" in text and match[0] != text else found
 
     return _VARIABLE.sub(value, text)
 
