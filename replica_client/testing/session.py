@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import socket
 import ssl
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from replica_client.testing.faults import Fault, RefuseLogin, SlowHandshake
 from replica_client.testing.output import Output, ScriptedEndError
 from replica_client.testing.sender import DumpOrder, DumpSender, checksum_of_text
 from replica_client.testing.sql import SqlSession
-from replica_client.wire.auth.server import ServerLogin, is_final
+from replica_client.wire.auth.server import DIALOG_QUESTION, ServerLogin, is_final
 from replica_client.wire.commands import (
     ComBinlogDump,
     ComBinlogDumpGtid,
@@ -41,6 +42,9 @@ _SSL_REQUEST_SIZE = 32
 
 LONG_SCRAMBLE_PLUGINS = ("client_ed25519", "parsec")
 """Plugins with 32 random bytes of their own, which the greeting cannot carry."""
+
+SWITCHED_PLUGINS = (*LONG_SCRAMBLE_PLUGINS, "dialog")
+"""Plugins that a greeting does not name: the login begins with another one."""
 
 CAPABILITIES = (
     Capability.CLIENT_LONG_PASSWORD
@@ -203,13 +207,13 @@ class SourceSession:
             capabilities,
             auth_plugin=(
                 "mysql_native_password"
-                if source.auth_plugin in LONG_SCRAMBLE_PLUGINS
+                if source.auth_plugin in SWITCHED_PLUGINS
                 else source.auth_plugin
             ),
         )
         await self._send(greeting.encode())
         payload = await self._read()
-        secure = False
+        secure = self._over_unix_socket
         if len(payload) == _SSL_REQUEST_SIZE and source.tls_context is not None:
             SslRequest.decode(payload)
             sequence = self._output.sequence
@@ -241,6 +245,7 @@ class SourceSession:
             source.answers,
             source.replicas,
             source.kill,
+            source.semi_sync,
         )
         source.logged_in(self.connection_id, response.user, secure=secure)
         await self._send(OkPacket().encode())
@@ -250,6 +255,11 @@ class SourceSession:
                 self._frames = FrameDecoder(algorithm)
                 break
         return True
+
+    @property
+    def _over_unix_socket(self) -> bool:
+        sock = self._writer.get_extra_info("socket")
+        return sock is not None and sock.family == socket.AF_UNIX
 
     async def _authenticate(
         self, greeting: HandshakeV10, response: HandshakeResponse, secure: bool
@@ -261,10 +271,12 @@ class SourceSession:
         data = response.auth_response
         switched = plugin != (response.auth_plugin or "mysql_native_password")
         if switched:
-            ending = b"\0"
+            begin = scramble + b"\0"
             if plugin in LONG_SCRAMBLE_PLUGINS:
-                scramble, ending = secrets.token_bytes(32), b""
-            await self._send(AuthSwitchRequest(plugin, scramble + ending).encode())
+                begin = scramble = secrets.token_bytes(32)
+            elif plugin == "dialog":
+                begin = DIALOG_QUESTION
+            await self._send(AuthSwitchRequest(plugin, begin).encode())
             data = await self._read()
         login = ServerLogin(
             plugin,
@@ -273,6 +285,7 @@ class SourceSession:
             secure,
             cached=source.is_cached(response.user),
             private_key=rsa_key() if "sha" in plugin else None,
+            unix_socket=self._over_unix_socket,
         )
         while True:
             result = login.receive(data)

@@ -201,6 +201,10 @@ class BinlogSource:
         """A user has shown the password."""
         self._cached.add(user)
 
+    def forget_passwords(self) -> None:
+        """Make caching_sha2_password's cache cold again, as FLUSH PRIVILEGES does."""
+        self._cached.clear()
+
     def logged_in(self, connection_id: int, user: str, *, secure: bool) -> None:
         """A login succeeded."""
         self.logins.append((connection_id, user, secure))

@@ -57,6 +57,7 @@ class SqlSession:
         answers: statements (case and blanks do not matter) with rows of the test's own.
         replicas: rows of SHOW REPLICAS.
         kill: ends another connection.
+        semi_sync: the source is a semi-synchronous one.
         user_variables: what SET @… left.
     """
 
@@ -68,6 +69,7 @@ class SqlSession:
     answers: Mapping[str, Rows]
     replicas: Callable[[], list[tuple[Value, ...]]]
     kill: Callable[[int], bool]
+    semi_sync: bool = False
     user_variables: dict[str, Value] = field(default_factory=dict)
 
     def execute(self, sql: str) -> Rows | None:
@@ -99,7 +101,12 @@ class SqlSession:
 
     def variables(self) -> dict[str, Value]:
         """System variables by lower-case name."""
-        return system_variables(self.library, port=self.port, server_uuid=self.server_uuid)
+        return system_variables(
+            self.library,
+            port=self.port,
+            server_uuid=self.server_uuid,
+            semi_sync=self.semi_sync,
+        )
 
     # SHOW
 

@@ -7,7 +7,9 @@ from replica_client.testing.library import BinlogLibrary
 from replica_client.wire.resultset import Value
 
 
-def system_variables(library: BinlogLibrary, *, port: int, server_uuid: str) -> dict[str, Value]:
+def system_variables(
+    library: BinlogLibrary, *, port: int, server_uuid: str, semi_sync: bool = False
+) -> dict[str, Value]:
     """Names in lower case and values, as far as clients of a source ask for them."""
     flavor, version = library.flavor, library.server_version
     last = library.files[-1]
@@ -58,7 +60,7 @@ def system_variables(library: BinlogLibrary, *, port: int, server_uuid: str) -> 
             "gtid_slave_pos": "",
             "gtid_domain_id": 0,
             "gtid_strict_mode": 0,
-            "rpl_semi_sync_master_enabled": "OFF",
+            "rpl_semi_sync_master_enabled": "ON" if semi_sync else "OFF",
         }
     else:
         values |= {
@@ -70,4 +72,6 @@ def system_variables(library: BinlogLibrary, *, port: int, server_uuid: str) -> 
             "binlog_transaction_compression": 0,
             "binlog_row_value_options": "",
         }
+        if semi_sync:
+            values["rpl_semi_sync_source_enabled"] = "ON"
     return values

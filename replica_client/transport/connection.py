@@ -89,7 +89,7 @@ class SourceConnection:
         try:
             async with asyncio.timeout(options.connect_timeout):
                 with _translated(f"login at {options.address}", options):
-                    await connection.open()
+                    await _log_in(connection, options)
                 self.server = await self._identify(connection)
         except TimeoutError:
             connection.close()
@@ -394,6 +394,24 @@ def _binlog_disabled() -> BinlogDisabledError:
         "the source writes no binlog",
         "start it with --log-bin",
     )
+
+
+async def _log_in(connection: LoginConnection, options: ConnectOptions) -> None:
+    """Log in; a refusal tells the plugin, and what the account may want beside the password."""
+    try:
+        await connection.open()
+    except AccessDeniedError as error:
+        hints = [error.hint]
+        if error.errno == ErrorCode.ER_ACCESS_DENIED_ERROR:
+            if connection.tls_version and options.tls.cert is None:
+                hints.append("it may require a client certificate (tls_cert, tls_key)")
+            elif not connection.tls_version and not options.unix_socket:
+                hints.append("it may require TLS (tls=required)")
+        if connection.auth_plugin:
+            hints.append(f"plugin {connection.auth_plugin}")
+        raise AccessDeniedError(
+            error.errno, error.sqlstate, error.message, "; ".join(hints)
+        ) from None
 
 
 async def _with_password(options: ConnectOptions) -> ConnectOptions:

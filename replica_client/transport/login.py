@@ -107,6 +107,7 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         credentials = Credentials(
             options.password.encode(),
             secure=bool(options.unix_socket),
+            unix_socket=bool(options.unix_socket),
             allow_public_key_retrieval=options.allow_public_key_retrieval,
             server_public_key=self._public_key,
         )
@@ -138,7 +139,9 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
                 )
         self.write_packet(session.response())
         while session.ok is None:
-            answer = session.receive(await self.read_payload())
+            payload = await self.read_payload()
+            self.auth_plugin = session.plugin_name
+            answer = session.receive(payload)
             if answer is not None:
                 self.write_packet(answer)
         self.client_flag = int(session.capabilities)

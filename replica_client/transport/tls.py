@@ -48,6 +48,15 @@ def tls_failure(error: BaseException, options: TlsOptions) -> str:
             return f"the server's certificate is for another name ({detail}); use tls=verify-ca to skip it"
         return f"the server's certificate was refused ({detail}); give its CA with tls_ca"
     if isinstance(error, ssl.SSLError):
+        if error.reason in (
+            "UNSUPPORTED_PROTOCOL",
+            "WRONG_SSL_VERSION",
+            "TLSV1_ALERT_PROTOCOL_VERSION",
+        ):
+            return (
+                "the server's TLS is older than 1.2, which is not secure any more; upgrade the server, "
+                "or use tls=disabled where nobody can listen"
+            )
         reason = (error.reason or "handshake failed").replace("_", " ").lower()
         return f"TLS handshake failed ({reason})"
     return f"TLS handshake failed ({type(error).__name__})"

@@ -47,6 +47,7 @@ _OPTIONS: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
     "tls_ca": ("tls.ca", str, "a file"),
     "tls_cert": ("tls.cert", str, "a file"),
     "tls_key": ("tls.key", str, "a file"),
+    "tls_key_password": ("tls.key_password", str, "text"),
     "socket": ("unix_socket", str, "a path"),
     "password": ("password", _password, "text"),
     "connect_timeout": ("connect_timeout", float, "seconds"),
@@ -69,7 +70,7 @@ def parse_url(url: str, environment: Mapping[str, str] | None = None) -> Connect
 
     Options: ``tls`` (disabled, preferred, required, verify-ca, verify-identity), ``tls_ca``,
         ``tls_cert``,
-    ``tls_key``, ``socket``, ``password``, ``connect_timeout``, ``read_timeout``,
+    ``tls_key``, ``tls_key_password``, ``socket``, ``password``, ``connect_timeout``, ``read_timeout``,
     ``max_packet_size``, ``allow_public_key_retrieval``, ``server_public_key``, ``compression``,
     ``program_name``. MySQL's names (``ssl-mode``, ``ssl-ca`` …) and hyphens for underscores are
     understood.

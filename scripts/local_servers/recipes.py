@@ -19,8 +19,10 @@ class NpmPackage:
 class Recipe:
     """One server: a Debian root of `suite` with `packages`, and how to run what is in it.
 
-    Paths are relative to the root. `npm` names files to lay into it; a `moving` suite changes its
-    versions, so that its root is built again from time to time.
+    Paths are relative to the root. `plugin_package` names the Debian package that has the server's
+    plugins and would configure a whole system if it were installed. `npm` names files to lay into
+    the root; a `moving` suite changes its versions, so that its root is built again from time to
+    time.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Recipe:
     image: str
     options: tuple[str, ...]
     npm: NpmPackage | None = None
+    plugin_package: str | None = None
     moving: bool = False
 
     @property
@@ -69,6 +72,7 @@ def _mariadb(version: str, suite: str, share: str) -> Recipe:
         tools="usr/bin",
         image=f"replica-client-test/mariadb:{version}",
         options=(*_SMALL_AND_QUICK, *_LOGGED_BY_ROW),
+        plugin_package="mariadb-server",
     )
 
 

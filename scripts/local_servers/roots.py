@@ -75,6 +75,9 @@ def prepare(recipe: Recipe, *, rebuild: bool = False) -> str:
             say(f"{recipe.name}: building its root ({reason})")
             _build(recipe)
             layout.give_to_caller(recipe.name)
+        if reason := _lacks_plugins(recipe):
+            debian.need_root(f"preparing {recipe.name} ({reason})")
+            _lay_plugins(recipe, recipe.plugin_package or "")
         return version_text(recipe)
 
 
@@ -106,6 +109,33 @@ def _build(recipe: Recipe) -> None:
         "server_sha256": _digest(root / recipe.server),
     }
     layout.write_json(manifest_path(recipe), manifest)
+
+
+def _lacks_plugins(recipe: Recipe) -> str | None:
+    if recipe.plugin_package is None or (layout.root_dir(recipe.name) / recipe.plugins).is_dir():
+        return None
+    return "its plugins are missing"
+
+
+def _lay_plugins(recipe: Recipe, package: str) -> None:
+    """Takes the plugins out of their package without installing it."""
+    root = layout.root_dir(recipe.name)
+    doing = f"getting the plugins of {recipe.name} from the package {package}"
+    with tempfile.TemporaryDirectory(dir=root / "tmp") as directory:
+        here = Path(directory)
+        inside = f"cd /tmp/{here.name} && apt-get -q download {package}"
+        try:
+            run(("chroot", root, "sh", "-c", inside), doing=doing, timeout=300)
+        except ServersError:  # the lists are as old as the root
+            update = f"apt-get -q update && {inside}"
+            run(("chroot", root, "sh", "-c", update), doing=doing, timeout=600)
+        archives = list(here.glob("*.deb"))
+        if len(archives) != 1:
+            raise ServersError(f"{doing}: apt-get left {len(archives)} archives instead of one")
+        run(("dpkg", "-x", archives[0], here / "package"), doing=doing, timeout=120)
+        target = root / recipe.plugins
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (here / "package" / recipe.plugins).rename(target)
 
 
 def _lay_npm_package(package: NpmPackage, root: Path) -> None:

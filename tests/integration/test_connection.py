@@ -251,8 +251,6 @@ def account(server: Any, clause: str) -> tuple[str, Callable[[], None]]:
     return name, lambda: server.execute(f"DROP USER '{name}'@'%'")
 
 
-PLUGIN_DIRECTORY = Path("/usr/lib/mysql/plugin")  # of the distribution's MariaDB 10.11
-
 PLUGINS = [
     ("mysql-9.7", "IDENTIFIED WITH caching_sha2_password BY 'pä€'", "caching_sha2_password"),
     ("mysql-9.7", "IDENTIFIED WITH sha256_password BY 'pä€'", "sha256_password"),
@@ -296,19 +294,6 @@ async def test_plugins(server, name, clause, plugin, tls) -> None:
             await connect(url.replace("p%C3%A4", "wrong"))
     finally:
         drop()
-
-
-async def test_ed25519(fresh_server) -> None:
-    if not (PLUGIN_DIRECTORY / "auth_ed25519.so").exists():
-        pytest.skip(f"no auth_ed25519 plugin in {PLUGIN_DIRECTORY}")
-    options = [f"plugin-dir={PLUGIN_DIRECTORY}", "plugin-load-add=auth_ed25519"]
-    real = fresh_server("mariadb-10.11", options)
-    user, _ = account(real, "IDENTIFIED VIA ed25519 USING PASSWORD('pä€')")
-    url = f"mysql://{user}:p%C3%A4%E2%82%AC@{real.host}:{real.port}/"
-    async with await connect(url) as connection:
-        assert connection.server.auth_plugin == "client_ed25519"
-    with pytest.raises(AccessDeniedError):
-        await connect(url.replace("p%C3%A4", "wrong"))
 
 
 async def test_unix_socket(any_server) -> None:

@@ -15,12 +15,14 @@ class Credentials:
     Attributes:
         password: UTF-8 bytes.
         secure: the connection is inside TLS or a Unix socket.
+        unix_socket: it is a Unix socket.
         allow_public_key_retrieval: without TLS, trust the RSA key that the server sends.
         server_public_key: the server's RSA key in PEM, when it was given beforehand.
     """
 
     password: bytes = field(repr=False)
     secure: bool = False
+    unix_socket: bool = False
     allow_public_key_retrieval: bool = False
     server_public_key: bytes | None = None
 

@@ -38,6 +38,7 @@ class ServerLogin:
         password: the account's.
         scramble: random bytes that were sent to the client.
         secure: the connection is TLS or a Unix socket.
+        unix_socket: it is a Unix socket.
         cached: caching_sha2_password: the fast path may be taken.
         private_key: for passwords that come encrypted.
     """
@@ -48,6 +49,7 @@ class ServerLogin:
     secure: bool
     cached: bool = True
     private_key: RSAPrivateKey | None = field(default=None, repr=False)
+    unix_socket: bool = False
     _waiting: str = ""
 
     def receive(self, data: bytes) -> bytes | bool:
@@ -73,7 +75,7 @@ class ServerLogin:
         return data.removesuffix(b"\0") == self.password
 
     def _sha256(self, data: bytes) -> bytes | bool:
-        if self.secure or not self.password:
+        if (self.secure and not self.unix_socket) or not self.password:
             return self._is_clear(data)
         if data == sha256.REQUEST_PUBLIC_KEY:
             return self._public_key()

@@ -1,4 +1,8 @@
-"""sha256_password: the clear password inside TLS, otherwise under the server's RSA key."""
+"""sha256_password: the clear password inside TLS, otherwise under the server's RSA key.
+
+Also over a Unix socket, which caching_sha2_password takes for safe, servers want the RSA key; nobody
+can put another key in between there.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +27,13 @@ class Sha256Client:
         self._scramble = scramble[:20]
         if not credentials.password:
             return b"\0"
-        if credentials.secure:
+        if credentials.secure and not credentials.unix_socket:
             return credentials.password + b"\0"
         if credentials.server_public_key is not None:
             return encrypt_password(
                 credentials.password, self._scramble, credentials.server_public_key
             )
-        if not credentials.allow_public_key_retrieval:
+        if not (credentials.allow_public_key_retrieval or credentials.unix_socket):
             raise UnexpectedPacketError(
                 "sha256_password wants the password itself, which is refused without TLS: use "
                 "tls=required, or give server_public_key, or set allow_public_key_retrieval=true"

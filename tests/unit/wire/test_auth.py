@@ -55,10 +55,11 @@ def test_sha2_needs_the_scramble() -> None:
 def talk(plugin: str, password: bytes, *, account: bytes = b"secret", **options) -> bool:
     """Client and server side of a plugin against each other."""
     secure = options.pop("secure", False)
+    unix_socket = options.get("unix_socket", False)
     cached = options.pop("cached", True)
     scramble = LONG_SCRAMBLE if plugin in ("client_ed25519", "parsec") else SCRAMBLE
     client = client_plugin(plugin, Credentials(password, secure=secure, **options))
-    server = ServerLogin(plugin, account, scramble, secure, cached, rsa_key())
+    server = ServerLogin(plugin, account, scramble, secure, cached, rsa_key(), unix_socket)
     data: bytes | None = client.begin(scramble)
     while data is not None:
         answer = server.receive(data)
@@ -81,6 +82,8 @@ def talk(plugin: str, password: bytes, *, account: bytes = b"secret", **options)
         ("caching_sha2_password", {"cached": False, "secure": True}),
         ("caching_sha2_password", {"cached": False, "allow_public_key_retrieval": True}),
         ("sha256_password", {"secure": True}),
+        ("sha256_password", {"secure": True, "unix_socket": True}),
+        ("caching_sha2_password", {"cached": False, "secure": True, "unix_socket": True}),
         ("sha256_password", {"allow_public_key_retrieval": True}),
         ("mysql_clear_password", {"secure": True}),
     ],
