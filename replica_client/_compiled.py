@@ -28,6 +28,8 @@ from replica_client import _cython
 # Literal: scripts/build_hook.py reads it without importing the package.
 COMPILED_MODULES: tuple[str, ...] = (
     "replica_client.binlog.values.decimal",
+    "replica_client.binlog.values.json_binary",
+    "replica_client.binlog.values.json_reader",
     "replica_client.binlog.values.json_writer",
     "replica_client.binlog.values.numbers",
     "replica_client.binlog.values.temporal",
@@ -35,8 +37,10 @@ COMPILED_MODULES: tuple[str, ...] = (
     "replica_client.codec.event_queue",
     "replica_client.readers.group_lane",
     "replica_client.rows.columnar",
+    "replica_client.rows.change",
     "replica_client.rows.image",
     "replica_client.rows.json_rows",
+    "replica_client.rows.row",
     "replica_client.rows.runs",
     "replica_client.wire.framing",
 )

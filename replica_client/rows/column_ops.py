@@ -59,6 +59,8 @@ class ColumnOp(IntEnum):
     CONVERT = 18
     """``convert`` makes the value of the bytes."""
     NULL = 19
+    JSON = 20
+    """A document, whose bytes are kept."""
 
 
 @dataclass(slots=True)
@@ -193,10 +195,10 @@ def _reader(column: ColumnShape, options: DecodeOptions) -> ColumnReader:
         return ColumnReader(ColumnOp.CONVERT, column.length, convert=decode_old_decimal)
     if code == _T.MYSQL_TYPE_JSON:
         prefix = _length_size(metadata)
-        return ColumnReader(ColumnOp.CONVERT, prefix=prefix, convert=JsonDocument, is_json=True)
+        return ColumnReader(ColumnOp.JSON, prefix=prefix, convert=JsonDocument, is_json=True)
     if code == _T.MYSQL_TYPE_TYPED_ARRAY:
         # Values of a multi-valued index: stored as a JSON array.
-        return ColumnReader(ColumnOp.CONVERT, prefix=4, convert=JsonDocument)
+        return ColumnReader(ColumnOp.JSON, prefix=4, convert=JsonDocument)
     if code == _T.MYSQL_TYPE_GEOMETRY:
         prefix = _length_size(metadata)
         return ColumnReader(ColumnOp.CONVERT, prefix=prefix, convert=decode_geometry)

@@ -17,10 +17,11 @@ cdef class Column:
 cdef class Plan:
     cdef list columns
     cdef Py_ssize_t null_size
-    cdef list template
+    cdef tuple missing
 
 cdef class Cursor:
     cdef bytes data
+    cdef Py_ssize_t start
     cdef Py_ssize_t offset
     cdef Py_ssize_t end
 
@@ -28,12 +29,14 @@ cdef class RowImageDecoder:
     cdef readonly object shape
     cdef readonly object options
     cdef readonly tuple column_names
+    cdef object _row_type
+    cdef Py_ssize_t _width
     cdef list _columns
     cdef Py_ssize_t _json_count
     cdef dict _plans
     cdef Plan _plan(self, bytes bitmap)
     cdef tuple _row(self, Cursor cursor, Plan before, Plan after, bint insert, bint partial)
-    cdef tuple _image(self, Cursor cursor, Plan plan, bytes partial_bits, tuple before)
+    cdef object _image(self, Cursor cursor, Plan plan, bytes partial_bits, object before)
     cdef object _value(self, Column column, const unsigned char* data, Py_ssize_t offset,
                        Py_ssize_t length)
     cdef object _set(self, Column column, object bits)

@@ -23,38 +23,33 @@ from replica_client.codec.compression import inflate_record
 from replica_client.errors import BinlogDecodeError, ColumnDecodeError
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.column_ops import ColumnOp, ColumnReader, column_op
+from replica_client.rows.row import row_class
 from replica_client.schema.shape import TableShape
 
 if cython.compiled:
     from cython.cimports.replica_client.binlog.values.decimal import decimal_at
-    from cython.cimports.replica_client.binlog.values.numbers import (
-        double_at,
-        float_at,
-        sint_le,
-        uint_be,
-        uint_le,
-    )
+    from cython.cimports.replica_client.binlog.values.json_binary import new_document
+    from cython.cimports.replica_client.binlog.values.numbers import double_at, float_at
     from cython.cimports.replica_client.binlog.values.temporal_storage import (
         date_of,
         datetime2_of,
         time2_of,
         timestamp2_of,
     )
+    from cython.cimports.replica_client.codec.memory import load_be, load_le, load_signed
+    from cython.cimports.replica_client.rows.tuples import empty_row, filled, put_value
 else:
     from replica_client.binlog.values.decimal import decimal_at
-    from replica_client.binlog.values.numbers import (
-        double_at,
-        float_at,
-        sint_le,
-        uint_be,
-        uint_le,
-    )
+    from replica_client.binlog.values.json_binary import new_document
+    from replica_client.binlog.values.numbers import double_at, float_at
     from replica_client.binlog.values.temporal_storage import (
         date_of,
         datetime2_of,
         time2_of,
         timestamp2_of,
     )
+    from replica_client.codec.memory import load_be, load_le, load_signed
+    from replica_client.rows.tuples import empty_row, filled, put_value
 
 RowPair = tuple[Any, Any]
 """The before and the after image of a row; None for the one that the kind does not have."""
@@ -78,6 +73,7 @@ _SET = cython.declare(cython.int, int(ColumnOp.SET))
 _BYTES = cython.declare(cython.int, int(ColumnOp.BYTES))
 _BINARY = cython.declare(cython.int, int(ColumnOp.BINARY))
 _NULL = cython.declare(cython.int, int(ColumnOp.NULL))
+_JSON = cython.declare(cython.int, int(ColumnOp.JSON))
 
 _PARTIAL_JSON = 1
 _MAX_CACHED_SETS = 4096
@@ -130,21 +126,29 @@ class Column:
 class Plan:
     """The columns that are in the images of an event, by its column bitmap."""
 
-    def __init__(self, columns: list[Column], template: list[Any]) -> None:
+    def __init__(self, columns: list[Column], missing: tuple[int, ...]) -> None:
         self.columns = columns
         self.null_size = (len(columns) + 7) >> 3
-        self.template = template
+        self.missing = missing
 
 
 @cython.final
 @cython.cclass
 class Cursor:
-    """Where in the images of an event decoding stands."""
+    """Where in the images of an event decoding stands.
 
-    def __init__(self, data: bytes) -> None:
+    Args:
+        data: holds them.
+        start: offset of the first one.
+        end: offset behind the last one.
+    """
+
+    def __init__(
+        self, data: bytes, start: cython.Py_ssize_t = 0, end: cython.Py_ssize_t = -1
+    ) -> None:
         self.data = data
-        self.offset = 0
-        self.end = len(data)
+        self.start = self.offset = start
+        self.end = len(data) if end < 0 else end
 
 
 @cython.final
@@ -152,7 +156,7 @@ class Cursor:
 class RowImageDecoder:
     """Decodes the row images of one table.
 
-    A row is a tuple with one value per wanted column: None for NULL,
+    A row is a :class:`~replica_client.rows.row.Row` with one value per wanted column: None for NULL,
     :data:`~replica_client.rows.absent.ABSENT` for a column that the image left out, else a value of
 
     ======================================  ======================================================
@@ -212,6 +216,8 @@ class RowImageDecoder:
             self._columns.append(Column(column.name, reader, target, json_index, as_python))
             self._json_count += reader.is_json
         self.column_names = tuple(names)
+        self._row_type: Any = row_class(self.column_names)
+        self._width = len(names)
 
     def decode_rows(
         self,
@@ -328,15 +334,19 @@ class RowImageDecoder:
                 f"{len(self._columns)} columns"
             )
         present = []
-        template = [ABSENT] * len(self.column_names)
-        for at, column in enumerate(self._columns):
+        missing = []
+        column: Column
+        for at in range(len(self._columns)):
+            column = cython.cast(Column, self._columns[at])
             if bitmap[at >> 3] >> (at & 7) & 1:
                 present.append(column)
+            elif column.target >= 0:
+                missing.append(column.target)
         if not present:
             raise ColumnDecodeError(f"{self._table()}: row images without any column")
         if len(self._plans) >= _MAX_PLANS:
             self._plans.clear()
-        plan = Plan(present, template)
+        plan = Plan(present, tuple(missing))
         self._plans[bitmap] = plan
         return plan
 
@@ -350,7 +360,7 @@ class RowImageDecoder:
         partial: cython.bint,
     ) -> tuple[Any, Any]:
         """The next row's images."""
-        old: tuple[Any, ...] | None = None
+        old: Any = None
         partial_bits: bytes | None = None
         if not insert:
             old = self._image(cursor, before, None, None)
@@ -363,14 +373,15 @@ class RowImageDecoder:
     def _partial_bits(self, cursor: Cursor) -> bytes | None:
         """Value options and partial bits before the after image of a partial update."""
         data, at, end = cursor.data, cursor.offset, cursor.end
+        place = at - cursor.start
         if at >= end or data[at] > _PARTIAL_JSON:
-            raise ColumnDecodeError(f"{self._table()}: bad row value options at offset {at}")
+            raise ColumnDecodeError(f"{self._table()}: bad row value options at offset {place}")
         cursor.offset = at + 1
         if data[at] != _PARTIAL_JSON:
             return None
         stop = at + 1 + ((self._json_count + 7) >> 3)
         if stop > end:
-            raise ColumnDecodeError(f"{self._table()}: partial bits are cut off at offset {at}")
+            raise ColumnDecodeError(f"{self._table()}: partial bits are cut off at offset {place}")
         cursor.offset = stop
         return data[at + 1 : stop]
 
@@ -381,17 +392,21 @@ class RowImageDecoder:
         cursor: Cursor,
         plan: Plan,
         partial_bits: bytes | None,
-        before: tuple[Any, ...] | None,
-    ) -> tuple[Any, ...]:
+        before: Any,
+    ) -> object:
         """One row image: null bits, then the values of the columns that are there."""
         data: cython.p_const_uchar = cursor.data
         end: cython.Py_ssize_t = cursor.end
         nulls: cython.Py_ssize_t = cursor.offset
         offset: cython.Py_ssize_t = nulls + plan.null_size
         if offset > end:
-            raise ColumnDecodeError(f"{self._table()}: null bits are cut off at offset {nulls}")
+            raise ColumnDecodeError(
+                f"{self._table()}: null bits are cut off at offset {nulls - cursor.start}"
+            )
         columns: list[Any] = plan.columns
-        values: list[Any] = plan.template[:]
+        row: Any = empty_row(self._row_type, self._width)
+        for at in plan.missing:
+            put_value(row, at, ABSENT)
         count: cython.Py_ssize_t = len(columns)
         length: cython.Py_ssize_t
         i: cython.Py_ssize_t
@@ -401,18 +416,18 @@ class RowImageDecoder:
             column = cython.cast(Column, columns[i])
             if data[nulls + (i >> 3)] >> (i & 7) & 1:
                 if column.target >= 0:
-                    values[column.target] = None
+                    put_value(row, column.target, None)
                 continue
             length = column.size
             if column.prefix:
                 if column.prefix > end - offset:
-                    raise self._cut_off(column, offset)
-                length = cython.cast(cython.Py_ssize_t, uint_le(data, offset, column.prefix))
+                    raise self._cut_off(column, offset - cursor.start)
+                length = cython.cast(cython.Py_ssize_t, load_le(data, offset, column.prefix))
                 offset += column.prefix
             if length > end - offset or length < 0:
-                raise self._cut_off(column, offset)
+                raise self._cut_off(column, offset - cursor.start)
             if column.op == _UNKNOWN:
-                raise self._failure(column, offset, column.convert)
+                raise self._failure(column, offset - cursor.start, column.convert)
             if column.target >= 0:
                 try:
                     if column.json_index >= 0 and partial_bits is not None:
@@ -424,11 +439,11 @@ class RowImageDecoder:
                         if column.as_python:
                             value = value.to_python()
                 except (ValueError, OverflowError, LookupError, BinlogDecodeError) as error:
-                    raise self._failure(column, offset, error) from error
-                values[column.target] = value
+                    raise self._failure(column, offset - cursor.start, error) from error
+                put_value(row, column.target, value)
             offset += length
         cursor.offset = offset
-        return tuple(values)
+        return filled(row, self._row_type)
 
     @cython.cfunc
     def _value(
@@ -442,9 +457,9 @@ class RowImageDecoder:
         op: cython.int = column.op
         number: cython.ulonglong
         if op == _SIGNED:
-            return sint_le(data, offset, column.size)
+            return load_signed(data, offset, column.size)
         if op == _UNSIGNED:
-            return uint_le(data, offset, column.size)
+            return load_le(data, offset, column.size)
         if op in (_UTF8, _UTF8_CHAR):
             if op == _UTF8_CHAR:
                 while length and data[offset + length - 1] == _SPACE:
@@ -456,28 +471,30 @@ class RowImageDecoder:
         if op == _DECIMAL:
             return decimal_at(data, offset, column.precision, column.digits)
         if op == _DATETIME:
-            return datetime2_of(uint_be(data, offset, column.size), column.digits)
+            return datetime2_of(load_be(data, offset, column.size), column.digits)
         if op == _TIMESTAMP:
-            return timestamp2_of(uint_be(data, offset, column.size), column.digits)
+            return timestamp2_of(load_be(data, offset, column.size), column.digits)
         if op == _DATE:
-            return date_of(cython.cast(cython.uint, uint_le(data, offset, 3)))
+            return date_of(cython.cast(cython.uint, load_le(data, offset, 3)))
         if op == _ENUM:
-            number = uint_le(data, offset, column.size)
+            number = load_le(data, offset, column.size)
             if column.enumeration is not None and number < len(column.enumeration):
                 return column.enumeration[number]
             return enum_value(number, column.enumeration)
         if op == _BYTES:
             return data[offset : offset + length]
+        if op == _JSON:
+            return new_document(data, offset, length)
         if op == _SET:
-            return self._set(column, uint_le(data, offset, column.size))
+            return self._set(column, load_le(data, offset, column.size))
         if op == _BIT:
-            return uint_be(data, offset, column.size)
+            return load_be(data, offset, column.size)
         if op == _DOUBLE:
             return double_at(data, offset)
         if op == _FLOAT:
             return float_at(data, offset)
         if op == _TIME:
-            return time2_of(uint_be(data, offset, column.size), column.digits)
+            return time2_of(load_be(data, offset, column.size), column.digits)
         if op == _YEAR:
             return data[offset] + 1900 if data[offset] else 0
         if op == _BINARY:
@@ -505,7 +522,7 @@ class RowImageDecoder:
         offset: int,
         length: int,
         partial_bits: bytes,
-        before: tuple[Any, ...] | None,
+        before: Any,
     ) -> object:
         """A JSON value of a partial update: whole, or differences to the before image."""
         value = data[offset : offset + length]

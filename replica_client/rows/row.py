@@ -1,12 +1,65 @@
-"""A row: a tuple that can also be indexed by column name."""
+# cython: boundscheck=False, wraparound=False
+"""A row: a tuple that can also be indexed by column name.
+
+This module is compiled where that is possible and runs as it stands everywhere else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, ClassVar
 
+import cython
+
+from replica_client.binlog.values.json_binary import JsonDocument
 from replica_client.rows.absent import ABSENT
+
+if cython.compiled:
+    from cython.cimports.replica_client.binlog.values.json_reader import decode_json_value
+    from cython.cimports.replica_client.rows.tuples import value_at
+else:
+    from replica_client.binlog.values.json_reader import decode_json_value
+    from replica_client.rows.tuples import value_at
+
+_absent = cython.declare(object, ABSENT)
+_document = cython.declare(object, JsonDocument)
+
+
+@cython.final
+@cython.cclass
+class RowLayout:
+    """The column names of a row class.
+
+    Attributes:
+        names: in order.
+        index: number by name.
+    """
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+        self.index = {name: at for at, name in enumerate(names)}
+        # Copied and overwritten, a dict need not grow.
+        self._blank: dict[str, Any] = dict.fromkeys(names)
+
+    @cython.cfunc
+    def as_dict(self, row: Any, plain_json: cython.bint) -> dict[str, Any]:
+        """Values by column name, without the columns that the image left out."""
+        names: tuple[str, ...] = self.names
+        if len(row) != len(names):
+            raise ValueError(f"{len(row)} values for {len(names)} columns")
+        found: dict[str, Any] = self._blank.copy()
+        missing: cython.bint = False
+        at: cython.Py_ssize_t
+        for at in range(len(names)):
+            value: Any = value_at(row, at)
+            if value is _absent:
+                missing = True
+            elif plain_json and type(value) is _document:
+                value = decode_json_value(value.data)
+            found[names[at]] = value
+        if missing:
+            return {name: value for name, value in found.items() if value is not _absent}
+        return found
 
 
 class Row(tuple[Any, ...]):
@@ -22,44 +75,52 @@ class Row(tuple[Any, ...]):
 
     __slots__ = ()
 
-    _columns: ClassVar[Mapping[str, int]] = {}
+    _layout: ClassVar[RowLayout] = RowLayout(())
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
-            return tuple.__getitem__(self, self._columns[key])
+            key = self._layout.index[key]
         return tuple.__getitem__(self, key)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The column names, in order."""
-        return tuple(self._columns)
+        names: tuple[str, ...] = self._layout.names
+        return names
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of a column; ``default`` when there is no such column or it is absent."""
-        at = self._columns.get(name)
+        at = self._layout.index.get(name)
         value = ABSENT if at is None else tuple.__getitem__(self, at)
         return default if value is ABSENT else value
 
-    def as_dict(self) -> dict[str, Any]:
-        """Values by column name, without the columns that the image left out."""
-        return {
-            name: value
-            for name, value in zip(self._columns, self, strict=True)
-            if value is not ABSENT
-        }
+    def as_dict(self, plain_json: bool = False) -> dict[str, Any]:
+        """Values by column name, without the columns that the image left out.
+
+        Args:
+            plain_json: give the values of JSON columns as Python objects
+                (:attr:`~replica_client.binlog.values.json_binary.JsonDocument.value`).
+
+        Raises:
+            ColumnDecodeError: with ``plain_json``: the bytes of a document are none.
+        """
+        layout: RowLayout = self._layout
+        found: dict[str, Any] = layout.as_dict(self, plain_json)
+        return found
 
     def __repr__(self) -> str:
         return f"Row({', '.join(f'{n}={v!r}' for n, v in self.as_dict().items())})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (tuple(self._columns), tuple(self))
+        return _restore, (self._layout.names, tuple(self))
 
 
 @lru_cache(maxsize=4096)
 def row_class(columns: tuple[str, ...]) -> type[Row]:
     """The :class:`Row` subclass for these column names."""
-    index = {name: at for at, name in enumerate(columns)}
-    return type("Row", (Row,), {"__slots__": (), "_columns": index, "__module__": __name__})
+    return type(
+        "Row", (Row,), {"__slots__": (), "_layout": RowLayout(columns), "__module__": __name__}
+    )
 
 
 def _restore(columns: tuple[str, ...], values: tuple[Any, ...]) -> Row:

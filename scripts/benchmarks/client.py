@@ -40,14 +40,6 @@ def arrow() -> Any:
 def dicts() -> Any:
     """Rows as dicts with JSON as Python objects, from the live source."""
     import replica_client as rc
-    from replica_client.binlog.values.json_binary import JsonDocument
-
-    def plain(row: Any) -> dict[str, Any]:
-        found = row.as_dict()
-        for name, value in found.items():
-            if type(value) is JsonDocument:
-                found[name] = value.value
-        return found
 
     async def run() -> int:
         changes = 0
@@ -55,9 +47,9 @@ def dicts() -> Any:
         async with rc.connect(url, start=f"{FILE}:4", stop_at_end=True, tls="disabled") as stream:
             async for change in stream.changes():
                 if change.before is not None:
-                    plain(change.before)
+                    change.before.as_dict(plain_json=True)
                 if change.after is not None:
-                    plain(change.after)
+                    change.after.as_dict(plain_json=True)
                 changes += 1
         return changes
 

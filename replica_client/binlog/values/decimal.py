@@ -113,6 +113,9 @@ def _split(
 
 
 @cython.cfunc
+@cython.boundscheck(False)
+@cython.wraparound(False)
+@cython.cdivision(True)
 def decimal_at(
     data: cython.p_const_uchar,
     offset: cython.Py_ssize_t,
@@ -122,20 +125,42 @@ def decimal_at(
     """The number at ``offset``; the caller has checked that ``decimal_size`` bytes are there."""
     groups: cython.uint[10]
     units: cython.uint[10]
+    # A sign, the digits and a point.
+    text: cython.uchar[67]
     if not cython.compiled:
         groups, units = [0] * _MAX_GROUPS, [0] * _MAX_GROUPS
+        text = bytearray(MAX_PRECISION + 2)
     count: cython.int = _split(data, offset, precision, scale, groups, units)
-    sign: str = "-" if data[offset] < 0x80 else ""
+    # Groups are written from their last digit, behind the place of the sign.
+    end: cython.int = 1
+    point: cython.int = precision - scale + 1
     i: cython.int
-    if precision <= _SMALL_DIGITS:
-        small: cython.ulonglong = 0
-        for i in range(count):
-            small = small * units[i] + groups[i]
-        return Decimal(f"{sign}{small}E-{scale}")
-    large: object = 0
+    at: cython.int
+    value: cython.uint
+    unit: cython.uint
     for i in range(count):
-        large = large * units[i] + groups[i]
-    return Decimal(f"{sign}{large}E-{scale}")
+        if end == point:
+            text[end] = 46
+            end += 1
+        unit = units[i]
+        while unit > 1:
+            unit //= 10
+            end += 1
+        at = end
+        value = groups[i]
+        unit = units[i]
+        while unit > 1:
+            unit //= 10
+            at -= 1
+            text[at] = 48 + value % 10
+            value //= 10
+    at = 1
+    while at < point - 1 and text[at] == 48:
+        at += 1
+    if data[offset] < 0x80:
+        at -= 1
+        text[at] = 45
+    return Decimal(text[at:end].decode("ascii"))
 
 
 @cython.cfunc

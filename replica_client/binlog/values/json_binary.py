@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any, Self
+
+import cython
 
 from replica_client.binlog.values.json_encoder import JsonNode, encode_json, serialize
 from replica_client.binlog.values.json_layout import (
-    DOUBLE,
     INT16,
     INT32,
     LITERAL,
@@ -16,29 +16,26 @@ from replica_client.binlog.values.json_layout import (
     UINT16,
     UINT32,
     DocumentWalk,
-    double,
-    integer,
     malformed,
     opaque_span,
     sized,
-    utf8,
 )
-from replica_client.binlog.values.json_opaque import (
-    NEWDECIMAL,
-    TEMPORAL_TYPES,
-    VAR_STRING,
-    JsonOpaque,
-    decimal_text,
-    temporal_value,
-)
+from replica_client.binlog.values.json_opaque import JsonOpaque
+from replica_client.binlog.values.json_reader import scalar_value
 from replica_client.binlog.values.json_text import json_text
 from replica_client.errors import ColumnDecodeError
 
-__all__ = ["JsonDocument", "JsonOpaque", "decode_json_value", "encode_json"]
+if cython.compiled:
+    from cython.cimports.replica_client.binlog.values.json_reader import decode_json_value
+else:
+    from replica_client.binlog.values.json_reader import decode_json_value
 
-_LITERALS = (None, True, False)
+__all__ = ["JsonDocument", "JsonOpaque", "encode_json"]
 
 
+@cython.final
+@cython.freelist(64)
+@cython.cclass
 class JsonDocument:
     """A JSON document as MySQL stores it; nothing is decoded before it is asked for.
 
@@ -110,18 +107,16 @@ class JsonDocument:
         return type(self), (self.data,)
 
 
-def decode_json_value(data: bytes) -> Any:
-    """Python objects from a document; see :attr:`JsonDocument.value`.
-
-    Raises:
-        ColumnDecodeError: the bytes are not a document.
-    """
-    if not data:
-        return None
-    kind = data[0]
-    if kind >= LITERAL:
-        return _scalar(data, kind, 1, len(data))
-    return _ValueReader(data).container(kind, 1, len(data), 0)
+@cython.cfunc
+def new_document(
+    data: cython.p_const_uchar, offset: cython.Py_ssize_t, size: cython.Py_ssize_t
+) -> JsonDocument:
+    """The document of ``size`` bytes at ``offset``, made without argument parsing."""
+    if not cython.compiled:
+        return JsonDocument(data[offset : offset + size])
+    document: JsonDocument = JsonDocument.__new__(JsonDocument)
+    document.data = data[offset : offset + size]
+    return document
 
 
 def read_node(data: bytes) -> JsonNode:
@@ -138,35 +133,9 @@ def read_node(data: bytes) -> JsonNode:
     return _NodeReader(data).container(kind, 1, len(data), 0)
 
 
-def _scalar(data: bytes, kind: int, at: int, end: int) -> Any:
-    if kind == STRING:
-        start, stop = sized(data, at, end)
-        return utf8(data, start, stop)
-    if kind == DOUBLE:
-        number = double(data, at, end)
-        if number - number != 0.0:
-            raise malformed(f"{number} is not a JSON number", at)
-        return number
-    if kind == LITERAL:
-        if at >= end or data[at] > 2:
-            raise malformed("an unknown literal", at)
-        return _LITERALS[data[at]]
-    if kind == OPAQUE:
-        code, start, stop = opaque_span(data, at, end)
-        if code == VAR_STRING:
-            return utf8(data, start, stop)
-        payload = data[start:stop]
-        if code == NEWDECIMAL:
-            return Decimal(decimal_text(payload))
-        if code in TEMPORAL_TYPES:
-            return temporal_value(code, payload)
-        return JsonOpaque(code, payload)
-    return integer(data, kind, at, end)
-
-
 def _scalar_node(data: bytes, kind: int, at: int, end: int) -> bytes:
     """Type byte and value bytes of a scalar, checked."""
-    _scalar(data, kind, at, end)
+    scalar_value(data, kind, at, end)
     if kind == STRING:
         stop = sized(data, at, end)[1]
     elif kind == OPAQUE:
@@ -180,54 +149,6 @@ def _scalar_node(data: bytes, kind: int, at: int, end: int) -> bytes:
     else:
         stop = at + 8
     return bytes((kind,)) + data[at:stop]
-
-
-class _ValueReader(DocumentWalk):
-    """Builds Python objects."""
-
-    __slots__ = ()
-
-    def container(self, kind: int, start: int, limit: int, depth: int) -> Any:
-        size, header, keys, values = self.open(kind, start, limit, depth)
-        data = self.data
-        end = start + size
-        large = kind & 1
-        left = self.budget
-        items: list[Any] = []
-        item: Any
-        for code, field in values:
-            if code == INT16:
-                field &= 0xFFFF
-                item = field if field < 0x8000 else field - 0x10000
-            elif code == LITERAL:
-                field &= 0xFF
-                if field > 2:
-                    raise malformed("an unknown literal", start)
-                item = _LITERALS[field]
-            elif code == UINT16:
-                item = field & 0xFFFF
-            elif large and code in (INT32, UINT32):
-                item = field - 0x100000000 if code == INT32 and field >= 0x80000000 else field
-            else:
-                if field < header or field >= size:
-                    raise malformed("a value outside of its container", start + field)
-                at = start + field
-                if code < LITERAL:
-                    self.budget = left
-                    item = self.container(code, at, end, depth + 1)
-                    left = self.budget
-                else:
-                    if code in (STRING, OPAQUE):
-                        begin, stop = sized(data, at + (code == OPAQUE), end)
-                        left -= stop - begin
-                        if left < 0:
-                            raise self.overspent()
-                    item = _scalar(data, code, at, end)
-            items.append(item)
-        self.budget = left
-        if keys is None:
-            return items
-        return dict(zip(self.names(keys, start, size, header), items, strict=True))
 
 
 class _NodeReader(DocumentWalk):

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from replica_client.binlog.values.json_binary import (
     JsonDocument,
     JsonOpaque,
-    decode_json_value,
     encode_json,
 )
+from replica_client.binlog.values.json_reader import decode_json_value
 from replica_client.binlog.values.temporal import Date, DateTime, Time
 from replica_client.errors import ColumnDecodeError, EncodeError
 
