@@ -5,26 +5,15 @@ from __future__ import annotations
 import logging
 import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
 
 from replica_client._compiled import compiled
 from replica_client._version import __version__
-from replica_client.cli import (
-    annotate,
-    backup,
-    changes,
-    check,
-    demo,
-    doctor,
-    events,
-    pipeline,
-    run,
-    schema,
-    serve,
-)
 from replica_client.cli.failures import (
     DONE,
     FAULTY,
@@ -41,23 +30,13 @@ from replica_client.cli.output import (
     message,
     prepare_standard_output,
 )
+from replica_client.cli.process_title import hide_passwords
 from replica_client.errors import ReplicaClientError
 
 PROGRAM = "replica-client"
 
 # typer makes this of its own (or of click's, by its version): the base of every usage error.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-
-app = typer.Typer(
-    name=PROGRAM,
-    help="Reads binlog files and live MySQL and MariaDB sources over the replication protocol.",
-    epilog="SOURCE is a binlog path (or several), or a mysql:// or mariadb:// URL.",
-    no_args_is_help=False,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 
 
 def version_text() -> str:
@@ -72,7 +51,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _common(
     version: Annotated[
         bool,
@@ -84,21 +62,57 @@ def _common(
     """Options before the subcommand."""
 
 
-_COMMANDS: tuple[tuple[Callable[..., Any], str, str], ...] = (
-    (events.events, "Every event.", events.EXAMPLE),
-    (changes.changes, "Row changes.", changes.EXAMPLE),
-    (check.check, "Whether files are whole.", check.EXAMPLE),
-    (annotate.annotate, "What each byte of an event means.", annotate.EXAMPLE),
-    (backup.backup, "A byte-identical copy of a source's binlog files.", backup.EXAMPLE),
-    (doctor.doctor, "Whether a source can be followed.", doctor.EXAMPLE),
-    (serve.serve, "Binlog files over the real protocol.", serve.EXAMPLE),
-    (run.run, "The position-resume daemon.", run.EXAMPLE),
-    (pipeline.pipeline, "The Spark pipeline.", pipeline.EXAMPLE),
-    (demo.demo, "The main job on the embedded source.", demo.EXAMPLE),
-)
-for _function, _short, _example in _COMMANDS:
-    app.command(short_help=_short, epilog=f"Example:  {_example}")(_function)
-app.add_typer(schema.app, name="schema", short_help="What tables looked like, by position.")
+# Each is a module of this package of the same name, with a function of that name and an EXAMPLE.
+_COMMANDS = {
+    "events": "Every event.",
+    "changes": "Row changes.",
+    "check": "Whether files are whole.",
+    "annotate": "What each byte of an event means.",
+    "backup": "A byte-identical copy of a source's binlog files.",
+    "doctor": "Whether a source can be followed.",
+    "serve": "Binlog files over the real protocol.",
+    "run": "The position-resume daemon.",
+    "pipeline": "The Spark pipeline.",
+    "demo": "The main job on the embedded source.",
+}
+# Each is a module with commands of its own.
+_GROUPS = {
+    "schema": "What tables looked like, by position.",
+    "position": "Saved positions.",
+}
+
+
+def make_app(only: str = "") -> typer.Typer:
+    """The command, with all its subcommands.
+
+    Args:
+        only: a subcommand: the others are left out, and not imported, so that it starts sooner.
+    """
+    app = typer.Typer(
+        name=PROGRAM,
+        help="Reads binlog files and live MySQL and MariaDB sources over the replication protocol.",
+        epilog="SOURCE is a binlog path (or several), or a mysql:// or mariadb:// URL.",
+        no_args_is_help=False,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_common)
+    known = only in _COMMANDS or only in _GROUPS
+    for name, short in _COMMANDS.items():
+        if name == only or not known:
+            module = _module(name)
+            add = app.command(name, short_help=short, epilog=f"Example:  {module.EXAMPLE}")
+            add(getattr(module, name))
+    for name, short in _GROUPS.items():
+        if name == only or not known:
+            app.add_typer(_module(name).app, name=name, short_help=short)
+    return app
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(f"replica_client.cli.{name}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -106,11 +120,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0 done, 1 the input or the source is faulty, 2 wrong usage, 130 interrupted.
     """
+    hide_passwords()
     prepare_standard_output()
     terminate_like_interrupt()
     logging.basicConfig(level=logging.WARNING, format=f"{PROGRAM}: %(message)s")
     words = list(sys.argv[1:] if arguments is None else arguments)
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(make_app(words[0] if words else ""))
     try:
         status = command.main(words, prog_name=PROGRAM, standalone_mode=False)
         Lines().flush()

@@ -18,7 +18,7 @@ from replica_client.cli.interruption import SIGNALS, run_async
 from replica_client.cli.output import Lines, message
 from replica_client.errors import ConfigError
 
-EXAMPLE = "replica-client run --example > shop.toml; replica-client run shop.toml"
+EXAMPLE = "replica-client run --example > a.toml; replica-client run a.toml"
 
 
 def run(

@@ -12,8 +12,6 @@ from replica_client.daemon.references import resolved
 from replica_client.daemon.source_access import hosts_of, stream_options
 from replica_client.daemon.stores import store_options
 from replica_client.errors import ReplicaClientError
-from replica_client.readers.doctor.diagnosis import diagnose
-from replica_client.readers.doctor.finding import Severity
 from replica_client.sinks.registry import make_sink
 from replica_client.transport.connection import SourceConnection
 
@@ -57,6 +55,10 @@ def _offline(config: DaemonConfig) -> Iterator[Fault]:
 
 async def check_connected(config: DaemonConfig) -> list[Fault]:
     """What the sources and the store say: whether each can be followed, and the table be read."""
+    # What is not needed to run is not imported to run.
+    from replica_client.readers.doctor.diagnosis import diagnose
+    from replica_client.readers.doctor.finding import Severity
+
     faults = []
     for source in config.sources:
         for host in hosts_of(source, config.directory):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import replica_client
-from replica_client.cli.main import app
+from replica_client.cli.main import make_app
 from replica_client.testing import BinlogSource
 from tests.unit.cli.conftest import DATA
 
@@ -64,7 +64,7 @@ def test_every_command_line_is_valid_usage(line, monkeypatch):
     words = shlex.split(line)[1:]
     if words[0].startswith("--"):
         return
-    group = typer.main.get_command(app)
+    group = typer.main.get_command(make_app())
     command = group.commands[words[0]]  # type: ignore[attr-defined]
     command.make_context(words[0], words[1:])
 

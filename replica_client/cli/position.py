@@ -1,0 +1,186 @@
+"""``replica-client position``: saved positions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import typer
+
+from replica_client.cli.extras import extra_module
+from replica_client.cli.failures import FaultFoundError
+from replica_client.cli.output import Column, Lines
+from replica_client.errors import ConfigError, PositionFormatError
+from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.position.difference import difference
+from replica_client.position.position import Position
+from replica_client.position.stores.base import Checkpoint
+from replica_client.readers.start import parse_start
+from replica_client.transport.connection import SourceConnection
+from replica_client.transport.url import parse_url
+
+EXAMPLE = "replica-client position show state/"
+
+# \b keeps the lines apart in --help.
+PLACES = """\
+A PLACE is
+
+\b
+  shop.position                      a file, or a directory of them
+  positions.sqlite#shop.lake         a row of an SQLite database
+  mysql://user@host/meta#shop.lake   a row of a table in a server
+  shop.toml#shop.lake                a sink of a daemon's configuration
+  shop.toml                          all of them"""
+
+app = typer.Typer(
+    help="Saved positions: of the daemon, and of `changes --position-file`.",
+    epilog=f"Example:  {EXAMPLE}",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Place = Annotated[str, typer.Argument(metavar="PLACE", help="Where it is kept; see below.")]
+Table = Annotated[
+    str, typer.Option(metavar="NAME", help="Table of positions, in a database or server.")
+]
+_TABLE = "replica_client_positions"
+_COLUMNS = (Column("name", 28), Column("position"))
+
+
+def _places() -> Any:
+    return extra_module("replica_client.daemon.places", "daemon")
+
+
+@app.command(epilog=PLACES)
+def show(
+    place: Place,
+    table: Table = _TABLE,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+) -> None:
+    """Print what is saved."""
+    lines = Lines(_COLUMNS)
+    with _places().keepers(place, table) as found:
+        if not found:
+            raise ConfigError(f"{place}: no positions are kept there")
+        for name, keeper in found.items():
+            checkpoint = keeper.load()
+            position = None if checkpoint is None else checkpoint.position
+            if json:
+                lines.json(
+                    {
+                        "name": name,
+                        "text": None if position is None else str(position),
+                        "position": None if position is None else position.to_json(),
+                        "state": sorted(checkpoint.state) if checkpoint else [],
+                    }
+                )
+            else:
+                lines.row((name, "none" if position is None else position))
+
+
+@app.command("set", epilog=PLACES)
+def set_position(
+    place: Place,
+    position: Annotated[
+        str, typer.Argument(metavar="POSITION", help="FILE:OFFSET, a GTID set, or both with @.")
+    ],
+    table: Table = _TABLE,
+    keep_state: Annotated[
+        bool,
+        typer.Option(
+            "--keep-state", help="Keep the schema history and the source's identity beside it."
+        ),
+    ] = False,
+) -> None:
+    """Save another position, for a daemon that does not run.
+
+    What is saved beside it (the schema history, the identity of the source) goes, and is found out
+    anew, unless it is kept.
+    """
+    wanted = _parse(position)
+    if wanted.inside_transaction:
+        raise ConfigError(f"{position}: inside a transaction; give the start of one")
+    with _places().keepers(place, table) as found:
+        if len(found) != 1:
+            raise ConfigError(f"{place}: name one of {', '.join(found) or 'none'} with #NAME")
+        ((name, keeper),) = found.items()
+        before = keeper.load()
+        state = before.state if keep_state and before is not None else {}
+        keeper.save(Checkpoint(wanted, state))
+    old = "none" if before is None else str(before.position)
+    Lines().line(f"{name}: {old} -> {wanted}")
+
+
+@app.command(epilog=PLACES)
+def diff(
+    first: Annotated[str, typer.Argument(metavar="PLACE", help="Where it is kept; see below.")],
+    second: Annotated[
+        str, typer.Argument(metavar="PLACE|URL", help="Another place, or the source.")
+    ],
+    table: Table = _TABLE,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Compare two saved positions, or one with its source's end: GTIDs and bytes between.
+
+    Ends with status 1 when they differ.
+    """
+    sizes: dict[str, int] = {}
+    one = _load(first, table)
+    other = asyncio.run(_end(second, sizes)) if _is_source(second) else _load(second, table)
+    found = difference(one, other, sizes)
+    lines = Lines()
+    if json:
+        lines.json(
+            {
+                "first": str(one),
+                "second": str(other),
+                "only_first": found.only_first,
+                "only_second": found.only_second,
+                "bytes_ahead": found.bytes_ahead,
+            }
+        )
+    else:
+        lines.line(f"first:        {one}")
+        lines.line(f"second:       {other}")
+        if found.only_first is not None:
+            lines.line(f"only first:   {found.only_first or 'nothing'}")
+            lines.line(f"only second:  {found.only_second or 'nothing'}")
+        ahead = "not known" if found.bytes_ahead is None else f"{found.bytes_ahead} bytes"
+        lines.line(f"second ahead: {ahead}")
+    lines.flush()
+    if not found.is_none:
+        raise FaultFoundError("the positions differ; see above")
+
+
+def _is_source(place: str) -> bool:
+    return bool(_places().is_live_source(place))
+
+
+def _load(place: str, table: str) -> Position:
+    with _places().keepers(place, table) as found:
+        if len(found) != 1:
+            raise ConfigError(f"{place}: name one of {', '.join(found) or 'none'} with #NAME")
+        (keeper,) = found.values()
+        checkpoint = keeper.load()
+    if checkpoint is None:
+        raise ConfigError(f"{place}: no position is saved there; check the name")
+    position: Position = checkpoint.position
+    return position
+
+
+async def _end(url: str, sizes: dict[str, int]) -> Position:
+    async with await SourceConnection.open(parse_url(url)) as connection:
+        status = await connection.binlog_status()
+        sizes.update(await connection.binary_logs())
+        sizes[status.file] = status.position
+        kind = MariadbGtidSet if connection.server.is_mariadb else GtidSet
+        return Position(status.file, status.position, kind.parse(status.executed_gtid_set))
+
+
+def _parse(text: str) -> Position:
+    start = parse_start(text, "latest", "POSITION")
+    if not isinstance(start, Position):
+        raise PositionFormatError(
+            f"{text!r} is no position; give FILE:OFFSET, a GTID set, or FILE:OFFSET@GTIDS"
+        )
+    return start
