@@ -1,0 +1,40 @@
+"""Passwords of the command line, which every user of a machine sees in its process list."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+_PROCESS = Path("/proc/self")
+# Fields 48 and 49 of proc_pid_stat(5), counted behind the program's name, which may hold blanks.
+_ARG_START, _ARG_END = 45, 46
+_SECRETS = re.compile(
+    rb"[a-z+]+://[^:@/\0]*:(?P<credentials>[^\0]*)@|[?&][\w-]*password=(?P<option>[^&\0]*)",
+    re.IGNORECASE,
+)
+
+
+def secrets_in(command_line: bytes) -> Iterator[tuple[int, int]]:
+    """Where passwords begin and end in NUL-ended arguments: those in URLs, and in their options."""
+    for match in _SECRETS.finditer(command_line):
+        yield match.span(match.lastgroup or 0)
+
+
+def hide_passwords() -> None:
+    """Overwrite the passwords in this process's own command line with ``x``.
+
+    Where the system shows it to others: on Linux. They can be seen until then, a tenth of a second; who
+    minds takes an option file or the environment.
+    """
+    try:
+        fields = (_PROCESS / "stat").read_text().rpartition(")")[2].split()
+        start, end = int(fields[_ARG_START]), int(fields[_ARG_END])
+        command_line = (_PROCESS / "cmdline").read_bytes()
+    except (OSError, ValueError, IndexError):
+        return
+    if not start or len(command_line) != end - start:
+        return
+    for first, last in secrets_in(command_line):
+        ctypes.memset(start + first, ord("x"), last - first)
