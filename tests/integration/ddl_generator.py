@@ -620,6 +620,32 @@ class Ddl:
         )
         return self.alter(clause, self.table())
 
+    def ddl_exchange_partition(self) -> list[str]:
+        database, table = self.table()
+        name = f"{q(database)}.{q(table)}"
+        other = f"{q(database)}.{q(self.fresh('x'))}"
+        column = q(self.rng.choice(self.columns((database, table))).name)
+        ranges = "(PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN MAXVALUE)"
+        return [
+            f"CREATE TABLE {other} LIKE {name}",
+            f"ALTER TABLE {name} PARTITION BY RANGE ({column}) {ranges}",
+            f"ALTER TABLE {name} EXCHANGE PARTITION p0 WITH TABLE {other}",
+        ]
+
+    def ddl_maria_convert_partition(self) -> list[str] | None:
+        if self.version < (10, 7):
+            return None
+        database, table = self.table()
+        name = f"{q(database)}.{q(table)}"
+        other = f"{q(database)}.{q(self.fresh('y'))}"
+        column = q(self.rng.choice(self.columns((database, table))).name)
+        ranges = "(PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN MAXVALUE)"
+        return [
+            f"ALTER TABLE {name} PARTITION BY RANGE ({column}) {ranges}",
+            f"ALTER TABLE {name} CONVERT PARTITION p0 TO TABLE {other}",
+            f"ALTER TABLE {name} CONVERT TABLE {other} TO PARTITION p0 VALUES LESS THAN (10)",
+        ]
+
     def ddl_engine(self) -> str:
         return self.alter(
             self.rng.choice(

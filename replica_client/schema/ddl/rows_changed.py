@@ -11,6 +11,7 @@ from replica_client.schema.ddl.lexer import WORD, LexerError, tokenize
 from replica_client.schema.ddl.statements import read_statement, without_prefix
 
 _VERBS: Final = ("INSERT", "REPLACE", "UPDATE", "DELETE")
+_CALLS: Final = ("CALL", "DO", "SELECT", "VALUES", "")
 _MODIFIERS: Final = ("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "QUICK", "IGNORE", "HISTORY")
 _BEHIND_ONE_TABLE: Final = ("WHERE", "ORDER", "LIMIT", "PARTITION", "RETURNING", "FOR", "BEFORE")
 
@@ -26,7 +27,8 @@ def changed_tables(text: str, context: StatementContext) -> tuple[TableName, ...
         context: of its session.
 
     Returns:
-        None when the text does not tell: it calls a procedure or function, or is not understood.
+        None when the text does not tell: it calls a procedure or function, or is DML that is not
+        understood.
     """
     try:
         cursor = Cursor(without_prefix(tokenize(text, context)))
@@ -46,8 +48,6 @@ def _changed(cursor: Cursor, text: str, context: StatementContext) -> tuple[Tabl
         if cursor.token.upper not in (*_VERBS, "WITH"):
             return ()
         word = cursor.step().upper
-    if word == "SET":
-        return ()
     if word == "CREATE":
         meaning = read_statement(text, context)
         filled = isinstance(meaning, CreateTable) and meaning.select and not meaning.temporary
@@ -66,8 +66,10 @@ def _changed(cursor: Cursor, text: str, context: StatementContext) -> tuple[Tabl
                 return None
             cursor.step()
         return (cursor.table_name(database),)
-    if word not in _VERBS:
+    if word in _CALLS:
         return None
+    if word not in _VERBS:
+        return ()
     while cursor.take_one(*_MODIFIERS):
         pass
     if word in ("INSERT", "REPLACE"):
