@@ -1,0 +1,1 @@
+"""The lake: current-state tables, made of the change log."""

@@ -1,0 +1,161 @@
+"""What an ALTER TABLE does to the rows that are there, as far as its text and the definitions tell.
+
+Row events do not show it: a new column with a default, another type or a dropped partition changes
+rows without a word in the binlog. What is certain is done in the lake, for all else the table is
+copied again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from replica_client.schema.ddl.changes import (
+    AddColumn,
+    AlterTable,
+    ChangeColumn,
+    DropColumn,
+    RenameColumn,
+    SetCharset,
+    SetVisible,
+)
+from replica_client.schema.ddl.columns import ColumnText
+from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.lexer import WORD, LexerError, tokenize
+from replica_client.schema.ddl.statements import read_statement
+from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
+
+# Clauses that remove or replace rows, or may.
+_ROWS_GO: Final = frozenset(
+    ("PARTITION", "PARTITIONS", "PARTITIONING", "TABLESPACE", "CONVERT", "IGNORE")
+)
+_INTEGERS: Final = ("tinyint", "smallint", "mediumint", "int", "bigint")
+_TEXTS: Final = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
+_BLOBS: Final = ("tinyblob", "blob", "mediumblob", "longblob")
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """How the rows that are there look afterwards.
+
+    Attributes:
+        names: for each column the one that it is made of; new columns, which are null, have none.
+    """
+
+    names: dict[str, str]
+
+    def only_adds(self, before: TableModel) -> bool:
+        """Whether all columns that were there stay as they are."""
+        kept = {new for new, old in self.names.items() if new == old}
+        return kept == {column.name for column in before.columns}
+
+
+def alteration(
+    statement: str, context: StatementContext, before: TableModel, after: TableModel
+) -> Alteration | str:
+    """What a statement does to a table's rows; a text that says why that is not certain.
+
+    Args:
+        statement: an ALTER TABLE.
+        context: of its session.
+        before: the table's definition before.
+        after: and behind it.
+    """
+    meaning = read_statement(statement, context)
+    if not isinstance(meaning, AlterTable):
+        return "the statement is no plain ALTER TABLE"
+    if meaning.to_table is not None or meaning.from_table is not None:
+        return "a partition became a table, or a table a partition"
+    try:
+        words = {token.upper for token in tokenize(statement, context) if token.kind == WORD}
+    except LexerError:
+        return "the statement cannot be read"
+    if found := sorted(words & _ROWS_GO):
+        return f"it says {found[0]}, which may change rows"
+    if before.primary_key != after.primary_key and not _same_key(meaning, before, after):
+        return "the primary key changed"
+    names = _names(meaning, before, after)
+    if isinstance(names, str):
+        return names
+    if not before.primary_key and names != {column.name: column.name for column in before.columns}:
+        return "columns of a table without a primary key changed"
+    return Alteration(names)
+
+
+def _same_key(meaning: AlterTable, before: TableModel, after: TableModel) -> bool:
+    new = {step.old.lower(): step.new for step in meaning.steps if isinstance(step, RenameColumn)}
+    for step in meaning.steps:
+        if isinstance(step, ChangeColumn):
+            new[step.old.lower()] = step.column.name
+    renamed = tuple((new.get(name.lower(), name), prefix) for name, prefix in before.primary_key)
+    return renamed == after.primary_key
+
+
+def _names(meaning: AlterTable, before: TableModel, after: TableModel) -> dict[str, str] | str:
+    old = {column.name.lower(): column for column in before.columns}
+    made_of: dict[str, ColumnModel | None] = dict(old)
+    for step in meaning.steps:
+        match step:
+            case AddColumn(column=column):
+                if not _is_null(column):
+                    return f"the new column {column.name} has values in old rows"
+                made_of.setdefault(column.name.lower(), None)
+            case DropColumn(name=name):
+                made_of.pop(name.lower(), None)
+            case RenameColumn(old=name, new=new):
+                if name.lower() in made_of:
+                    made_of[new.lower()] = made_of.pop(name.lower())
+            case ChangeColumn(old=name, column=column):
+                if column.computed:
+                    return f"the source makes the values of column {column.name}"
+                if name.lower() in made_of:
+                    made_of[column.name.lower()] = made_of.pop(name.lower())
+            case SetVisible() | SetCharset():
+                pass
+            case _:
+                return "the primary key, the character set or versioning changed"
+    if set(made_of) != {column.name.lower() for column in after.columns}:
+        return "it cannot be told which column became which"
+    names = {}
+    for new_column in after.columns:
+        source = made_of[new_column.name.lower()]
+        if source is None:
+            continue
+        if not keeps_values(source, new_column):
+            return f"values of column {new_column.name} changed with its type"
+        names[new_column.name] = source.name
+    return names
+
+
+def _is_null(column: ColumnText) -> bool:
+    """Whether a new column is null in the rows that are there."""
+    if column.nullable is False or column.primary or column.computed or column.row_bound:
+        return False
+    if column.type.kind == "timestamp":
+        return False  # NOT NULL by itself, by the server's settings
+    default = [token.upper or token.text.upper() for token in column.default]
+    return default in ([], ["NULL"])
+
+
+def keeps_values(old: ColumnModel, new: ColumnModel) -> bool:
+    """Whether a change of type leaves every value as it prints."""
+    same = replace(old, name=new.name, nullable=new.nullable, visible=new.visible)
+    if same == new:
+        return True
+    if old.charset != new.charset or old.unsigned != new.unsigned or old.hidden or new.hidden:
+        return False
+    if old.kind in _INTEGERS and new.kind in _INTEGERS:
+        return _INTEGERS.index(old.kind) <= _INTEGERS.index(new.kind)
+    if old.kind == new.kind == "decimal":
+        return old.scale == new.scale and (old.length or 10) <= (new.length or 10)
+    if old.kind == new.kind == "enum" and old.labels is not None and new.labels is not None:
+        return new.labels[: len(old.labels)] == old.labels
+    if old.kind in TEXT_KINDS and old.kind in _TEXTS and new.kind in _TEXTS:
+        grows = _TEXTS.index(old.kind) <= _TEXTS.index(new.kind)
+        longer = old.kind != new.kind or (old.length or 0) <= (new.length or 0)
+        return grows and longer and (old.kind != "char" or new.kind == "char")
+    if old.kind == new.kind == "varbinary":
+        return (old.length or 0) <= (new.length or 0)
+    if old.kind in _BLOBS and new.kind in _BLOBS:
+        return _BLOBS.index(old.kind) <= _BLOBS.index(new.kind)
+    return False

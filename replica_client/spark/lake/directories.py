@@ -1,0 +1,95 @@
+"""Directories of tables, moved such that a crash in between can be taken up again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from replica_client.errors import SinkError
+
+_JOURNAL = ".moves.json"
+
+
+def sync(path: Path) -> None:
+    """Let a file, or the names in a directory, be on disk."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def discard(directory: Path, workshop: Path) -> None:
+    """Take a directory away at once, and delete it then."""
+    if not directory.exists():
+        return
+    workshop.mkdir(parents=True, exist_ok=True)
+    gone = workshop / f".gone-{uuid.uuid4().hex}"
+    directory.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def place(source: Path, target: Path, workshop: Path) -> None:
+    """Let a directory take the place of another one."""
+    discard(target, workshop)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    source.rename(target)
+    sync(target.parent)
+
+
+def move_directories(workshop: Path, moves: Sequence[tuple[Path, Path]], step: int) -> None:
+    """Move directories as if all at once: names may be exchanged.
+
+    A journal says how far it is; doing it again after a crash finishes it, and changes nothing when it
+    was finished.
+
+    Args:
+        workshop: a directory on the same file system.
+        moves: from where, to where.
+        step: tells these moves from others.
+
+    Raises:
+        SinkError: a directory cannot be moved.
+    """
+    try:
+        workshop.mkdir(parents=True, exist_ok=True)
+        journal = workshop / _JOURNAL
+        phase = _phase(journal, step)
+        between = [workshop / f".move-{step}-{at}" for at in range(len(moves))]
+        if phase == "":
+            _write(journal, step, phase := "taking")
+        if phase == "taking":
+            for (source, _), middle in zip(moves, between, strict=True):
+                if source.exists() and not middle.exists():
+                    source.rename(middle)
+                    sync(source.parent)
+            _write(journal, step, phase := "placing")
+        if phase == "placing":
+            for (_, target), middle in zip(moves, between, strict=True):
+                if middle.exists():
+                    place(middle, target, workshop)
+            _write(journal, step, "done")
+    except OSError as error:
+        raise SinkError(f"{error.filename}: cannot be moved: {error.strerror}") from None
+
+
+def _phase(journal: Path, step: int) -> str:
+    try:
+        value = json.loads(journal.read_text())
+    except FileNotFoundError:
+        return ""
+    return str(value["phase"]) if value["step"] == step else ""
+
+
+def _write(journal: Path, step: int, phase: str) -> None:
+    temporary = journal.with_suffix(".tmp")
+    with temporary.open("w") as file:
+        json.dump({"step": step, "phase": phase}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(journal)
+    sync(journal.parent)

@@ -1,0 +1,119 @@
+"""The change log by its versions: what each commit added, in order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from replica_client.errors import SinkError
+
+ORDER = [
+    ("_commit_version", "ascending"),
+    ("_event_index", "ascending"),
+    ("_row_index", "ascending"),
+]
+_COLUMNS = (
+    "_commit_version", "_commit_timestamp", "_gtid", "_file", "_offset", "_event_index", "_row_index",
+    "database", "table", "operation", "before", "after",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedFile:
+    """A file of the change log.
+
+    Attributes:
+        path: relative to the change log.
+        rows: how many it holds.
+        last: the greatest ``_commit_version`` in it; ``""`` when not known.
+    """
+
+    path: str
+    rows: int
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedVersion:
+    """A commit of the change log.
+
+    Attributes:
+        number: the version.
+        files: those with new rows.
+        transactions: by application what it counted.
+    """
+
+    number: int
+    files: tuple[LoggedFile, ...]
+    transactions: dict[str, int]
+
+
+class ChangeLogVersions:
+    """Reads a change log commit by commit.
+
+    Args:
+        directory: of its Delta table.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def latest(self) -> int:
+        """The number of the last version."""
+        return int(DeltaTable(str(self.directory)).version())
+
+    def version(self, number: int) -> LoggedVersion:
+        """One commit.
+
+        Raises:
+            SinkError: its entry in the table's log is gone.
+        """
+        path = self.directory / "_delta_log" / f"{number:020d}.json"
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            raise SinkError(
+                f"{path} is gone: the current tables have not taken it yet; restore it, or start anew with "
+                "a snapshot"
+            ) from None
+        files, transactions = [], {}
+        for line in lines:
+            action = json.loads(line)
+            if (add := action.get("add")) and add.get("dataChange", True):
+                statistics = json.loads(add.get("stats") or "{}")
+                last = statistics.get("maxValues", {}).get("_commit_version", "")
+                files.append(LoggedFile(add["path"], int(statistics.get("numRecords", 0)), last))
+            elif txn := action.get("txn"):
+                transactions[str(txn["appId"])] = int(txn["version"])
+        return LoggedVersion(number, tuple(files), transactions)
+
+    def rows(self, files: Sequence[LoggedFile], *, sort: bool = True) -> pa.Table:
+        """The rows of files, in the order of the binlog."""
+        parts = [
+            pq.read_table(self.directory / file.path, columns=list(_COLUMNS), partitioning=None)
+            for file in files
+        ]
+        if not parts:
+            return pa.table({name: pa.array([], pa.string()) for name in _COLUMNS})
+        found = pa.concat_tables(parts)
+        return found.sort_by(ORDER) if sort else found
+
+    def since(self, commit_version: str, before: int, first: int = 0) -> Iterator[LoggedVersion]:
+        """Versions that may have rows of transactions from a place on.
+
+        Args:
+            commit_version: of the place.
+            before: the version that ends the search.
+            first: the oldest version to look at.
+        """
+        for number in range(max(first, 0), before):
+            found = self.version(number)
+            files = tuple(f for f in found.files if not f.last or f.last >= commit_version)
+            if files:
+                yield LoggedVersion(number, files, found.transactions)

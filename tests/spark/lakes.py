@@ -1,0 +1,90 @@
+"""A change log written by hand, and the lake that is made of it."""
+
+import json
+from pathlib import Path
+
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.position.position import Position
+from replica_client.rows.selection import Selection
+from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.history import SchemaHistory, schema_change
+from replica_client.spark.change_log import ChangeLogWriter, open_change_log
+from replica_client.spark.envelope import ENVELOPE_SCHEMA, BatchColumns, statement_json
+from replica_client.spark.lake.applier import Applier, local_runner
+from replica_client.spark.lake.catalog import LakeCatalog
+from replica_client.spark.lake.log_versions import ChangeLogVersions
+
+CONTEXT = StatementContext("d", ServerFlavor.MYSQL, (9, 7, 0), server_charset="utf8mb4")
+
+
+class HandLog:
+    """Each `commit` is a version; `ddl`, `insert` … make its rows, one transaction each."""
+
+    def __init__(self, directory: Path, pipeline: str = "p") -> None:
+        self.directory = directory
+        open_change_log(directory, BatchColumns(ENVELOPE_SCHEMA).arrow_schema)
+        self._writer = ChangeLogWriter(str(directory), pipeline)
+        self._batch = 0
+        self.offset = 4
+        self._rows: list[tuple] = []
+        self._history = SchemaHistory()
+
+    def place(self) -> str:
+        return Position("b.000001", self.offset).sort_key()
+
+    def add(self, operation, table, before, after, *, event=1, row=0, database="d"):
+        texts = [None if one is None else one if isinstance(one, str) else json.dumps(one)
+                 for one in (before, after)]  # fmt: skip
+        place = (self.place(), self.offset * 1000, "", "b.000001", self.offset, event, row)
+        self._rows.append((*place, database, table, operation, *texts))
+
+    def ddl(self, text, *, context=CONTEXT):
+        self.offset += 100
+        changes = self._history.run(text, context, "b.000001", self.offset)
+        for row, change in enumerate(changes):
+            found = schema_change(change, text, "b.000001", self.offset, 1, context)
+            self.add(found.kind, found.table, None, statement_json(found), row=row)
+        return self
+
+    def insert(self, table, **row):
+        self.offset += 100
+        self.add("insert", table, None, row)
+        return self
+
+    def update(self, table, before, after):
+        self.offset += 100
+        self.add("update", table, before, after)
+        return self
+
+    def delete(self, table, **row):
+        self.offset += 100
+        self.add("delete", table, row, None)
+        return self
+
+    def commit(self):
+        columns = BatchColumns(ENVELOPE_SCHEMA)
+        for row in self._rows:
+            for column, value in zip(columns.values, row, strict=True):
+                column.append(value)
+        self._rows = []
+        self._writer.commit([self._writer.write(iter([columns.finish()]))], self._batch)
+        self._batch += 1
+        return self
+
+
+def applier(lake: Path, log: HandLog, **options) -> Applier:
+    """A new process's engine, from what the lake says."""
+    catalog = LakeCatalog.load(lake) or LakeCatalog(lake)
+    runner = options.pop("runner", local_runner())
+    versions = ChangeLogVersions(log.directory)
+    return Applier(catalog, versions, "p", options.pop("selection", Selection()), runner, **options)
+
+
+def rows_of(engine: Applier, table: str, database: str = "d"):
+    """The current rows of a table, in order."""
+    entry = engine.catalog.tables[(database, table)]
+    assert entry.status == "current", entry
+    return sorted(
+        engine._state(entry).dataset().to_table().to_pylist(),
+        key=lambda row: repr(sorted(row.items())),
+    )
