@@ -1,0 +1,253 @@
+"""Kill a daemon, its source and its sinks' servers again and again, and compare every sink with the source.
+
+Used by scripts/prove_daemon (long) and by test_daemon_kills.py (short).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import pymysql
+
+from tests.integration.daemon_process import DaemonProcess
+from tests.servers.local import LocalServer
+
+DATABASE = "killed"
+TABLES = ("a", "b", "c")
+_GONE = (pymysql.err.OperationalError, pymysql.err.InterfaceError, ConnectionError)
+
+
+class Killable(Protocol):
+    """A server that a sink writes to."""
+
+    def kill(self) -> None: ...
+
+    def restart(self) -> None: ...
+
+
+@dataclass
+class ProvedSink:
+    """A sink that is under proof.
+
+    Attributes:
+        name: also of its route.
+        options: of the configuration, ``type`` among them.
+        compare: raises AssertionError where it does not hold what the source has.
+        server: what may be killed, if it has one.
+    """
+
+    name: str
+    options: dict[str, Any]
+    compare: Callable[[LocalServer], str]
+    server: Killable | None = None
+
+
+@dataclass
+class KillReport:
+    """What a proof saw."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    transactions: int = 0
+    findings: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    restarts: list[float] = field(default_factory=list)
+
+
+class KillWorkload(threading.Thread):
+    """Random transactions, DDL and rotations on a source that may die at any moment."""
+
+    def __init__(self, server: LocalServer, seed: int, pause: float = 0.01) -> None:
+        super().__init__(daemon=True)
+        self.server = server
+        self.chance = random.Random(seed)
+        self.pause = pause
+        self.halt = threading.Event()
+        self.error: BaseException | None = None
+        self.transactions = 0
+        self._next_id = 1
+        self._columns = 0
+
+    def run(self) -> None:
+        try:
+            while not self.halt.is_set():
+                with contextlib.suppress(*_GONE):
+                    with self.server.connected(connect_timeout=2, read_timeout=20) as connection:
+                        self._work(connection)
+                self._next_id += 1000  # whether the last one was committed is not known
+                self.halt.wait(0.1)
+        except BaseException as error:
+            self.error = error
+
+    def _work(self, connection: Any) -> None:
+        connection.autocommit(False)
+        with connection.cursor() as cursor:
+            while not self.halt.is_set():
+                self._transaction(connection, cursor)
+                self.transactions += 1
+                time.sleep(self.chance.random() * 2 * self.pause)
+
+    def _transaction(self, connection: Any, cursor: Any) -> None:
+        chance = self.chance
+        what = chance.random()
+        if what < 0.01:
+            cursor.execute("FLUSH BINARY LOGS")
+        elif what < 0.02:
+            self._ddl(cursor)
+        else:
+            for _ in range(chance.choice((1, 1, 2, 5))):
+                self._change(cursor)
+            if what < 0.03:
+                self._large(cursor)
+            connection.rollback() if chance.random() < 0.05 else connection.commit()
+
+    def _change(self, cursor: Any) -> None:
+        chance, table = self.chance, self.chance.choice(TABLES)
+        what = chance.random()
+        if what < 0.6 or self._next_id < 20:
+            count = chance.choice((1, 1, 3, 20))
+            rows = [
+                (self._next_id + at, chance.randrange(1 << 31), "ä" * chance.randrange(40))
+                for at in range(count)
+            ]
+            self._next_id += count
+            cursor.executemany(
+                f"INSERT INTO {DATABASE}.{table} (id, n, t) VALUES (%s, %s, %s)", rows
+            )
+        elif what < 0.9:
+            low = chance.randrange(self._next_id)
+            cursor.execute(
+                f"UPDATE {DATABASE}.{table} SET n = n + 1, t = %s WHERE id BETWEEN %s AND %s",
+                (str(chance.random()), low, low + 20),
+            )
+        else:
+            cursor.execute(
+                f"DELETE FROM {DATABASE}.{table} WHERE id = %s", (chance.randrange(self._next_id),)
+            )
+
+    def _large(self, cursor: Any) -> None:
+        """Enough for several parts of 64 KiB."""
+        rows = [(self._next_id + at, at, "x" * 200) for at in range(1500)]
+        self._next_id += len(rows)
+        cursor.executemany(f"INSERT INTO {DATABASE}.a (id, n, t) VALUES (%s, %s, %s)", rows)
+
+    def _ddl(self, cursor: Any) -> None:
+        if self.chance.random() < 0.3:
+            cursor.execute(f"TRUNCATE TABLE {DATABASE}.c")
+        else:
+            self._columns += 1
+            name = f"c{self._next_id}"
+            cursor.execute(
+                f"ALTER TABLE {DATABASE}.b ADD COLUMN {name} INT DEFAULT {self._columns}"
+            )
+            if self._columns > 5:
+                cursor.execute(f"ALTER TABLE {DATABASE}.b DROP COLUMN {name}")
+
+
+def prepare(server: LocalServer) -> None:
+    server.execute(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
+    for table in TABLES:
+        server.execute(
+            f"CREATE TABLE {DATABASE}.{table} (id INT PRIMARY KEY, n BIGINT, t VARCHAR(200))"
+        )
+
+
+def prove(
+    source: LocalServer,
+    directory: Path,
+    sinks: list[ProvedSink],
+    *,
+    kills: int,
+    seed: int,
+    say: Callable[[str], None] = lambda text: None,
+) -> KillReport:
+    """Run the workload, kill one of all ``kills`` times, and compare each sink with the source.
+
+    Raises:
+        AssertionError: a change was lost, repeated beyond the guarantee, reordered or wrong.
+    """
+    chance = random.Random(seed)
+    report = KillReport()
+    begun = time.monotonic()
+    first = source.binlog_files()[0]
+    daemon = DaemonProcess(
+        directory,
+        {
+            "url": source.url(),
+            "tables": [f"{DATABASE}.*"],
+            "start": f"{first}:4",
+            "heartbeat": 1.0,
+            "part_size": "64k",
+        },
+        [
+            {"name": sink.name, "batch_seconds": 0.05, "retry_seconds": 1.0, **sink.options}
+            for sink in sinks
+        ],
+    )
+    prepare(source)
+    workload = KillWorkload(source, seed)
+    workload.start()
+    servers: list[tuple[str, Any]] = [("source", source)]
+    servers += [(sink.name, sink.server) for sink in sinks if sink.server is not None]
+    daemon.start()
+    try:
+        for number in range(kills):
+            if chance.random() < 0.8:
+                _until_progress(daemon)
+            time.sleep(chance.random() * 0.4)
+            what = chance.random()
+            if what < 0.75:
+                daemon.kill()
+                daemon.start()
+                report.kills["daemon"] += 1
+            else:
+                name, server = chance.choice(servers)
+                server.kill()
+                if chance.random() < 0.3:  # both at once
+                    daemon.kill()
+                    daemon.start()
+                    report.kills["daemon"] += 1
+                server.restart()
+                report.kills[name] += 1
+            assert workload.error is None, workload.error
+            if (number + 1) % 25 == 0:
+                say(
+                    f"{number + 1} kills {dict(report.kills)}, {workload.transactions} transactions, "
+                    f"{time.monotonic() - begun:.0f} s"
+                )
+        workload.halt.set()
+        workload.join(60)
+        assert workload.error is None, workload.error
+        source.execute(f"INSERT INTO {DATABASE}.a (id, n) VALUES (2000000000, 1)")
+        say("level with the source …")
+        daemon.until_level(180)
+        assert daemon.stop() == 0, daemon.tail()
+    finally:
+        workload.halt.set()
+        daemon.close()
+    report.transactions = workload.transactions
+    for sink in sinks:
+        report.findings.append(f"{sink.name}: {sink.compare(source)}")
+        say(report.findings[-1])
+    report.seconds = time.monotonic() - begun
+    return report
+
+
+def _until_progress(daemon: DaemonProcess) -> None:
+    """Let every sink commit something, so that kills fall into work and not only into starts."""
+    seen: dict[str, int] = {}
+
+    def moved(process: DaemonProcess) -> bool:
+        routes = process.status()["routes"]
+        for route in routes:
+            seen.setdefault(route["name"], route["commits"])
+        return all(route["commits"] > seen[route["name"]] for route in routes)
+
+    daemon.until(moved, 120)
