@@ -2,9 +2,9 @@
 # The compiled form of memory.py: what every value of the hot path goes through, inlined where used.
 from libc.string cimport memcmp, memcpy, memmove, memset
 
-# CRC-32 with zlib's polynomial: by carry-less multiplication where the processor has it (16 bytes
-# are folded over 64 at a time until 16 are left, which stand for all before them), else and for the
-# rest eight bytes at a time by table.
+# CRC-32 with zlib's polynomial: by carry-less multiplication where the processor has it (64 or 256
+# bytes are folded over the next ones until 16 are left, which stand for all before them), else and for
+# the rest eight bytes at a time by table.
 cdef extern from *:
     """
     #include <stddef.h>
@@ -35,39 +35,58 @@ cdef extern from *:
             p += 8;
             n -= 8;
         }
+        if (n >= 4) {
+            uint32_t a = c ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16
+                              | (uint32_t)p[3] << 24);
+            c = rc_crc_table[3][a & 255] ^ rc_crc_table[2][a >> 8 & 255]
+              ^ rc_crc_table[1][a >> 16 & 255] ^ rc_crc_table[0][a >> 24];
+            p += 4;
+            n -= 4;
+        }
         while (n--) c = (c >> 8) ^ rc_crc_table[0][(c ^ *p++) & 255];
         return c;
     }
     #if defined(__x86_64__) && defined(__GNUC__)
     #define RC_CRC_FOLDS 1
     #include <immintrin.h>
-    /* x^(8 * distance + 32 or - 32) mod P, bit-reflected and shifted by one, for 64 and 16 bytes. */
+    #if !defined(__clang__) && __GNUC__ >= 9
+    #define RC_CRC_WIDE 1
+    #endif
+    /* What folds over a distance of so many bytes: x^(8 * distance + 32) and x^(8 * distance - 32)
+       mod P, bit-reflected and shifted by one. */
+    static uint64_t rc_crc_power(int n) {
+        uint32_t c = 0x80000000u;
+        while (n--) c = c & 1 ? 0xEDB88320u ^ (c >> 1) : c >> 1;
+        return (uint64_t)c << 1;
+    }
+    enum { RC_FAR, RC_NEAR, RC_LINE, RC_DISTANCES };
+    static uint64_t rc_crc_folds[RC_DISTANCES][2];
+    static int rc_crc_lanes = 0;
+    static void rc_crc_look(void) {
+        static const int distances[RC_DISTANCES] = {256, 16, 64};
+        for (int i = 0; i < RC_DISTANCES; i++) {
+            rc_crc_folds[i][0] = rc_crc_power(8 * distances[i] + 32);
+            rc_crc_folds[i][1] = rc_crc_power(8 * distances[i] - 32);
+        }
+        if (__builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1")) rc_crc_lanes = 1;
+    #ifdef RC_CRC_WIDE
+        if (rc_crc_lanes && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f")
+            && __builtin_cpu_supports("avx512vl")) rc_crc_lanes = 4;
+    #endif
+    }
+    __attribute__((target("pclmul,sse4.1")))
+    static inline __m128i rc_crc_by(int distance) {
+        return _mm_set_epi64x((int64_t)rc_crc_folds[distance][1], (int64_t)rc_crc_folds[distance][0]);
+    }
     __attribute__((target("pclmul,sse4.1")))
     static inline __m128i rc_crc_fold(__m128i x, __m128i k) {
         return _mm_xor_si128(_mm_clmulepi64_si128(x, k, 0x00), _mm_clmulepi64_si128(x, k, 0x11));
     }
+    /* The rest, when `e` stands for all before `p`. */
     __attribute__((target("pclmul,sse4.1")))
-    static uint32_t rc_crc_folded(uint32_t c, const unsigned char* p, size_t n) {
-        const __m128i far = _mm_set_epi64x(0x01c6e41596, 0x0154442bd4);
-        const __m128i near = _mm_set_epi64x(0x00ccaa009e, 0x01751997d0);
-        const __m128i* v = (const __m128i*)p;
-        __m128i a = _mm_xor_si128(_mm_loadu_si128(v), _mm_cvtsi32_si128((int)c));
-        __m128i b = _mm_loadu_si128(v + 1), d = _mm_loadu_si128(v + 2), e = _mm_loadu_si128(v + 3);
+    static uint32_t rc_crc_rest(__m128i e, const unsigned char* p, size_t n) {
+        const __m128i near = rc_crc_by(RC_NEAR);
         unsigned char rest[16];
-        p += 64;
-        n -= 64;
-        while (n >= 64) {
-            v = (const __m128i*)p;
-            a = _mm_xor_si128(rc_crc_fold(a, far), _mm_loadu_si128(v));
-            b = _mm_xor_si128(rc_crc_fold(b, far), _mm_loadu_si128(v + 1));
-            d = _mm_xor_si128(rc_crc_fold(d, far), _mm_loadu_si128(v + 2));
-            e = _mm_xor_si128(rc_crc_fold(e, far), _mm_loadu_si128(v + 3));
-            p += 64;
-            n -= 64;
-        }
-        b = _mm_xor_si128(rc_crc_fold(a, near), b);
-        d = _mm_xor_si128(rc_crc_fold(b, near), d);
-        e = _mm_xor_si128(rc_crc_fold(d, near), e);
         while (n >= 16) {
             e = _mm_xor_si128(rc_crc_fold(e, near), _mm_loadu_si128((const __m128i*)p));
             p += 16;
@@ -76,12 +95,79 @@ cdef extern from *:
         _mm_storeu_si128((__m128i*)rest, e);
         return rc_crc_by_table(rc_crc_by_table(0, rest, 16), p, n);
     }
+    __attribute__((target("pclmul,sse4.1")))
+    static uint32_t rc_crc_folded(uint32_t c, const unsigned char* p, size_t n) {
+        const __m128i line = rc_crc_by(RC_LINE), near = rc_crc_by(RC_NEAR);
+        const __m128i* v = (const __m128i*)p;
+        __m128i a = _mm_xor_si128(_mm_loadu_si128(v), _mm_cvtsi32_si128((int)c));
+        __m128i b = _mm_loadu_si128(v + 1), d = _mm_loadu_si128(v + 2), e = _mm_loadu_si128(v + 3);
+        p += 64;
+        n -= 64;
+        while (n >= 64) {
+            v = (const __m128i*)p;
+            a = _mm_xor_si128(rc_crc_fold(a, line), _mm_loadu_si128(v));
+            b = _mm_xor_si128(rc_crc_fold(b, line), _mm_loadu_si128(v + 1));
+            d = _mm_xor_si128(rc_crc_fold(d, line), _mm_loadu_si128(v + 2));
+            e = _mm_xor_si128(rc_crc_fold(e, line), _mm_loadu_si128(v + 3));
+            p += 64;
+            n -= 64;
+        }
+        b = _mm_xor_si128(rc_crc_fold(a, near), b);
+        d = _mm_xor_si128(rc_crc_fold(b, near), d);
+        e = _mm_xor_si128(rc_crc_fold(d, near), e);
+        return rc_crc_rest(e, p, n);
+    }
+    #ifdef RC_CRC_WIDE
+    #define RC_WIDE __attribute__((target("vpclmulqdq,avx512f,avx512vl,pclmul,sse4.1")))
+    RC_WIDE static inline __m512i rc_crc_fold4(__m512i x, __m512i k, __m512i y) {
+        return _mm512_ternarylogic_epi64(
+            _mm512_clmulepi64_epi128(x, k, 0x00), _mm512_clmulepi64_epi128(x, k, 0x11), y, 0x96);
+    }
+    RC_WIDE static uint32_t rc_crc_wide(uint32_t c, const unsigned char* p, size_t n) {
+        const __m512i far = _mm512_broadcast_i32x4(rc_crc_by(RC_FAR));
+        const __m512i line = _mm512_broadcast_i32x4(rc_crc_by(RC_LINE));
+        const __m128i near = rc_crc_by(RC_NEAR);
+        __m512i a = _mm512_xor_si512(
+            _mm512_loadu_si512(p), _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)c)));
+        __m512i b = _mm512_loadu_si512(p + 64), d = _mm512_loadu_si512(p + 128);
+        __m512i e = _mm512_loadu_si512(p + 192);
+        __m128i x;
+        p += 256;
+        n -= 256;
+        while (n >= 256) {
+            a = rc_crc_fold4(a, far, _mm512_loadu_si512(p));
+            b = rc_crc_fold4(b, far, _mm512_loadu_si512(p + 64));
+            d = rc_crc_fold4(d, far, _mm512_loadu_si512(p + 128));
+            e = rc_crc_fold4(e, far, _mm512_loadu_si512(p + 192));
+            p += 256;
+            n -= 256;
+        }
+        e = rc_crc_fold4(rc_crc_fold4(rc_crc_fold4(a, line, b), line, d), line, e);
+        while (n >= 64) {
+            e = rc_crc_fold4(e, line, _mm512_loadu_si512(p));
+            p += 64;
+            n -= 64;
+        }
+        x = _mm512_castsi512_si128(e);
+        x = _mm_xor_si128(rc_crc_fold(x, near), _mm512_extracti32x4_epi32(e, 1));
+        x = _mm_xor_si128(rc_crc_fold(x, near), _mm512_extracti32x4_epi32(e, 2));
+        x = _mm_xor_si128(rc_crc_fold(x, near), _mm512_extracti32x4_epi32(e, 3));
+        return rc_crc_rest(x, p, n);
+    }
+    #endif
     #endif
     static uint32_t rc_crc32(const unsigned char* p, size_t n) {
-        if (!rc_crc_ready) rc_crc_prepare();
+        if (!rc_crc_ready) {
+            rc_crc_prepare();
     #ifdef RC_CRC_FOLDS
-        if (n >= 64 && __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1"))
-            return ~rc_crc_folded(0xFFFFFFFFu, p, n);
+            rc_crc_look();
+    #endif
+        }
+    #ifdef RC_CRC_WIDE
+        if (n >= 256 && rc_crc_lanes == 4) return ~rc_crc_wide(0xFFFFFFFFu, p, n);
+    #endif
+    #ifdef RC_CRC_FOLDS
+        if (n >= 64 && rc_crc_lanes) return ~rc_crc_folded(0xFFFFFFFFu, p, n);
     #endif
         return ~rc_crc_by_table(0xFFFFFFFFu, p, n);
     }
@@ -114,6 +200,11 @@ cdef inline unsigned long long load_le(
         )
     if size == 3:
         return p[0] | <unsigned int>p[1] << 8 | <unsigned int>p[2] << 16
+    if size == 6:
+        return (
+            p[0] | <unsigned int>p[1] << 8 | <unsigned int>p[2] << 16 | <unsigned int>p[3] << 24
+            | <unsigned long long>p[4] << 32 | <unsigned long long>p[5] << 40
+        )
     value = 0
     for i in range(size - 1, -1, -1):
         value = value << 8 | p[i]
@@ -172,51 +263,156 @@ cdef inline bint same_bytes(
 ) noexcept nogil:
     return memcmp(a + a_at, b + b_at, size) == 0
 
+# Text is checked while it is copied: 16 ASCII bytes at a time; from the first block on that has others,
+# all is checked by three tables of what two neighbouring bytes may not be (Keiser and Lemire,
+# "Validating UTF-8 in less than one instruction per byte"), or byte by byte without SSSE3.
+cdef extern from *:
+    """
+    #include <stddef.h>
+    #include <stdint.h>
+    #include <string.h>
+    static int rc_utf8_by_byte(const unsigned char* p, size_t n) {
+        size_t i = 0;
+        while (i < n) {
+            unsigned char lead = p[i], second;
+            if (lead < 0x80) { i++; continue; }
+            if (lead < 0xC2 || lead > 0xF4 || i + 1 >= n) return 0;
+            second = p[i + 1];
+            if ((second & 0xC0) != 0x80) return 0;
+            if (lead < 0xE0) { i += 2; continue; }
+            if (i + 2 >= n || (p[i + 2] & 0xC0) != 0x80) return 0;
+            if (lead < 0xF0) {
+                if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F)) return 0;
+                i += 3;
+                continue;
+            }
+            if (i + 3 >= n || (p[i + 3] & 0xC0) != 0x80) return 0;
+            if ((lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) return 0;
+            i += 4;
+        }
+        return 1;
+    }
+    #if defined(__x86_64__) && defined(__GNUC__)
+    #define RC_UTF8_TABLES 1
+    #include <immintrin.h>
+    /* Faults that two bytes can show. Two continuation bytes are none behind a lead of three or four. */
+    enum {
+        RC_SHORT = 1, RC_LONG = 2, RC_OVER3 = 4, RC_LARGE = 8, RC_SURROGATE = 16, RC_OVER2 = 32,
+        RC_LARGER = 64, RC_OVER4 = 64, RC_TWO = 128, RC_ANY = RC_SHORT | RC_LONG | RC_TWO
+    };
+    __attribute__((target("ssse3")))
+    static inline __m128i rc_utf8_faults(__m128i now, __m128i before) {
+        const __m128i nibble = _mm_set1_epi8(15);
+        const __m128i first_high = _mm_setr_epi8(
+            RC_LONG, RC_LONG, RC_LONG, RC_LONG, RC_LONG, RC_LONG, RC_LONG, RC_LONG,
+            (char)RC_TWO, (char)RC_TWO, (char)RC_TWO, (char)RC_TWO,
+            RC_SHORT | RC_OVER2, RC_SHORT, RC_SHORT | RC_OVER3 | RC_SURROGATE,
+            RC_SHORT | RC_LARGE | RC_LARGER);
+        const __m128i first_low = _mm_setr_epi8(
+            (char)(RC_ANY | RC_OVER3 | RC_OVER2 | RC_OVER4), (char)(RC_ANY | RC_OVER2),
+            (char)RC_ANY, (char)RC_ANY, (char)(RC_ANY | RC_LARGE),
+            (char)(RC_ANY | RC_LARGE | RC_LARGER), (char)(RC_ANY | RC_LARGE | RC_LARGER),
+            (char)(RC_ANY | RC_LARGE | RC_LARGER), (char)(RC_ANY | RC_LARGE | RC_LARGER),
+            (char)(RC_ANY | RC_LARGE | RC_LARGER), (char)(RC_ANY | RC_LARGE | RC_LARGER),
+            (char)(RC_ANY | RC_LARGE | RC_LARGER), (char)(RC_ANY | RC_LARGE | RC_LARGER),
+            (char)(RC_ANY | RC_LARGE | RC_LARGER | RC_SURROGATE),
+            (char)(RC_ANY | RC_LARGE | RC_LARGER), (char)(RC_ANY | RC_LARGE | RC_LARGER));
+        const __m128i second_high = _mm_setr_epi8(
+            RC_SHORT, RC_SHORT, RC_SHORT, RC_SHORT, RC_SHORT, RC_SHORT, RC_SHORT, RC_SHORT,
+            (char)(RC_LONG | RC_OVER2 | RC_TWO | RC_OVER3 | RC_LARGER | RC_OVER4),
+            (char)(RC_LONG | RC_OVER2 | RC_TWO | RC_OVER3 | RC_LARGE),
+            (char)(RC_LONG | RC_OVER2 | RC_TWO | RC_SURROGATE | RC_LARGE),
+            (char)(RC_LONG | RC_OVER2 | RC_TWO | RC_SURROGATE | RC_LARGE),
+            RC_SHORT, RC_SHORT, RC_SHORT, RC_SHORT);
+        __m128i one = _mm_alignr_epi8(now, before, 15);
+        __m128i two = _mm_alignr_epi8(now, before, 14), three = _mm_alignr_epi8(now, before, 13);
+        __m128i pairs = _mm_and_si128(
+            _mm_and_si128(
+                _mm_shuffle_epi8(first_high, _mm_and_si128(_mm_srli_epi16(one, 4), nibble)),
+                _mm_shuffle_epi8(first_low, _mm_and_si128(one, nibble))),
+            _mm_shuffle_epi8(second_high, _mm_and_si128(_mm_srli_epi16(now, 4), nibble)));
+        /* Bit 7 where a third or fourth byte must be. */
+        __m128i later = _mm_or_si128(
+            _mm_subs_epu8(two, _mm_set1_epi8((char)(0xE0 - 0x80))),
+            _mm_subs_epu8(three, _mm_set1_epi8((char)(0xF0 - 0x80))));
+        return _mm_xor_si128(_mm_and_si128(later, _mm_set1_epi8((char)0x80)), pairs);
+    }
+    __attribute__((target("ssse3")))
+    static int rc_utf8_by_table(const unsigned char* p, size_t n) {
+        __m128i before = _mm_setzero_si128(), faults = before, now;
+        unsigned char rest[16] = {0};
+        while (n >= 16) {
+            now = _mm_loadu_si128((const __m128i*)p);
+            faults = _mm_or_si128(faults, rc_utf8_faults(now, before));
+            before = now;
+            p += 16;
+            n -= 16;
+        }
+        /* At least one zero behind the last byte, which shows a character that is cut off. */
+        memcpy(rest, p, n);
+        now = _mm_loadu_si128((const __m128i*)rest);
+        faults = _mm_or_si128(faults, rc_utf8_faults(now, before));
+        return _mm_movemask_epi8(_mm_cmpeq_epi8(faults, _mm_setzero_si128())) == 0xFFFF;
+    }
+    static int rc_utf8_tables = -1;
+    #endif
+    static int rc_utf8(const unsigned char* p, size_t n) {
+    #ifdef RC_UTF8_TABLES
+        if (rc_utf8_tables < 0) rc_utf8_tables = __builtin_cpu_supports("ssse3") != 0;
+        if (rc_utf8_tables) return rc_utf8_by_table(p, n);
+    #endif
+        return rc_utf8_by_byte(p, n);
+    }
+    #define RC_HIGH 0x8080808080808080u
+    static inline int rc_copy_utf8(unsigned char* to, const unsigned char* from, size_t n) {
+        size_t i = 0;
+        uint64_t a, b;
+        if (n < 8) {
+            unsigned char high = 0;
+            for (; i < n; i++) { to[i] = from[i]; high |= from[i]; }
+            return high < 0x80 || rc_utf8(from, n);
+        }
+        while (n - i >= 16) {
+    #if defined(__SSE2__)
+            __m128i v = _mm_loadu_si128((const __m128i*)(from + i));
+            if (_mm_movemask_epi8(v)) goto others;
+            _mm_storeu_si128((__m128i*)(to + i), v);
+    #else
+            memcpy(&a, from + i, 8);
+            memcpy(&b, from + i + 8, 8);
+            if ((a | b) & RC_HIGH) goto others;
+            memcpy(to + i, &a, 8);
+            memcpy(to + i + 8, &b, 8);
+    #endif
+            i += 16;
+        }
+        if (n == i) return 1;
+        /* The last bytes, with some before them that were looked at already. */
+        if (n - i > 8) {
+            memcpy(&a, from + i, 8);
+            memcpy(&b, from + n - 8, 8);
+            if ((a | b) & RC_HIGH) goto others;
+            memcpy(to + i, &a, 8);
+            memcpy(to + n - 8, &b, 8);
+            return 1;
+        }
+        memcpy(&b, from + n - 8, 8);
+        if (b & RC_HIGH) goto others;
+        memcpy(to + n - 8, &b, 8);
+        return 1;
+    others:
+        memcpy(to + i, from + i, n - i);
+        return rc_utf8(from + i, n - i);
+    }
+    """
+    bint rc_utf8(const unsigned char* data, size_t size) noexcept nogil
+    bint rc_copy_utf8(unsigned char* to, const unsigned char* data, size_t size) noexcept nogil
+
 cdef inline bint utf8_ok(const unsigned char* data, Py_ssize_t offset, Py_ssize_t size) noexcept nogil:
-    cdef const unsigned char* p = data + offset
-    cdef Py_ssize_t i = 0
-    cdef unsigned long long word, other
-    cdef unsigned long long high = (<unsigned long long>0x80808080U << 32) | 0x80808080U
-    cdef unsigned char lead, second
-    cdef Py_ssize_t more
-    while True:
-        while i + 16 <= size:
-            memcpy(&word, p + i, 8)
-            memcpy(&other, p + i + 8, 8)
-            if (word | other) & high:
-                break
-            i += 16
-        while i < size and p[i] < 0x80:
-            i += 1
-        if i == size:
-            return True
-        # Text that is not ASCII seldom has 16 ASCII characters in a row.
-        while i < size and p[i] >= 0x80:
-            lead = p[i]
-            if lead < 0xC2:
-                return False
-            if lead < 0xE0:
-                if i + 1 >= size or p[i + 1] & 0xC0 != 0x80:
-                    return False
-                i += 2
-                continue
-            if lead < 0xF0:
-                if i + 2 >= size:
-                    return False
-                second = p[i + 1]
-                if (
-                    second & 0xC0 != 0x80 or p[i + 2] & 0xC0 != 0x80
-                    or (lead == 0xE0 and second < 0xA0) or (lead == 0xED and second > 0x9F)
-                ):
-                    return False
-                i += 3
-                continue
-            if lead > 0xF4 or i + 3 >= size:
-                return False
-            second = p[i + 1]
-            if (
-                second & 0xC0 != 0x80 or p[i + 2] & 0xC0 != 0x80 or p[i + 3] & 0xC0 != 0x80
-                or (lead == 0xF0 and second < 0x90) or (lead == 0xF4 and second > 0x8F)
-            ):
-                return False
-            i += 4
+    return rc_utf8(data + offset, size)
+
+cdef inline bint copy_utf8(
+    unsigned char* target, Py_ssize_t to, const unsigned char* data, Py_ssize_t offset,
+    Py_ssize_t size,
+) noexcept nogil:
+    return rc_copy_utf8(target + to, data + offset, size)

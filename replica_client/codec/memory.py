@@ -54,6 +54,12 @@ def utf8_ok(data: Any, offset: int, size: int) -> bool:
     return True
 
 
+def copy_utf8(target: Any, to: int, data: Any, offset: int, size: int) -> bool:
+    """Copy ``size`` bytes; whether they are UTF-8."""
+    copy_bytes(target, to, data, offset, size)
+    return utf8_ok(data, offset, size)
+
+
 def checksum(data: Any, offset: int, size: int) -> int:
     """CRC-32 of ``size`` bytes (the polynomial of zlib)."""
     return crc32(memoryview(data)[offset : offset + size])

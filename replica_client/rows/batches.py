@@ -12,15 +12,7 @@ from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import BinlogDecodeError
 from replica_client.rows.arrow_types import arrow_column
 from replica_client.rows.change import Change, RowsOfEvent
-from replica_client.rows.columnar import (
-    BYTES,
-    DECIMAL,
-    DICTIONARY,
-    FIXED,
-    OBJECTS,
-    ColumnarRows,
-    ColumnSink,
-)
+from replica_client.rows.columnar import ColumnarRows, ColumnSink
 from replica_client.rows.image import RowImageDecoder, is_partial, placed
 from replica_client.rows.runs import (
     EVENT_INDEX,
@@ -32,6 +24,7 @@ from replica_client.rows.runs import (
     VERSION,
     EventRuns,
 )
+from replica_client.rows.sink_ops import BYTES, DECIMAL, DICTIONARY, FIXED, OBJECTS
 from replica_client.schema.shape import ColumnShape, TableShape
 
 CHANGE_FIELDS = (

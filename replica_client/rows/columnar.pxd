@@ -6,6 +6,9 @@ cdef class ColumnSink:
     cdef readonly int storage
     cdef int op
     cdef int width
+    cdef Py_ssize_t size
+    cdef int prefix
+    cdef Column column
     cdef object code
     cdef object convert
     cdef object _allocate
@@ -26,9 +29,12 @@ cdef class ColumnSink:
     cdef Py_ssize_t nulls
     cdef object _data_buffer
     cdef unsigned char* data
+    cdef int _read_of(self, Column column) except -1
     cdef int _reserve(self, Py_ssize_t rows) except -1
     cdef int _make_room(self, Py_ssize_t size) except -1
     cdef void _store(self, Py_ssize_t row, unsigned long long number) noexcept
+    cdef void _copy(self, Py_ssize_t row, const unsigned char* data, Py_ssize_t offset,
+                    Py_ssize_t size) noexcept
     cdef int _put_null(self, Py_ssize_t row) except -1
     cdef int _put_bytes(self, Py_ssize_t row, const unsigned char* data, Py_ssize_t offset,
                         Py_ssize_t size) except -1
@@ -41,6 +47,10 @@ cdef class Layout:
     cdef list sinks
     cdef list missing
     cdef int absent
+    cdef Py_ssize_t null_size
+    cdef Py_ssize_t count
+    cdef bytearray _slots
+    cdef void** slots
 
 cdef class ColumnarRows:
     cdef readonly object decoder
@@ -67,14 +77,18 @@ cdef class ColumnarRows:
     cdef bint _insert
     cdef Layout _before
     cdef Layout _after
+    cdef list _passed
     cdef Layout _layout(self, bytes bitmap)
+    cdef ColumnSink _sink_of(self, Column column)
     cdef int _begin(self, bint insert, bint delete, bytes columns_before, bytes columns_after,
                     const unsigned char* data, Py_ssize_t start, Py_ssize_t end) except -1
     cdef int _take(self) except -1
     cdef int _reserve(self) except -1
     cdef int _image(self, Layout layout, Py_ssize_t row) except -1
-    cdef int _put(self, ColumnSink sink, Column column, const unsigned char* data,
-                  Py_ssize_t offset, Py_ssize_t length, Py_ssize_t row) except -1
+    cdef Py_ssize_t _put(self, ColumnSink sink, const unsigned char* data, Py_ssize_t offset,
+                         Py_ssize_t end, Py_ssize_t row) except -1
+    cdef int _put_other(self, ColumnSink sink, Column column, const unsigned char* data,
+                        Py_ssize_t offset, Py_ssize_t length, Py_ssize_t row) except -1
     cdef int _put_entry(self, ColumnSink sink, Column column, const unsigned char* data,
                         Py_ssize_t offset, Py_ssize_t length, Py_ssize_t row) except -1
     cdef int _put_value(self, ColumnSink sink, Column column, const unsigned char* data,

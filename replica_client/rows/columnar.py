@@ -32,13 +32,44 @@ if cython.compiled:
     )
     from cython.cimports.replica_client.codec.memory import (
         copy_bytes,
+        copy_utf8,
         fill_bytes,
         load_be,
         load_le,
         load_signed,
-        utf8_ok,
     )
     from cython.cimports.replica_client.rows.image import Column, Cursor, Plan, RowImageDecoder
+    from cython.cimports.replica_client.rows.sink_ops import (
+        BYTES,
+        DECIMAL,
+        DICTIONARY,
+        FIXED,
+        OBJECTS,
+        OP_BIT,
+        OP_BYTES,
+        OP_COPY_1,
+        OP_COPY_2,
+        OP_COPY_4,
+        OP_COPY_8,
+        OP_DATE,
+        OP_DATETIME,
+        OP_DECIMAL,
+        OP_DOUBLE,
+        OP_ENUM,
+        OP_FLOAT,
+        OP_JSON,
+        OP_OBJECT,
+        OP_PASS,
+        OP_SET,
+        OP_SIGNED,
+        OP_TIME,
+        OP_TIMESTAMP,
+        OP_UNKNOWN,
+        OP_UNSIGNED,
+        OP_UTF8,
+        OP_UTF8_CHAR,
+        OP_YEAR,
+    )
 else:
     from replica_client.binlog.values.decimal import decimal_words
     from replica_client.binlog.values.json_writer import JsonTextWriter
@@ -50,44 +81,44 @@ else:
     )
     from replica_client.codec.memory import (
         copy_bytes,
+        copy_utf8,
         fill_bytes,
         load_be,
         load_le,
         load_signed,
-        utf8_ok,
     )
     from replica_client.rows.image import Column, Cursor, Plan, RowImageDecoder
-
-FIXED, BYTES, DICTIONARY, DECIMAL, OBJECTS = range(5)
-"""How a column is stored: numbers of a width; offsets and data; numbers of entries; decimals of a
-width; Python values."""
-
-_FIXED = cython.declare(cython.int, 0)
-_BYTES = cython.declare(cython.int, 1)
-_DICTIONARY = cython.declare(cython.int, 2)
-_DECIMAL = cython.declare(cython.int, 3)
-_OBJECTS = cython.declare(cython.int, 4)
-
-_UNKNOWN = cython.declare(cython.int, int(ColumnOp.UNKNOWN))
-_OP_SIGNED = cython.declare(cython.int, int(ColumnOp.SIGNED))
-_OP_UNSIGNED = cython.declare(cython.int, int(ColumnOp.UNSIGNED))
-_OP_UTF8 = cython.declare(cython.int, int(ColumnOp.UTF8))
-_OP_UTF8_CHAR = cython.declare(cython.int, int(ColumnOp.UTF8_CHAR))
-_OP_DECIMAL = cython.declare(cython.int, int(ColumnOp.DECIMAL))
-_OP_DATE = cython.declare(cython.int, int(ColumnOp.DATE))
-_OP_TIME = cython.declare(cython.int, int(ColumnOp.TIME))
-_OP_DATETIME = cython.declare(cython.int, int(ColumnOp.DATETIME))
-_OP_TIMESTAMP = cython.declare(cython.int, int(ColumnOp.TIMESTAMP))
-_OP_YEAR = cython.declare(cython.int, int(ColumnOp.YEAR))
-_OP_FLOAT = cython.declare(cython.int, int(ColumnOp.FLOAT))
-_OP_DOUBLE = cython.declare(cython.int, int(ColumnOp.DOUBLE))
-_OP_BIT = cython.declare(cython.int, int(ColumnOp.BIT))
-_OP_ENUM = cython.declare(cython.int, int(ColumnOp.ENUM))
-_OP_SET = cython.declare(cython.int, int(ColumnOp.SET))
-_OP_BYTES = cython.declare(cython.int, int(ColumnOp.BYTES))
-_OP_BINARY = cython.declare(cython.int, int(ColumnOp.BINARY))
-_OP_JSON = cython.declare(cython.int, 100)
-_OP_OBJECT = cython.declare(cython.int, 101)
+    from replica_client.rows.sink_ops import (
+        BYTES,
+        DECIMAL,
+        DICTIONARY,
+        FIXED,
+        OBJECTS,
+        OP_BIT,
+        OP_BYTES,
+        OP_COPY_1,
+        OP_COPY_2,
+        OP_COPY_4,
+        OP_COPY_8,
+        OP_DATE,
+        OP_DATETIME,
+        OP_DECIMAL,
+        OP_DOUBLE,
+        OP_ENUM,
+        OP_FLOAT,
+        OP_JSON,
+        OP_OBJECT,
+        OP_PASS,
+        OP_SET,
+        OP_SIGNED,
+        OP_TIME,
+        OP_TIMESTAMP,
+        OP_UNKNOWN,
+        OP_UNSIGNED,
+        OP_UTF8,
+        OP_UTF8_CHAR,
+        OP_YEAR,
+    )
 
 # Which operations write to which storage themselves.
 _NATIVE = {
@@ -105,7 +136,7 @@ _NATIVE = {
             ColumnOp.BIT,
         )
     ),
-    BYTES: frozenset((ColumnOp.UTF8, ColumnOp.UTF8_CHAR, ColumnOp.BYTES, ColumnOp.BINARY)),
+    BYTES: frozenset((ColumnOp.UTF8, ColumnOp.UTF8_CHAR, ColumnOp.BYTES)),
     DICTIONARY: frozenset((ColumnOp.ENUM, ColumnOp.SET)),
     DECIMAL: frozenset((ColumnOp.DECIMAL,)),
     OBJECTS: frozenset(),
@@ -118,6 +149,8 @@ _LOOKUP_SIZE = cython.declare(cython.int, 256)
 _MAX_ENTRIES = 4096
 _MAX_LAYOUTS = 1024
 _SPACE = cython.declare(cython.int, 0x20)
+_COPIES = {1: OP_COPY_1, 2: OP_COPY_2, 4: OP_COPY_4, 8: OP_COPY_8}
+_COPIED = frozenset((ColumnOp.SIGNED, ColumnOp.UNSIGNED, ColumnOp.FLOAT, ColumnOp.DOUBLE))
 _VIEWS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
@@ -178,7 +211,9 @@ class ColumnSink:
         self._bits_buffer: Any = None
         self._offsets_buffer: Any = None
         self._data_buffer: Any = None
-        self.op = _OP_OBJECT
+        self.op = OP_OBJECT
+        self.size = self.prefix = 0
+        self.column: Column | None = None
         self._numbers: dict[int, int] = {}
         self.entries: list[str] = []
         self.objects: list[Any] = []
@@ -189,6 +224,24 @@ class ColumnSink:
             self._forget_entries()
         self.room = 0
         self._reset(0)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _read_of(self, column: Column) -> cython.int:
+        """Know which column's values come."""
+        self.column = column
+        self.size = column.size
+        self.prefix = column.prefix
+        if column.json_index >= 0 or column.convert is JsonDocument:
+            if self.storage == BYTES:
+                self.op = OP_JSON
+        elif column.op in _NATIVE[self.storage]:
+            self.op = column.op
+            if column.op in _COPIED and column.size == self.width:
+                self.op = _COPIES[self.width]
+        if column.op == OP_UNKNOWN:
+            self.op = OP_UNKNOWN
+        return 0
 
     def _reset(self, room: int) -> None:
         """Have no buffers; remember how many bytes of data there were."""
@@ -207,14 +260,14 @@ class ColumnSink:
     @cython.exceptval(-1, check=False)
     def _reserve(self, rows: cython.Py_ssize_t) -> cython.int:
         """Have room for so many rows."""
-        if self.storage == _OBJECTS:
+        if self.storage == OBJECTS:
             return 0
         old: cython.Py_ssize_t = (self.capacity + 7) >> 3
         new: cython.Py_ssize_t = (rows + 7) >> 3
         self._bits_buffer = self._sized(self._bits_buffer, new)
         self.bits = _memory(self._bits_buffer)
         fill_bytes(self.bits, old, 0xFF, new - old)
-        if self.storage == _BYTES:
+        if self.storage == BYTES:
             first: cython.bint = self.capacity == 0
             self._offsets_buffer = self._sized(self._offsets_buffer, 4 * (rows + 1))
             self.offsets = _ints(self._offsets_buffer)
@@ -226,7 +279,7 @@ class ColumnSink:
         else:
             self._values_buffer = self._sized(self._values_buffer, self.width * rows)
             self.values = _memory(self._values_buffer)
-            if not cython.compiled and self.storage != _DECIMAL:
+            if not cython.compiled and self.storage != DECIMAL:
                 self.values = self.values.cast(_VIEWS[self.width])
             elif not cython.compiled:
                 self.values = self.values.cast("I")
@@ -269,17 +322,35 @@ class ColumnSink:
             self.values[row] = number & ((1 << 8 * self.width) - 1)
 
     @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _copy(
+        self,
+        row: cython.Py_ssize_t,
+        data: cython.p_const_uchar,
+        offset: cython.Py_ssize_t,
+        size: cython.Py_ssize_t,
+    ) -> cython.void:
+        """Write a number of ``size`` bytes as it stands in the image."""
+        if cython.compiled:
+            copy_bytes(self.values, row * size, data, offset, size)
+        else:
+            self.values[row] = load_le(data, offset, size)
+
+    @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _put_null(self, row: cython.Py_ssize_t) -> cython.int:
         storage: cython.int = self.storage
-        if storage == _OBJECTS:
+        if self.op == OP_PASS:
+            return 0
+        if storage == OBJECTS:
             self.objects.append(None)
             return 0
         self.bits[row >> 3] &= 0xFF ^ (1 << (row & 7))
         self.nulls += 1
-        if storage == _BYTES:
+        if storage == BYTES:
             self.offsets[row + 1] = cython.cast(cython.int, self.used)
-        elif storage != _DECIMAL:
+        elif storage != DECIMAL:
             self._store(row, 0)
         elif cython.compiled:
             fill_bytes(self.values, row * self.width, 0, self.width)
@@ -313,14 +384,14 @@ class ColumnSink:
         if converted is None:
             self._put_null(row)
             return False
-        if self.storage == _OBJECTS:
+        if self.storage == OBJECTS:
             self.objects.append(converted)
-        elif self.storage == _BYTES:
+        elif self.storage == BYTES:
             data: bytes = converted.encode() if isinstance(converted, str) else bytes(converted)
             self._put_bytes(row, data, 0, len(data))
-        elif self.storage == _DICTIONARY:
+        elif self.storage == DICTIONARY:
             self._store(row, self._entry(None, converted))
-        elif self.storage == _DECIMAL:
+        elif self.storage == DECIMAL:
             self._put_decimal(row, converted)
         elif self.code:
             packed = struct.pack("<" + self.code, converted)
@@ -355,7 +426,7 @@ class ColumnSink:
     @cython.exceptval(-1, check=False)
     def _abandon(self, row: cython.Py_ssize_t) -> cython.int:
         """Forget what was written for ``row`` and the one behind it."""
-        if self.storage == _OBJECTS:
+        if self.storage == OBJECTS:
             del self.objects[row:]
             return 0
         if row + 2 > self.capacity:
@@ -365,7 +436,7 @@ class ColumnSink:
             if not self.bits[i >> 3] >> (i & 7) & 1:
                 self.bits[i >> 3] |= 1 << (i & 7)
                 self.nulls -= 1
-        if self.storage == _BYTES:
+        if self.storage == BYTES:
             self.used = self.offsets[row]
         return 0
 
@@ -403,12 +474,23 @@ class Layout:
     """The columns in the images of an event, and where their values go."""
 
     def __init__(
-        self, plan: Plan, sinks: list[Any], missing: list[ColumnSink], absent: cython.int
+        self, plan: Plan, sinks: list[ColumnSink], missing: list[ColumnSink], absent: cython.int
     ) -> None:
+        self.null_size = plan.null_size
         self.plan = plan
         self.sinks = sinks
         self.missing = missing
         self.absent = absent
+        self.count = len(sinks)
+        i: cython.Py_ssize_t
+        if not cython.compiled:
+            self.slots: Any = sinks
+        else:
+            self._slots = bytearray(8 * self.count)
+            raw: cython.p_uchar = self._slots
+            self.slots = cython.cast(cython.pp_void, raw)
+            for i in range(self.count):
+                self.slots[i] = cython.cast(cython.p_void, sinks[i])
 
 
 @cython.final
@@ -457,14 +539,11 @@ class ColumnarRows:
         self._json: JsonTextWriter = JsonTextWriter()
         column: Column
         sink: ColumnSink
+        self._passed: list[ColumnSink] = []
         for column in decoder._columns:
             if column.target >= 0:
                 sink = sinks[column.target]
-                if column.json_index >= 0 or column.convert is JsonDocument:
-                    if sink.storage == _BYTES:
-                        sink.op = _OP_JSON
-                elif column.op in _NATIVE[sink.storage]:
-                    sink.op = column.op
+                sink._read_of(column)
 
     @cython.cfunc
     def _layout(self, bitmap: bytes) -> Layout:
@@ -477,7 +556,7 @@ class ColumnarRows:
         there = set()
         column: Column
         for column in plan.columns:
-            sinks.append(self.sinks[column.target] if column.target >= 0 else None)
+            sinks.append(self._sink_of(column))
             there.add(column.target)
         missing = [sink for at, sink in enumerate(self.sinks) if at not in there]
         absent: int = 0
@@ -493,6 +572,23 @@ class ColumnarRows:
         found = Layout(plan, sinks, missing, absent)
         self._layouts[bitmap] = found
         return found
+
+    @cython.cfunc
+    def _sink_of(self, column: Column) -> ColumnSink:
+        """Where the values of a column go; nowhere, for one that is not taken."""
+        sink: ColumnSink
+        if column.target >= 0:
+            sink = self.sinks[column.target]
+            return sink
+        for sink in self._passed:
+            if sink.column is column:
+                return sink
+        sink = ColumnSink(column.name, OBJECTS, 0, "", str, bytearray)
+        sink._read_of(column)
+        if sink.op != OP_UNKNOWN:
+            sink.op = OP_PASS
+        self._passed.append(sink)
+        return sink
 
     def begin(
         self, kind: str, columns_before: bytes, columns_after: bytes | None, rows: bytes
@@ -613,53 +709,85 @@ class ColumnarRows:
     @cython.exceptval(-1, check=False)
     def _image(self, layout: Layout, row: cython.Py_ssize_t) -> cython.int:
         """One row image into the row ``row``."""
-        plan: Plan = layout.plan
         data: cython.p_const_uchar = self._data
         end: cython.Py_ssize_t = self._end
         nulls: cython.Py_ssize_t = self._offset
-        offset: cython.Py_ssize_t = nulls + plan.null_size
+        offset: cython.Py_ssize_t = nulls + layout.null_size
         if offset > end:
             raise ColumnDecodeError(
                 f"{self.decoder._table()}: null bits are cut off at offset {nulls - self._base}"
             )
-        columns: list[Any] = plan.columns
-        sinks: list[Any] = layout.sinks
-        count: cython.Py_ssize_t = len(columns)
-        length: cython.Py_ssize_t
+        slots: cython.pp_void = layout.slots
         i: cython.Py_ssize_t
-        column: Column
-        sink: ColumnSink
-        target: Any
-        for i in range(count):
-            column = cython.cast(Column, columns[i])
-            target = sinks[i]
+        for i in range(layout.count):
             if data[nulls + (i >> 3)] >> (i & 7) & 1:
-                if target is not None:
-                    sink = cython.cast(ColumnSink, target)
-                    sink._put_null(row)
-                continue
-            length = column.size
-            if column.prefix:
-                if column.prefix > end - offset:
-                    raise self.decoder._cut_off(column, offset - self._base)
-                length = cython.cast(cython.Py_ssize_t, load_le(data, offset, column.prefix))
-                offset += column.prefix
-            if length > end - offset or length < 0:
-                raise self.decoder._cut_off(column, offset - self._base)
-            if column.op == _UNKNOWN:
-                raise self.decoder._failure(column, offset - self._base, column.convert)
-            if target is not None:
-                sink = cython.cast(ColumnSink, target)
-                self._put(sink, column, data, offset, length, row)
-            offset += length
-        for sink in layout.missing:
-            sink._put_null(row)
+                cython.cast(ColumnSink, slots[i])._put_null(row)
+            else:
+                offset = self._put(cython.cast(ColumnSink, slots[i]), data, offset, end, row)
+        sink: ColumnSink
+        if layout.absent:
+            for sink in layout.missing:
+                sink._put_null(row)
         self._offset = offset
         return 0
 
     @cython.cfunc
+    @cython.inline
     @cython.exceptval(-1, check=False)
     def _put(
+        self,
+        sink: ColumnSink,
+        data: cython.p_const_uchar,
+        offset: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        row: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """Write the value at ``offset``; returns the offset behind it."""
+        op: cython.int = sink.op
+        length: cython.Py_ssize_t = sink.size
+        size: cython.Py_ssize_t
+        if sink.prefix:
+            if sink.prefix > end - offset:
+                raise self.decoder._cut_off(sink.column, offset - self._base)
+            if sink.prefix == 1:
+                length = data[offset]
+            else:
+                length = cython.cast(cython.Py_ssize_t, load_le(data, offset, sink.prefix))
+            offset += sink.prefix
+        if length > end - offset or length < 0:
+            raise self.decoder._cut_off(sink.column, offset - self._base)
+        if op == OP_COPY_4:
+            sink._copy(row, data, offset, 4)
+        elif op in (OP_UTF8, OP_UTF8_CHAR):
+            size = length
+            if op == OP_UTF8_CHAR:
+                while size and data[offset + size - 1] == _SPACE:
+                    size -= 1
+            if size > sink.room - sink.used:
+                sink._make_room(size)
+            if copy_utf8(sink.data, sink.used, data, offset, size):
+                sink.used += size
+                sink.offsets[row + 1] = cython.cast(cython.int, sink.used)
+            else:
+                self._put_value(sink, sink.column, data, offset, length, row)
+        elif op == OP_COPY_8:
+            sink._copy(row, data, offset, 8)
+        elif op == OP_BYTES:
+            sink._put_bytes(row, data, offset, length)
+        elif op == OP_COPY_1:
+            sink._copy(row, data, offset, 1)
+        elif op == OP_COPY_2:
+            sink._copy(row, data, offset, 2)
+        elif op == OP_UNKNOWN:
+            column: Column = sink.column
+            raise self.decoder._failure(column, offset - self._base, column.convert)
+        elif op != OP_PASS:
+            self._put_other(sink, sink.column, data, offset, length, row)
+        return offset + length
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_other(
         self,
         sink: ColumnSink,
         column: Column,
@@ -668,36 +796,25 @@ class ColumnarRows:
         length: cython.Py_ssize_t,
         row: cython.Py_ssize_t,
     ) -> cython.int:
-        """Write the value of ``length`` bytes at ``offset``, which are there."""
+        """Write a value of ``length`` bytes that takes more than copying."""
         op: cython.int = sink.op
-        size: cython.Py_ssize_t
-        number: cython.longlong
-        if op == _OP_SIGNED:
+        number: cython.longlong = 0
+        if op == OP_SIGNED:
             sink._store(row, cython.cast(cython.ulonglong, load_signed(data, offset, column.size)))
             return 0
-        if op in (_OP_UTF8, _OP_UTF8_CHAR):
-            size = length
-            if op == _OP_UTF8_CHAR:
-                while size and data[offset + size - 1] == _SPACE:
-                    size -= 1
-            if utf8_ok(data, offset, size):
-                return sink._put_bytes(row, data, offset, size)
-            return self._put_value(sink, column, data, offset, length, row)
-        if op in (_OP_UNSIGNED, _OP_FLOAT, _OP_DOUBLE):
+        if op in (OP_UNSIGNED, OP_FLOAT, OP_DOUBLE):
             sink._store(row, load_le(data, offset, column.size))
             return 0
-        if op == _OP_BYTES:
-            return sink._put_bytes(row, data, offset, length)
-        if op in (_OP_ENUM, _OP_SET):
+        if op in (OP_ENUM, OP_SET):
             return self._put_entry(sink, column, data, offset, length, row)
-        if op == _OP_BIT:
+        if op == OP_BIT:
             sink._store(row, load_be(data, offset, column.size))
             return 0
-        if op == _OP_YEAR:
+        if op == OP_YEAR:
             sink._store(row, data[offset] + 1900 if data[offset] else 0)
             return 0
         try:
-            if op == _OP_DECIMAL:
+            if op == OP_DECIMAL:
                 if cython.compiled:
                     decimal_words(
                         data,
@@ -714,16 +831,16 @@ class ColumnarRows:
                     for at, word in enumerate(words):
                         sink.values[row * count + at] = word
                 return 0
-            if op == _OP_JSON:
+            if op == OP_JSON:
                 self._json.document(data, offset, length)
                 return sink._put_bytes(row, self._json.out, 0, self._json.used)
-            if op == _OP_DATETIME:
+            if op == OP_DATETIME:
                 number = datetime2_microseconds(load_be(data, offset, column.size), column.digits)
-            elif op == _OP_TIMESTAMP:
+            elif op == OP_TIMESTAMP:
                 number = timestamp2_microseconds(load_be(data, offset, column.size), column.digits)
-            elif op == _OP_DATE:
+            elif op == OP_DATE:
                 number = date_days(cython.cast(cython.uint, load_le(data, offset, 3)))
-            elif op == _OP_TIME:
+            elif op == OP_TIME:
                 number = time2_microseconds(load_be(data, offset, column.size), column.digits)
             else:
                 return self._put_value(sink, column, data, offset, length, row)

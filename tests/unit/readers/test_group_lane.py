@@ -2,6 +2,7 @@
 
 import json
 import random
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +124,35 @@ def test_transactions_that_are_larger_than_what_waits(
     monkeypatch.setattr(file_batches, "MAX_WAITING", waiting)
     monkeypatch.setattr("replica_client.readers.file_bytes.CHUNK_SIZE", 700)
     assert_same(monkeypatch, source=DEMO)
+
+
+def rows_query(size: int, rng: random.Random) -> bytes:
+    """A ROWS_QUERY event with a text of so many bytes, and its checksum."""
+    body = bytes((min(size, 255),)) + rng.randbytes(size)
+    head = bytes(4) + b"\x1d" + bytes(4) + (23 + len(body)).to_bytes(4, "little") + bytes(6)
+    return head + body + zlib.crc32(head + body).to_bytes(4, "little")
+
+
+@pytest.mark.skipif(not rc.compiled(), reason="Python's own CRC-32 is taken")
+def test_checksum_of_events_of_all_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = FILES[0].read_bytes()
+    whole = [t for t in rc.open_binlog(FILES[0]).transactions() if t.rows and not t.statements]
+    one = max(whole, key=lambda t: len(t.rows))
+    begin, end = one.start.offset, one.position.offset
+    xid = end - 31
+    assert data[xid + 4] == 16
+    rng = random.Random(1)
+    sizes = [*range(1500), *(rng.randrange(1500, 40_000) for _ in range(50))]
+    path = tmp_path / "binlog.000001"
+    texts = b"".join(rows_query(size, rng) for size in sizes)
+    path.write_bytes(data[:end] + data[begin:xid] + texts + data[xid:end])
+    Counting.taken = 0
+    assert_same(monkeypatch, source=path)
+    assert Counting.taken > len(sizes)
+    # And each fault is found.
+    for size in (5, 70, 300, 9000):
+        event = bytearray(rows_query(size, rng))
+        event[rng.randrange(19, len(event))] ^= 1 << rng.randrange(8)
+        path.write_bytes(data[:end] + data[begin:xid] + event + data[xid:end])
+        assert_same(monkeypatch, source=path)
+        assert outcome(Counting, monkeypatch, source=path)[1] is not None

@@ -142,6 +142,56 @@ def test_utf8_check_agrees_with_python(data: bytes) -> None:
     assert batch.column("a").to_pylist() == [next(iter(event)).after[0]]  # type: ignore[index]
 
 
+CHARACTERS = [
+    chr(c).encode() for c in (0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF)
+]
+FAULTS = [
+    b"\x80",
+    b"\xbf",
+    b"\xc0\x80",
+    b"\xc1\xbf",
+    b"\xe0\x9f\xbf",
+    b"\xed\xa0\x80",
+    b"\xed\xbf\xbf",
+]
+FAULTS += [
+    b"\xf0\x8f\xbf\xbf",
+    b"\xf4\x90\x80\x80",
+    b"\xf5\x80\x80\x80",
+    b"\xff",
+    b"\xc2",
+    b"\xe1\x80",
+]
+FAULTS += [
+    b"\xf1\x80\x80",
+    b"\xc2\xc2\x80",
+    b"\xe1\x80a",
+    b"\xf1\x80a\x80",
+    b"\xc2\x80\x80",
+    b"\xf1\x80\x80\x80\x80",
+]
+
+
+@pytest.mark.parametrize("fill", [b"a", "é".encode(), "語".encode(), "😀".encode()])
+def test_utf8_check_agrees_with_python_wherever_a_fault_lies(fill: bytes) -> None:
+    texts = [
+        before * b"a" + piece + after * fill
+        for piece in CHARACTERS + FAULTS
+        for before in range(36)
+        for after in (0, 1, 5, 12, 20)
+    ]
+    column = ColumnShape("a", T.MYSQL_TYPE_BLOB, metadata=2, collation_id=255)
+    decoder = RowImageDecoder(
+        TableShape("d", "t", (column,)), DecodeOptions(invalid_text="replace")
+    )
+    rows = b"".join(b"\x00" + len(text).to_bytes(2, "little") + text for text in texts)
+    assembler = BatchAssembler(10_000, decoder.options)
+    event = rows_of_event(event_of("insert", 1, b"\x01", None, rows), decoder)
+    (batch,) = [*assembler.add([event], "v", 1), *assembler.flush()]
+    batch.validate(full=True)
+    assert batch.column("a").to_pylist() == [change.after[0] for change in event]  # type: ignore[index]
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_damaged_images_fail_alike(seed: int) -> None:
     rng = random.Random(seed)
