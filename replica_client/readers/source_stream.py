@@ -139,12 +139,15 @@ class SourceStream:
         self._replay: Replay | None = None
         self._resume: Position | None = None
         self._delivered: Position | None = None
+        # While rows wait in batches: the position before them.
+        self._held: Position | None = None
         self._acknowledged: Position | None = None
         self.history = SchemaHistory() if options.schema is None else options.schema.copy()
         self.losses = LossLedger()
         self._prover = SchemaProver(hosts[0], options.decode)
         self._asked: dict[tuple[str, str], object] = {}
         self._gap: Position | None = None
+        self._until: Position | None = None
 
     @property
     def generation(self) -> int:
@@ -168,6 +171,12 @@ class SourceStream:
         Raises:
             ConnectionLostError: the stream is not open.
         """
+        if self._held is not None:
+            return self._held
+        return self._reached()
+
+    def _reached(self) -> Position:
+        """The safe resume point behind what was read."""
         if self._delivered is not None:
             return self._delivered
         return self._live_feed().tracker.position
@@ -305,8 +314,7 @@ class SourceStream:
             _LOG.info("the source does not tell what its tables look like: %s", error)
             self._prover.works = False
             return latest
-        kind = MariadbGtidSet if connection.server.is_mariadb else GtidSet
-        return Position(status.file, status.position, kind.parse(status.executed_gtid_set))
+        return Position(status.file, status.position, connection.gtids(status.executed_gtid_set))
 
     async def _prove(self, placed: PlacedEvent, assembler: TransactionAssembler) -> None:
         """Find out what a table looks like that the binlog alone does not tell."""
@@ -371,12 +379,16 @@ class SourceStream:
         assembly = self._options.assembly
         if assembly.on_unknown_table is None and self._prover.works:
             assembly = replace(assembly, on_unknown_table="error")
-        assembler = TransactionAssembler(assembly, self._options.decode, self._resume, self.history)
+        assembler = self.make_assembler(assembly)
         start = self._options.start
         since = None
         if isinstance(start, datetime.datetime) and self._acknowledged is None:
             since = timestamp_of(start)
         return assembler, since
+
+    def make_assembler(self, assembly: AssemblyOptions) -> TransactionAssembler:
+        """What puts transactions together; for subclasses that want to see them before others do."""
+        return TransactionAssembler(assembly, self._options.decode, self._resume, self.history)
 
     async def _assembled(
         self, placed: PlacedEvent, assembler: TransactionAssembler, since: int | None
@@ -448,7 +460,7 @@ class SourceStream:
 
         batches = BatchAssembler(max_rows, self._options.decode)
         steps = self._steps(batches, notices)
-        done = self._delivered
+        self._held = self.position
         pending: asyncio.Task[list[RecordBatch | Notice]] | None = None
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max_seconds
@@ -465,18 +477,14 @@ class SourceStream:
                     except StopAsyncIteration:
                         ended = True
                     else:
-                        reached = self._delivered
                         for batch in ready:
-                            self._delivered = done
                             yield batch
-                        self._delivered = reached
                     pending = None
                 if ended or loop.time() >= deadline:
-                    latest = self.position
+                    reached = self._reached()
                     for batch in batches.flush():
-                        self._delivered = done
                         yield batch
-                    self._delivered = done = latest
+                    self._held = reached
                     deadline = loop.time() + max_seconds
         finally:
             if pending is not None:
@@ -484,24 +492,58 @@ class SourceStream:
                 await asyncio.gather(pending, return_exceptions=True)
             await steps.aclose()
 
+    async def fill(
+        self, batches: BatchAssembler, until: Position
+    ) -> AsyncGenerator[list[RecordBatch | Notice], None]:
+        """Take transactions into batches up to a position between two of them.
+
+        Gives the batches that became full, as often as transactions are complete. The connection stays,
+        and what came of it: a later call goes on with the next transaction.
+
+        Args:
+            batches: takes the rows.
+            until: no transaction that begins there or later is taken.
+
+        Raises:
+            DataLossError: a change that cannot be delivered as rows.
+            BinlogDecodeError: an event cannot be decoded.
+            ServerError: the source refuses to go on.
+            TransportError: the connection was lost, and could not be opened again.
+        """
+        self._until = until
+        steps = self._steps(batches, False)
+        try:
+            async for ready in steps:
+                yield ready
+        finally:
+            await steps.aclose()
+            self._until = None
+
+    def _is_done(self, feed: EventFeed) -> bool:
+        """Whether everything that is asked for was taken."""
+        tracker = feed.tracker
+        if self._until is None or tracker.in_transaction or not tracker.file:
+            return False
+        return Position(tracker.file, tracker.offset) >= self._until
+
     async def _steps(
         self, batches: BatchAssembler, notices: bool
     ) -> AsyncGenerator[list[RecordBatch | Notice], None]:
-        """The batches that became full, as often as transactions are complete."""
+        """The batches that became full, whenever some did."""
         feed = self._live_feed()
         assembler, since = self._new_assembler()
         lane = None if since is not None else GroupLane(feed, assembler, batches, False)
         async for taken in self._placed(lane):
             ready: list[RecordBatch | Notice] = []
-            delivered = self._delivered
             if lane is not None and lane.took:
                 ready += lane.hand_over()
-                self._delivered = feed.tracker.position
+                # Behind whole transactions the tracker knows best.
+                self._delivered = None
                 self._parted = False
             for placed in taken:
                 async for transaction in self._assembled(placed, assembler, since):
                     ready += batches_of(batches, transaction, notices=notices)
-            if ready or self._delivered is not delivered:
+            if ready:
                 yield ready
 
     # The stream of events, across connections.
@@ -518,6 +560,8 @@ class SourceStream:
         while True:
             if link.dump is None:
                 raise ConnectionLostError("the stream is closed")
+            if self._is_done(feed):
+                return
             events = link.dump.events
             try:
                 is_last = not await link.dump.more(waiting)
@@ -537,7 +581,9 @@ class SourceStream:
             waiting = 0
             while events:
                 if lane is not None and self._ordinary(feed):
-                    if lane.take(events, feed.tracker.file, feed.tracker.offset):
+                    until, file = self._until, feed.tracker.file
+                    stop = until.offset if until is not None and until.file == file else -1
+                    if lane.take(events, file, feed.tracker.offset, stop):
                         link.received()
                         yield iter(())
                     if lane.incomplete and not is_last and events.waiting < MAX_WAITING:
@@ -545,6 +591,8 @@ class SourceStream:
                         break
                     if not events:
                         break
+                if self._is_done(feed):
+                    return
                 data = events.event(0)
                 events.drop(1)
                 if len(data) > HEADER_SIZE and data[4] == _FORMAT_DESCRIPTION:
