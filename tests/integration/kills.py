@@ -122,13 +122,13 @@ def prove(
                     _command(server, database, first, position_file), stdout=stream
                 )
                 if chance.random() < 0.9:
-                    _wait_for_output(client, output)
+                    wait_for_output(client, output)
                 time.sleep(chance.random() * 1.5)
                 assert client.poll() is None, f"the client ended by itself: {client.returncode}"
                 client.send_signal(signal.SIGKILL)
                 client.wait()
             report.kills += 1
-            _keep(output, position_file, kept, report)
+            keep_lines(output, position_file, kept, report)
     finally:
         workload.halt.set()
         workload.join(30)
@@ -141,7 +141,7 @@ def prove(
             check=True,
             timeout=120,
         )
-    _keep(output, position_file, kept, report)
+    keep_lines(output, position_file, kept, report)
     files = server.binlog_files()
     paths = [server.binlog_path(name) for name in files[files.index(first) :]]
     truth = [
@@ -166,7 +166,7 @@ def prove(
     return report
 
 
-def _wait_for_output(client: subprocess.Popen[bytes], output: Path) -> None:
+def wait_for_output(client: subprocess.Popen[bytes], output: Path) -> None:
     """Let the client get to work, so that kills fall into it and not into its start."""
     deadline = time.monotonic() + 30
     while client.poll() is None and not output.stat().st_size and time.monotonic() < deadline:
@@ -181,7 +181,7 @@ def _command(server: LocalServer, database: str, first: str, position_file: Path
     ]
 
 
-def _keep(output: Path, position_file: Path, kept: list[str], report: KillReport) -> None:
+def keep_lines(output: Path, position_file: Path, kept: list[str], report: KillReport) -> None:
     """Keep the lines of a run that its last acknowledgement covers."""
     lines = output.read_text(encoding="utf-8", errors="replace").split("\n")
     lines.pop()  # empty, or cut off in the middle

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.ddl_histories import prove
+from tests.integration.ddl_kills import prove_killed
 
 QUICK = ["sync-binlog=0", "innodb-flush-log-at-trx-commit=0"]
 
@@ -29,3 +30,18 @@ def test_every_row_equals_its_select(fresh_server, name: str, metadata: str | No
     assert report.rows >= 2 * sum(len(history.expected) for history in histories)
     assert report.rows > 100
     assert len(report.kinds) >= 15
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+def test_killed_clients_go_on_with_the_tables_of_their_position(
+    fresh_server, tmp_path, name: str
+) -> None:
+    server = fresh_server(name, [*QUICK, "binlog-row-metadata=MINIMAL"])
+    found = prove_killed(server, tmp_path, kills=3, seed=900, steps=8)
+    assert found.report.differences == []
+    assert found.report.stops == []
+    assert found.report.unverified == []
+    assert (found.kills.kills, found.kills.resumed) == (3, 2)
+    assert found.report.rows > 20
+    assert len(found.report.kinds) >= 10
