@@ -7,13 +7,13 @@ import os
 import socket
 import ssl
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from aiomysql.cursors import Cursor
+from aiomysql.cursors import Cursor, SSCursor
 from pymysql.err import Error as DriverError
 
 from replica_client.constants.error_codes import ErrorCode
@@ -32,7 +32,7 @@ from replica_client.errors import (
     TransportTimeoutError,
     UnexpectedPacketError,
 )
-from replica_client.gtid import GtidSet
+from replica_client.gtid import GtidSet, MariadbGtidSet, parse_uuid
 from replica_client.transport import statements
 from replica_client.transport.dump import DEFAULT_QUEUE_SIZE, DumpProtocol, DumpStream
 from replica_client.transport.login import LoginConnection
@@ -49,6 +49,13 @@ DEFAULT_NET_WRITE_TIMEOUT = 3600
 
 class _QuietCursor(Cursor):  # type: ignore[misc]
     """Leaves a statement's warnings alone: a server's text has no business in Python's warnings."""
+
+    async def _show_warnings(self, conn: object) -> None:
+        pass
+
+
+class _QuietStream(SSCursor):  # type: ignore[misc]
+    """The same for rows that are fetched as they come."""
 
     async def _show_warnings(self, conn: object) -> None:
         pass
@@ -120,7 +127,7 @@ class SourceConnection:
             parse_version(str(text)),
             str(text),
             _integer(server_id),
-            str(server_uuid[0]) if server_uuid else "",
+            _uuid(server_uuid[0]) if server_uuid else "",
             connection.server_thread_id[0],
             connection.tls_version,
             connection.auth_plugin,
@@ -163,6 +170,56 @@ class SourceConnection:
                 f"{self.options.address} answered with fewer rows or columns than asked for: {sql[:80]}"
             )
         return found
+
+    def gtids(self, text: object) -> GtidSet | MariadbGtidSet:
+        """What the source says of its GTIDs as a set of its flavor.
+
+        Raises:
+            MalformedPacketError: it is none.
+        """
+        try:
+            plain = str(text or "").replace("\n", "")
+            return (MariadbGtidSet if self.server.is_mariadb else GtidSet).parse(plain)
+        except GtidFormatError as error:
+            raise MalformedPacketError(f"GTIDs at {self.options.address}: {error}") from None
+
+    async def stream(
+        self, sql: str, args: Sequence[Any] = (), *, size: int = 1000
+    ) -> AsyncIterator[list[tuple[Any, ...]]]:
+        """Run a statement and give its rows as they come, in lists of at most ``size``.
+
+        The connection answers nothing else until the last row was taken; an iterator that is left
+        before ends the connection.
+
+        Raises:
+            ServerError: the server refused the statement.
+            TransportError: the connection failed, or ``read_timeout`` passed without rows.
+            ProtocolError: the answer is not one.
+        """
+        connection = self._live()
+        what = f"{sql.split(maxsplit=1)[0]} at {self.options.address}"
+        ended = False
+        try:
+            cursor = await self._in_time(what, connection.cursor(_QuietStream))
+            await self._in_time(what, cursor.execute(sql, tuple(args) or None))
+            while rows := await self._in_time(what, cursor.fetchmany(size)):
+                yield [tuple(row) for row in rows]
+            await self._in_time(what, cursor.close())
+            ended = True
+        finally:
+            if not ended:
+                connection.close()
+
+    async def _in_time(self, what: str, work: Awaitable[Any]) -> Any:
+        try:
+            async with asyncio.timeout(self.options.read_timeout):
+                with _translated(what, self.options):
+                    return await work
+        except TimeoutError:
+            raise TransportTimeoutError(
+                f"no answer from {self.options.address} within {self.options.read_timeout:g} s "
+                "(option read_timeout)"
+            ) from None
 
     async def binlog_status(self) -> BinlogStatus:
         """Where the source's binlog ends.
@@ -328,11 +385,8 @@ class SourceConnection:
         """Name the missing intervals before the source refuses with less to say."""
         if not isinstance(request.gtid_set, GtidSet):
             return
-        purged = await self.gtid_purged()
-        try:
-            missing = GtidSet.parse(purged) - request.gtid_set
-        except GtidFormatError as error:
-            raise MalformedPacketError(f"gtid_purged at {self.options.address}: {error}") from None
+        purged = self.gtids(await self.gtid_purged())
+        missing = purged - request.gtid_set if isinstance(purged, GtidSet) else None
         if missing:
             raise BinlogPurgedError(
                 ErrorCode.ER_MASTER_FATAL_ERROR_READING_BINLOG,
@@ -385,6 +439,19 @@ def _integer(value: object) -> int:
         raise MalformedPacketError(
             f"the server answered {value!r:.40} where a number belongs"
         ) from None
+
+
+def _uuid(value: object) -> str:
+    """A server's uuid; some have none, and say so with nothing."""
+    text = str(value or "")
+    try:
+        if text:
+            parse_uuid(text)
+    except GtidFormatError:
+        raise MalformedPacketError(
+            f"the server answered {text!r:.60} where its uuid belongs"
+        ) from None
+    return text
 
 
 def _binlog_disabled() -> BinlogDisabledError:
