@@ -19,8 +19,6 @@ from replica_client.errors import (
     BinlogPurgedError,
     BinlogReadError,
     DataLossError,
-    GtidFormatError,
-    MalformedPacketError,
     ReplicaClientError,
     ServerError,
     ServerIdConflictError,
@@ -367,14 +365,9 @@ async def read_mark(options: ConnectOptions, file: str) -> FileMark | None:
 
 
 async def _executed(connection: SourceConnection) -> GtidSet | MariadbGtidSet:
-    mariadb = connection.server.is_mariadb
-    name = "gtid_binlog_pos" if mariadb else "gtid_executed"
+    name = "gtid_binlog_pos" if connection.server.is_mariadb else "gtid_executed"
     rows = await connection.query(f"SELECT @@global.{name}", columns=1, rows=1)
-    text = str(rows[0][0] or "").replace("\n", "")
-    try:
-        return MariadbGtidSet.parse(text) if mariadb else GtidSet.parse(text)
-    except GtidFormatError as error:
-        raise MalformedPacketError(f"{name} at {connection.options.address}: {error}") from None
+    return connection.gtids(rows[0][0])
 
 
 def _random_server_id() -> int:

@@ -41,8 +41,7 @@ async def resolve_start(
         return start
     if start == "latest":
         status = await connection.binlog_status()
-        kind = MariadbGtidSet if connection.server.is_mariadb else GtidSet
-        return Position(status.file, status.position, kind.parse(status.executed_gtid_set))
+        return Position(status.file, status.position, connection.gtids(status.executed_gtid_set))
     files = [name for name, _ in await connection.binary_logs()]
     if not files:
         raise ConfigError(f"{connection.options.address} has no binlog file to start at")
@@ -82,7 +81,8 @@ async def behind_purged(
     """
     if isinstance(have, GtidSet):
         rows = await connection.query("SELECT @@global.gtid_purged", columns=1, rows=1)
-        return have | GtidSet.parse(str(rows[0][0] or ""))
+        purged = connection.gtids(rows[0][0])
+        return have | purged if isinstance(purged, GtidSet) else have
     files = [name for name, _ in await connection.binary_logs()]
     async with await SourceConnection.open(connection.options) as other:
         dump = await other.start_dump(

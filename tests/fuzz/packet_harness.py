@@ -31,6 +31,7 @@ from replica_client.errors import (
     ServerError,
     TransportError,
 )
+from replica_client.rows.json_values import change_to_json
 from replica_client.testing import BinlogSource
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.options import MIB, ConnectOptions, TlsMode, TlsOptions
@@ -57,6 +58,7 @@ PLUGINS = (
     b"no_such_plugin",
 )
 SESSION_TIMEOUT = 20.0
+NO_GTIDS = rc.Position("", 0, rc.GtidSet())
 FILES = sorted((Path(rc.__file__).parent / "testing" / "data").glob("shop-bin.0*"))
 
 
@@ -81,13 +83,17 @@ class Tally:
 
 @dataclass(frozen=True)
 class Conversation:
-    """A recorded session: what the server sent, packet by packet (header and payload)."""
+    """A recorded session: what the server sent, packet by packet (header and payload).
+
+    With a start it is that of a whole stream, down to the rows; else that of a dump.
+    """
 
     name: str
     packets: tuple[bytes, ...]
     request: DumpRequest
     compression: str = ""
     semi_sync: bool = False
+    start: Any = None
 
 
 class _Transport(asyncio.Transport):
@@ -155,6 +161,8 @@ def _opener(data: bytes, made: list[_Transport]) -> Any:
 async def _client(options: ConnectOptions, conversation: Conversation) -> int:
     """What a stream does at its beginning, and then a whole dump; returns the events decoded."""
     count = 0
+    if conversation.start is not None:
+        return await _stream(options, conversation)
     connection = await SourceConnection.open(options)
     try:
         await connection.binlog_status()
@@ -173,6 +181,24 @@ async def _client(options: ConnectOptions, conversation: Conversation) -> int:
             for event in events:
                 decoder.decode(event, 4)
                 count += 1
+    return count
+
+
+async def _stream(options: ConnectOptions, conversation: Conversation) -> int:
+    """All rows of a stream; returns the changes."""
+    count = 0
+    async with rc.connect(
+        options,
+        start=conversation.start,
+        stop_at_end=True,
+        server_id=7,
+        heartbeat_period=0.1,
+        read_timeout=SESSION_TIMEOUT,
+        reconnect=rc.ReconnectPolicy(attempts=0),
+    ) as stream:
+        async for change in stream.changes():
+            change_to_json(change)
+            count += 1
     return count
 
 
@@ -201,6 +227,7 @@ async def record(**options: Any) -> list[bytes]:
         options.pop("request", DumpRequest(non_block=True)),
         compression,
         options.get("semi_sync", False),
+        options.pop("start", None),
     )
     files = options.pop("files", FILES)
     received = bytearray()
@@ -246,6 +273,9 @@ async def conversations() -> list[Conversation]:
             continue  # it needs TLS or the server's key
         packets = await record(auth_plugin=plugin)
         out.append(Conversation(plugin, tuple(packets), DumpRequest(non_block=True)))
+    for name, start in (("stream", rc.Position(FILES[0].name, 4)), ("stream by GTID", NO_GTIDS)):
+        packets = await record(start=start)
+        out.append(Conversation(name, tuple(packets), DumpRequest(), start=start))
     by_gtid = DumpRequest(gtid_set=rc.GtidSet(), non_block=True)
     out.append(Conversation("gtid", tuple(await record(request=by_gtid)), by_gtid))
     for plugin in ("client_ed25519", "parsec"):
@@ -351,6 +381,11 @@ async def play(talks: Sequence[Conversation], tally: Tally, seed: int, count: in
                 tally.outcomes["ConfigError"] += 1
                 if "compression" not in str(error) and "flavor" not in str(error):
                     tally.findings.append(f"{where}: {error}")
+            except ReplicaClientError as error:
+                if talk.start is None:
+                    tally.findings.append(f"{where}: {type(error).__name__}: {error!s:.200}")
+                # A stream has more to say: a source that is another one, a change that is no row.
+                tally.outcomes[type(error).__name__] += 1
             except Exception as error:
                 tally.findings.append(f"{where}: {type(error).__name__}: {error!s:.200}")
             written = b"".join(bytes(transport.written) for transport in made)
