@@ -104,6 +104,12 @@ class Version:
 class SchemaChange:
     """A statement that changed a table or database, as consumers get it.
 
+    One for each table that the statement names, of wanted tables only; a swap by RENAME is three. Statements
+    that change no table's shape and no rows (CREATE INDEX, views, routines, OPTIMIZE …) give none. They come in
+    the order of the binlog: in ``Transaction.schema_changes`` and ``Transaction.items``, and from
+    ``changes(notices=True)`` and ``batches(notices=True)``, of files and of live sources. The names here and the
+    kinds are stable.
+
     Attributes:
         kind: ``create_table``, ``alter_table``, ``rename_table``, ``drop_table``,
             ``truncate_table``, ``create_database``, ``alter_database``, ``drop_database`` or
