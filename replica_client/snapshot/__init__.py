@@ -1,0 +1,70 @@
+"""A consistent first copy of tables, without a lock on the source, and its hand-over to the stream.
+
+::
+
+    async with await SourceConnection.open(options) as connection:
+        start = await low_watermark(connection)      # the stream begins here
+        async for chunk in snapshot(connection, tables):
+            ...                                      # rows, and the window in which they were read
+
+A row that a chunk has, and that the stream changes at ``chunk.window.low`` or later, is the stream's:
+chunks are applied first, then all changes from the lowest low mark on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+
+from replica_client.schema.model import TableModel
+from replica_client.snapshot.chunks import Chunk, ChunkReading, read_chunk, reading
+from replica_client.snapshot.ranges import KeyRange, can_be_cut, key_ranges
+from replica_client.snapshot.watermarks import Locking, Window, begin_between, low_watermark
+from replica_client.transport.connection import SourceConnection
+
+DEFAULT_CHUNK_ROWS = 50_000
+
+
+async def snapshot(
+    connection: SourceConnection,
+    tables: Iterable[TableModel],
+    *,
+    chunk_rows: int = DEFAULT_CHUNK_ROWS,
+    locking: Locking = "never",
+    after: tuple[str, str, KeyRange] | None = None,
+) -> AsyncIterator[Chunk]:
+    """All rows of tables in chunks, table by table in the given order.
+
+    Args:
+        connection: to the source.
+        tables: their definitions, as they are now.
+        chunk_rows: of a chunk, about; a table without a key that can be cut is one chunk.
+        locking: see :data:`Locking`.
+        after: database, table and range of the chunk behind which to go on; those before are done.
+    """
+    resume = after
+    for table in tables:
+        if resume is not None and (table.database, table.name) != resume[:2]:
+            continue
+        done = resume[2].upto if resume is not None else None
+        skipping, resume = resume is not None, None
+        if skipping and done is None:
+            continue  # its last chunk was done
+        async for part in key_ranges(connection, table, chunk_rows, after=done):
+            yield await read_chunk(connection, table, part, locking=locking)
+
+
+__all__ = [
+    "DEFAULT_CHUNK_ROWS",
+    "Chunk",
+    "ChunkReading",
+    "KeyRange",
+    "Locking",
+    "Window",
+    "begin_between",
+    "can_be_cut",
+    "key_ranges",
+    "low_watermark",
+    "read_chunk",
+    "reading",
+    "snapshot",
+]

@@ -1,0 +1,118 @@
+"""Chunks: the rows of a range, and between which places of the binlog they were read."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from replica_client.rows.row import Row, row_class
+from replica_client.schema.model import TableModel
+from replica_client.snapshot.columns import selected
+from replica_client.snapshot.ranges import KeyRange, condition, table_name
+from replica_client.snapshot.watermarks import Locking, Window, begin_between
+from replica_client.transport.connection import SourceConnection
+
+ROWS_AT_ONCE = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A range that was read.
+
+    Attributes:
+        table: its table, as it was defined.
+        range: which rows.
+        window: between which places of the binlog.
+        rows: the rows, with the values that the stream would give.
+    """
+
+    table: TableModel
+    range: KeyRange
+    window: Window
+    rows: Sequence[Row]
+
+
+class ChunkReading:
+    """A chunk that is being read; its rows come in lists.
+
+    Attributes:
+        window: between which places of the binlog the rows lie.
+    """
+
+    def __init__(
+        self, connection: SourceConnection, table: TableModel, part: KeyRange, window: Window
+    ) -> None:
+        self.window = window
+        self._connection = connection
+        self._table = table
+        self._part = part
+
+    async def rows(self, size: int = ROWS_AT_ONCE) -> AsyncIterator[list[Row]]:
+        """The rows, as they come.
+
+        Raises:
+            ServerError: the source refuses, e.g. because the table is another one now.
+            TransportError: the connection failed.
+        """
+        columns = [column for column in self._table.columns if not column.hidden]
+        ways = [selected(column) for column in columns]
+        make = row_class(tuple(column.name for column in columns))
+        where, args = condition(self._table, self._part)
+        names = ", ".join(way.expression for way in ways)
+        columns_sql = f"{names} FROM {table_name(self._table)}"
+        converters = [way.convert for way in ways]
+        if args:
+            # The driver looks for %s where there are arguments; names may hold a percent sign.
+            columns_sql = columns_sql.replace("%", "%%")
+        else:
+            where = where.replace("%%", "%")
+        sql = f"SELECT {columns_sql}{where}"
+        async for found in self._connection.stream(sql, args, size=size):
+            yield [
+                make(
+                    value if value is None or convert is None else convert(value)
+                    for value, convert in zip(row, converters, strict=True)
+                )
+                for row in found
+            ]
+
+
+@asynccontextmanager
+async def reading(
+    connection: SourceConnection,
+    table: TableModel,
+    part: KeyRange | None = None,
+    *,
+    locking: Locking = "never",
+) -> AsyncIterator[ChunkReading]:
+    """Read a range of a table in one state of it.
+
+    The caller applies the rows as if each had been inserted at ``window.low``, and then every change
+    of the stream from there on: what the stream has wins. Tables without a primary key allow that only
+    when the window is exact, or no change of the table lies in it.
+
+    Args:
+        connection: to the source; it has no transaction.
+        table: as it is defined now.
+        part: the range; None: all rows.
+        locking: see :data:`~replica_client.snapshot.watermarks.Locking`.
+    """
+    window = await begin_between(connection, locking)
+    yield ChunkReading(connection, table, part or KeyRange(), window)
+    await connection.query("ROLLBACK")
+
+
+async def read_chunk(
+    connection: SourceConnection,
+    table: TableModel,
+    part: KeyRange | None = None,
+    *,
+    locking: Locking = "never",
+) -> Chunk:
+    """Read a range into memory; see :func:`reading`."""
+    rows: list[Row] = []
+    async with reading(connection, table, part, locking=locking) as found:
+        async for some in found.rows():
+            rows += some
+    return Chunk(table, part or KeyRange(), found.window, rows)

@@ -1,0 +1,145 @@
+"""How a column is selected so that its value is the stream's: the expression, and what makes the value.
+
+A plain SELECT would not do: it prints FLOAT with six digits, drivers read dates without their fraction
+digits or refuse zero dates, and ENUM and SET are told by their labels only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from replica_client.binlog.values.enum_set import enum_value, enum_values, set_value
+from replica_client.binlog.values.geometry import decode_geometry
+from replica_client.binlog.values.numbers import decode_float, encode_float
+from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
+from replica_client.binlog.values.vector import decode_vector
+from replica_client.errors import MalformedPacketError
+from replica_client.rows.json_values import RawJson
+from replica_client.schema.model import ColumnModel
+
+_INTEGERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "year"))
+_GEOMETRIES: Final = frozenset(
+    (
+        *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"),
+        *("multipolygon", "geometrycollection", "geomcollection"),
+    )
+)
+_EPOCH_DAYS: Final = 719163
+RANGED_KINDS: Final = frozenset(
+    (
+        *("tinyint", "smallint", "mediumint", "int", "bigint", "year", "decimal"),
+        *("char", "varchar", "binary", "varbinary", "date", "datetime", "timestamp"),
+    )
+)
+"""Kinds of key columns whose values can be bounds of a range, exactly."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedColumn:
+    """A column in a SELECT.
+
+    Attributes:
+        expression: its SQL.
+        convert: makes the value of what the driver gives, which is not None; None: it is the value.
+    """
+
+    expression: str
+    convert: Callable[[Any], Any] | None = None
+
+
+def quoted(name: str) -> str:
+    """A name in backticks."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def selected(column: ColumnModel) -> SelectedColumn:
+    """How a column is selected."""
+    name, kind = quoted(column.name), column.kind
+    if kind in _INTEGERS:
+        return SelectedColumn(f"{name} + 0" if kind == "year" else name, int)
+    if kind == "bit":
+        return SelectedColumn(f"CAST({name} AS UNSIGNED)", int)
+    if kind == "double":
+        return SelectedColumn(f"{name} * 1e0", float)
+    if kind == "float":
+        return SelectedColumn(f"{name} * 1e0", _single)
+    if kind == "date":
+        return SelectedColumn(f"CAST({name} AS CHAR)", _date)
+    if kind in ("datetime", "timestamp", "time"):
+        convert = {"datetime": _datetime, "timestamp": _timestamp, "time": _time}[kind]
+        return SelectedColumn(f"CAST({name} AS CHAR)", partial(convert, column.fraction_digits))
+    if kind == "enum":
+        values = enum_values(column.labels) if column.labels is not None else None
+        return SelectedColumn(
+            f"CAST({name} AS UNSIGNED)", lambda value: enum_value(int(value), values)
+        )
+    if kind == "set":
+        labels = column.labels
+        return SelectedColumn(
+            f"CAST({name} AS UNSIGNED)", lambda value: set_value(int(value), labels)
+        )
+    if kind == "json":
+        return SelectedColumn(name, _json)
+    if kind in _GEOMETRIES:
+        return SelectedColumn(name, decode_geometry)
+    if kind == "vector":
+        return SelectedColumn(name, decode_vector)
+    return SelectedColumn(name)
+
+
+def _single(value: Any) -> float:
+    return decode_float(encode_float(float(value)))
+
+
+def _json(value: Any) -> RawJson:
+    return RawJson(value.decode("utf-8") if isinstance(value, bytes) else value)
+
+
+def _text(value: Any) -> str:
+    return value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _parts(text: str) -> tuple[int, int, int, int, int, int, int]:
+    try:
+        fraction = (text[20:] + "000000")[:6]
+        return (
+            int(text[0:4]), int(text[5:7]), int(text[8:10]),
+            int(text[11:13]), int(text[14:16]), int(text[17:19]), int(fraction),
+        )  # fmt: skip
+    except ValueError:
+        raise MalformedPacketError(f"the server gave {text!r:.40} for a date") from None
+
+
+def _date(value: Any) -> Date:
+    text = _text(value)
+    try:
+        return Date(int(text[0:4]), int(text[5:7]), int(text[8:10]))
+    except ValueError:
+        raise MalformedPacketError(f"the server gave {text!r:.40} for a date") from None
+
+
+def _datetime(digits: int, value: Any) -> DateTime:
+    return DateTime(*_parts(_text(value)), digits)
+
+
+def _timestamp(digits: int, value: Any) -> Timestamp:
+    year, month, day, hour, minute, second, microsecond = _parts(_text(value))
+    if not (year or month or day):
+        return Timestamp(None, 0, digits)
+    days = Date(year, month, day).to_python().toordinal() - _EPOCH_DAYS
+    return Timestamp(days * 86400 + hour * 3600 + minute * 60 + second, microsecond, digits)
+
+
+def _time(digits: int, value: Any) -> Time:
+    text = _text(value)
+    negative = text.startswith("-")
+    try:
+        hours, minutes, rest = text.removeprefix("-").split(":")
+        seconds, _, fraction = rest.partition(".")
+        microseconds = int((fraction + "000000")[:6])
+        return Time(negative, int(hours), int(minutes), int(seconds), microseconds, digits)
+    except ValueError:
+        raise MalformedPacketError(f"the server gave {text!r:.40} for a time") from None

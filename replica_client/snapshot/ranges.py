@@ -1,0 +1,140 @@
+"""Tables cut into ranges of their primary key."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Self
+
+from replica_client.schema.model import TableModel
+from replica_client.snapshot.columns import RANGED_KINDS, quoted
+from replica_client.transport.connection import SourceConnection
+
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """Rows of a table whose key lies behind ``after`` and not behind ``upto``.
+
+    Attributes:
+        after: None: from the first row.
+        upto: None: to the last row.
+    """
+
+    after: Key | None = None
+    upto: Key | None = None
+
+    def to_json(self) -> list[Any]:
+        """As JSON."""
+        return [_key_json(self.after), _key_json(self.upto)]
+
+    @classmethod
+    def from_json(cls, value: list[Any]) -> Self:
+        """What :meth:`to_json` gave."""
+        return cls(_json_key(value[0]), _json_key(value[1]))
+
+
+def can_be_cut(table: TableModel) -> bool:
+    """Whether a table has a key that ranges can be made of."""
+    kinds = {column.name: column.kind for column in table.columns}
+    return bool(table.primary_key) and all(
+        kinds.get(name) in RANGED_KINDS for name, _ in table.primary_key
+    )
+
+
+async def key_ranges(
+    connection: SourceConnection, table: TableModel, rows: int, *, after: Key | None = None
+) -> AsyncIterator[KeyRange]:
+    """Ranges of about so many rows each, in order, that together have every row.
+
+    Args:
+        connection: to the source.
+        table: the table.
+        rows: of a range.
+        after: key behind which the first range begins; None: with the first row.
+    """
+    if can_be_cut(table):
+        key = key_names(table)
+        bounds = ", ".join(_bound(table, name) for name in key)
+        order = ", ".join(map(quoted, key))
+        while True:
+            where, args = condition(table, KeyRange(after))
+            head = f"SELECT {bounds} FROM {table_name(table)}"
+            tail = f" ORDER BY {order} LIMIT 1 OFFSET {rows - 1}"
+            if args:
+                head, tail = head.replace("%", "%%"), tail.replace("%", "%%")
+            else:
+                where = where.replace("%%", "%")
+            found = await connection.query(head + where + tail, args)
+            if not found:
+                break
+            upto = tuple(found[0])
+            yield KeyRange(after, upto)
+            after = upto
+    yield KeyRange(after)
+
+
+def key_names(table: TableModel) -> list[str]:
+    """The primary key's columns."""
+    return [name for name, _ in table.primary_key]
+
+
+def table_name(table: TableModel) -> str:
+    """Its name in SQL."""
+    return f"{quoted(table.database)}.{quoted(table.name)}"
+
+
+def condition(table: TableModel, part: KeyRange) -> tuple[str, Key]:
+    """The WHERE clause of a range, and its arguments."""
+    clauses, args = [], []
+    for bound, sign in ((part.after, ">"), (part.upto, "<=")):
+        if bound is not None:
+            clause, values = _compare(key_names(table), bound, sign)
+            clauses.append(clause)
+            args += values
+    return (f" WHERE {' AND '.join(clauses)}" if clauses else ""), tuple(args)
+
+
+def _compare(names: list[str], bound: Key, sign: str) -> tuple[str, list[Any]]:
+    """``(a, b) > (x, y)`` such that servers use the key for it."""
+    name, value = quoted(names[0]).replace("%", "%%"), bound[0]
+    # The driver cannot write bytes.
+    mark, values = (f"x'{value.hex()}'", []) if isinstance(value, bytes) else ("%s", [value])
+    if len(names) == 1:
+        return f"{name} {sign} {mark}", values
+    rest, others = _compare(names[1:], bound[1:], sign)
+    strict = sign[0]
+    return (
+        f"({name} {strict}= {mark} AND ({name} {strict} {mark} OR ({name} = {mark} AND {rest})))",
+        [*values, *values, *values, *others],
+    )
+
+
+def _bound(table: TableModel, name: str) -> str:
+    column = next(column for column in table.columns if column.name == name)
+    if column.kind in ("date", "datetime", "timestamp"):
+        return f"CAST({quoted(name)} AS CHAR)"
+    return f"{quoted(name)} + 0" if column.kind == "year" else quoted(name)
+
+
+def _key_json(key: Key | None) -> list[Any] | None:
+    if key is None:
+        return None
+    return [
+        {"hex": value.hex()} if isinstance(value, bytes)
+        else {"decimal": str(value)} if isinstance(value, Decimal) else value
+        for value in key
+    ]  # fmt: skip
+
+
+def _json_key(value: list[Any] | None) -> Key | None:
+    if value is None:
+        return None
+    return tuple(
+        (bytes.fromhex(one["hex"]) if "hex" in one else Decimal(one["decimal"]))
+        if isinstance(one, dict)
+        else one
+        for one in value
+    )

@@ -1,0 +1,126 @@
+"""Between which places of the binlog a reading lies, without a lock on the source.
+
+``low``: every transaction that begins before it is seen by the reading. ``high``: every transaction that
+the reading sees begins before it.
+
+MariaDB tells the place of a consistent snapshot itself; low and high are the same. MySQL does not, and
+writes a transaction to the binlog before its rows become visible: the end of the binlog is a high mark
+at once, but a low mark only when the transactions that were being committed then are done, which
+``gtid_owned`` shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from replica_client.errors import ConfigError, MalformedPacketError, TransportTimeoutError
+from replica_client.position.position import Position
+from replica_client.transport.connection import SourceConnection
+
+Locking = Literal["never", "brief"]
+"""``brief``: a consistent snapshot begins under FLUSH TABLES WITH READ LOCK, which is given back at
+once; for sources without GTIDs, and for tables without a primary key that always change."""
+
+_BEGIN: Final = (
+    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+    "START TRANSACTION WITH CONSISTENT SNAPSHOT",
+)
+_COMMITTING_WAIT: Final = 600.0
+_PAUSE: Final = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Where a reading lies; exact when both are the same."""
+
+    low: Position
+    high: Position
+
+    @property
+    def exact(self) -> bool:
+        """Whether the reading is that of one place."""
+        return self.low == self.high
+
+
+async def low_watermark(connection: SourceConnection) -> Position:
+    """A place before which everything is visible now.
+
+    Raises:
+        ConfigError: a MySQL source without GTIDs.
+        TransportTimeoutError: a transaction is being committed for very long.
+    """
+    if connection.server.is_mariadb:
+        await begin(connection)
+        try:
+            return await _snapshot_place(connection)
+        finally:
+            await connection.query("ROLLBACK")
+    mode = await connection.query("SELECT @@global.gtid_mode", columns=1, rows=1)
+    if str(mode[0][0]) != "ON":
+        raise ConfigError(
+            f"{connection.options.address} has gtid_mode={mode[0][0]}: a copy without a lock needs GTIDs; "
+            "set gtid_mode=ON, or allow a brief lock (locking=brief)"
+        )
+    status = await connection.binlog_status()
+    committing = await _owned(connection)
+    deadline = time.monotonic() + _COMMITTING_WAIT
+    while committing and (committing := committing & await _owned(connection)):
+        if time.monotonic() > deadline:
+            raise TransportTimeoutError(
+                f"{connection.options.address}: transactions are being committed since "
+                f"{_COMMITTING_WAIT:g} s ({min(committing)} …); see its process list"
+            )
+        await asyncio.sleep(_PAUSE)
+    return Position(status.file, status.position)
+
+
+async def _owned(connection: SourceConnection) -> frozenset[str]:
+    rows = await connection.query("SELECT @@global.gtid_owned", columns=1, rows=1)
+    return frozenset(part.strip() for part in str(rows[0][0] or "").split(",") if part.strip())
+
+
+async def begin(connection: SourceConnection) -> None:
+    """Begin a transaction that sees one state of the tables, with times in UTC."""
+    await connection.query("SET SESSION time_zone = '+00:00', sql_mode = ''")
+    for statement in _BEGIN:
+        await connection.query(statement)
+
+
+async def begin_between(connection: SourceConnection, locking: Locking = "never") -> Window:
+    """Begin such a transaction, and tell where what it sees lies in the binlog.
+
+    Raises:
+        ConfigError: see :func:`low_watermark`.
+        ServerError: a statement is not allowed.
+    """
+    if connection.server.is_mariadb:
+        await begin(connection)
+        place = await _snapshot_place(connection)
+        return Window(place, place)
+    if locking == "brief":
+        await connection.query("FLUSH TABLES WITH READ LOCK")
+        try:
+            await begin(connection)
+            status = await connection.binlog_status()
+        finally:
+            await connection.query("UNLOCK TABLES")
+        place = Position(status.file, status.position)
+        return Window(place, place)
+    low = await low_watermark(connection)
+    await begin(connection)
+    status = await connection.binlog_status()
+    return Window(low, Position(status.file, status.position))
+
+
+async def _snapshot_place(connection: SourceConnection) -> Position:
+    rows = await connection.query("SHOW STATUS LIKE 'binlog_snapshot_%'", columns=2)
+    found = {str(row[0]).lower(): str(row[1]) for row in rows}
+    try:
+        return Position(found["binlog_snapshot_file"], int(found["binlog_snapshot_position"]))
+    except (KeyError, ValueError):
+        raise MalformedPacketError(
+            f"{connection.options.address} does not tell the place of a consistent snapshot"
+        ) from None
