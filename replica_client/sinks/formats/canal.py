@@ -23,8 +23,8 @@ from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.shape import ColumnShape, TableShape
+from replica_client.sinks.column_models import column_model, sql_type
 from replica_client.sinks.formats.canal_values import CanalColumn, canal_column
-from replica_client.sinks.formats.column_definition import column_type
 from replica_client.sinks.formats.row_text import ByDecoder, array, numbered_rows, quote
 
 _DDL_TYPES = {
@@ -109,7 +109,9 @@ def _changed(
 
 
 def _table(shape: TableShape, columns: tuple[ColumnShape, ...]) -> _Table:
-    types = ",".join(f"{quote(column.name)}:{quote(column_type(column))}" for column in columns)
+    types = ",".join(
+        f"{quote(column.name)}:{quote(sql_type(column_model(column)))}" for column in columns
+    )
     keys = [quote(shape.columns[at].name) for at in shape.primary_key]
     return _Table(
         tuple(canal_column(column) for column in columns),

@@ -1,0 +1,195 @@
+"""Transactions in, steps for a mirror out: rows by table, schema changes between them, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from replica_client.errors import SinkError
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.absent import ABSENT
+from replica_client.rows.change import RowsOfEvent
+from replica_client.schema.history import SchemaChange
+from replica_client.schema.model import TableModel
+from replica_client.schema.shape import ColumnShape
+from replica_client.sinks.column_models import table_model
+from replica_client.sinks.formats.row_text import delivered_columns, numbered_rows
+from replica_client.sinks.mirror.net_changes import NetChanges, same_names
+
+TableName = tuple[str, str]
+ValueEncoder = Callable[[Any], Any]
+"""Makes of a value, neither None nor absent, what the mirror stores."""
+
+_MAX_CHANGES = 50_000
+_MAX_SIZE = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A table is needed that the mirror does not have."""
+
+    model: TableModel
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyRows:
+    """Net changes are to be applied."""
+
+    changes: NetChanges
+
+
+@dataclass(frozen=True, slots=True)
+class ApplySchema:
+    """A schema change is to be applied; all rows before it are.
+
+    Attributes:
+        change: what was done.
+        timestamp: seconds since 1970 when.
+        number: which of its statement's changes it is, from 0.
+    """
+
+    change: SchemaChange
+    timestamp: int
+    number: int
+
+
+Step = NewTable | ApplyRows | ApplySchema
+
+
+class Collector:
+    """Collects net changes by table.
+
+    The steps must be done as they are given: what they do to :attr:`tables` is looked at afterwards.
+
+    Args:
+        tables: the mirror's tables, kept by whoever does the steps.
+        encoder_of: how a column's values are stored; None where as they are.
+        strict: see :class:`NetChanges`.
+        create: a table of which neither CREATE TABLE nor a snapshot was seen is taken for empty;
+            otherwise it is an error.
+    """
+
+    def __init__(
+        self,
+        tables: dict[TableName, TableModel],
+        encoder_of: Callable[[ColumnShape], ValueEncoder | None],
+        *,
+        strict: bool,
+        create: bool,
+    ) -> None:
+        self.tables = tables
+        self._encoder_of = encoder_of
+        self._strict = strict
+        self._create = create
+        self._pending: dict[TableName, NetChanges] = {}
+        self._encoders: dict[int, tuple[RowsOfEvent, TableModel, list[ValueEncoder | None]]] = {}
+        self._count = self._size = 0
+
+    def take(self, transaction: Transaction) -> Iterator[Step]:
+        """The steps that a transaction, or a part of one, makes necessary now.
+
+        Raises:
+            SinkError: a change cannot be mirrored.
+            BinlogDecodeError: a row cannot be decoded.
+        """
+        numbers: dict[int, int] = {}
+        for item in transaction.items:
+            if isinstance(item, RowsOfEvent):
+                yield from self._rows(item)
+            elif isinstance(item, SchemaChange):
+                yield from self.flush()
+                number = numbers.get(item.event_index, 0)
+                numbers[item.event_index] = number + 1
+                self._encoders.clear()
+                yield ApplySchema(item, transaction.timestamp, number)
+
+    def flush(self) -> Iterator[Step]:
+        """Everything that is collected."""
+        pending, self._pending = self._pending, {}
+        self._count = self._size = 0
+        for changes in pending.values():
+            yield ApplyRows(changes)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._pending = {}
+        self._encoders = {}
+        self._count = self._size = 0
+
+    def _rows(self, rows: RowsOfEvent) -> Iterator[Step]:
+        name = (rows.shape.database, rows.shape.table)
+        known = self._encoders.get(id(rows.decoder))
+        if known is None or known[1] is not self.tables.get(name):
+            self._check(rows)
+            if name not in self.tables:
+                if not self._create:
+                    raise unknown_table(*name)
+                yield NewTable(table_model(rows.shape))
+            encoders = [self._encoder_of(column) for column in rows.shape.columns]
+            known = self._encoders[id(rows.decoder)] = (rows, self.tables[name], encoders)
+        model, encoders = known[1], known[2]
+        changes = self._changes(name, model)
+        for _, old, new in numbered_rows(rows):
+            before = None if old is None else _encoded(old, encoders)
+            after = None if new is None else _encoded(new, encoders)
+            if changes.needs_flush(before, after):
+                yield from self._flush_table(name)
+                changes = self._changes(name, model)
+            if before is None:
+                assert after is not None
+                changes.insert(after)
+            elif after is None:
+                changes.delete(before)
+            elif changes.update(before, after):
+                yield from self._flush_table(name)
+                changes = self._changes(name, model)
+            self._count += 1
+        self._size += rows.event.header.event_size
+        if self._count >= _MAX_CHANGES or self._size >= _MAX_SIZE:
+            yield from self.flush()
+
+    def _changes(self, name: TableName, model: TableModel) -> NetChanges:
+        changes = self._pending.get(name)
+        if changes is None:
+            changes = self._pending[name] = NetChanges(model, strict=self._strict)
+        return changes
+
+    def _flush_table(self, name: TableName) -> Iterator[Step]:
+        changes = self._pending.pop(name, None)
+        if changes is not None:
+            yield ApplyRows(changes)
+
+    def _check(self, rows: RowsOfEvent) -> None:
+        shape = rows.shape
+        text = f"{shape.database}.{shape.table}"
+        if not shape.names_resolved:
+            raise SinkError(
+                f"{text}: its column names are not known; set binlog_row_metadata=FULL on the source, or "
+                "begin where the schema history knows the table"
+            )
+        if len(delivered_columns(rows)) != len(shape.columns):
+            raise SinkError(f"{text}: a mirror wants all columns; take the option columns away")
+        model = self.tables.get((shape.database, shape.table))
+        if model is not None and not same_names(model, shape.column_names):
+            raise SinkError(
+                f"{text}: the source's columns are {', '.join(shape.column_names)}, the mirror's "
+                f"{', '.join(model.column_names)}: drop the table from the mirror and begin anew"
+            )
+
+
+def unknown_table(database: str, table: str) -> SinkError:
+    """The error for a table whose rows before this moment are not known."""
+    return SinkError(
+        f"{database}.{table}: the mirror knows nothing of the rows that this table had before; begin "
+        "with a snapshot, or before its CREATE TABLE, or take it for empty with unknown_tables = 'create'"
+    )
+
+
+def _encoded(row: tuple[Any, ...], encoders: list[ValueEncoder | None]) -> tuple[Any, ...]:
+    return tuple(
+        [
+            value if encode is None or value is None or value is ABSENT else encode(value)
+            for value, encode in zip(row, encoders, strict=True)
+        ]
+    )

@@ -1,0 +1,130 @@
+"""Schema changes of the source done to a SQLite mirror."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from replica_client.errors import SinkError
+from replica_client.schema.history import SchemaChange
+from replica_client.schema.model import TableModel
+from replica_client.sinks.mirror.added_values import added_value
+from replica_client.sinks.mirror.alterations import (
+    CannotFollowError,
+    ColumnSource,
+    column_sources,
+)
+from replica_client.sinks.mirror.collector import ApplySchema, unknown_table
+from replica_client.sinks.mirror.conversions import Conversion, conversion
+from replica_client.sinks.mirror.net_changes import Values
+from replica_client.sinks.mirror.sqlite_store import SqliteStore
+
+
+def apply_schema(store: SqliteStore, step: ApplySchema, *, create: bool) -> None:
+    """Do to the mirror what a statement did to the source.
+
+    Args:
+        store: the mirror.
+        step: what was done.
+        create: see :class:`~replica_client.sinks.mirror.collector.Collector`.
+
+    Raises:
+        SinkError: what it did to rows that are there is not known.
+    """
+    change = step.change
+    name = (change.database, change.table)
+    if change.kind == "drop_database":
+        for database, table in list(store.tables):
+            if database == change.database:
+                store.drop((database, table))
+    elif change.kind == "create_table":
+        if change.after is not None:
+            store.create(change.after)
+    elif name not in store.tables:
+        if change.kind == "rename_table" and change.after is not None and not create:
+            raise unknown_table(change.after.database, change.after.name)
+    elif change.kind == "drop_table":
+        store.drop(name)
+    elif change.kind == "truncate_table":
+        store.truncate(name)
+    elif change.kind == "rename_table" and change.after is not None:
+        store.rename(name, store.tables[name].renamed(change.after.database, change.after.name))
+    elif change.kind in ("alter_table", "rename_table", "not_understood"):
+        _alter(store, store.tables[name], step)
+
+
+def _alter(store: SqliteStore, before: TableModel, step: ApplySchema) -> None:
+    change, after = step.change, step.change.after
+    if store.is_empty(before):
+        # Without rows nothing can be lost; what is not known comes with the first row.
+        store.drop((before.database, before.name))
+        if after is not None:
+            store.create(after)
+        return
+    try:
+        if after is None:
+            raise CannotFollowError("what it does is not understood")
+        sources = column_sources(change, before, after)
+        if _keeps_rows(before, after, sources):
+            store.rename((before.database, before.name), after)
+        else:
+            rows = _converted_rows(store, before, sources, step.timestamp)
+            store.rebuild(before, after, rows)
+    except CannotFollowError as error:
+        raise cannot_follow(change, error) from error
+
+
+def cannot_follow(change: SchemaChange, error: CannotFollowError) -> SinkError:
+    """The error for an alteration that a mirror cannot follow."""
+    return SinkError(
+        f"{change.database}.{change.table}: the mirror cannot follow {change.statement[:200]!r}: {error}; "
+        "drop the table from the mirror and begin it anew"
+    )
+
+
+def _keeps_rows(before: TableModel, after: TableModel, sources: list[ColumnSource]) -> bool:
+    """Whether the stored table stays as it is."""
+    same_order = [source.old.name if source.old else "" for source in sources] == list(
+        before.column_names
+    )
+    return (
+        same_order
+        and before.column_names == after.column_names
+        and [name for name, _ in before.primary_key] == [name for name, _ in after.primary_key]
+        and all(
+            source.old is not None and conversion(source.old, source.column) is None
+            for source in sources
+        )
+    )
+
+
+def _converted_rows(
+    store: SqliteStore, before: TableModel, sources: list[ColumnSource], timestamp: int
+) -> Iterator[Values]:
+    kept = [source.old.name for source in sources if source.old is not None]
+    makers: list[Conversion | None] = [
+        None if source.old is None else conversion(source.old, source.column) for source in sources
+    ]
+    constants = [
+        None if source.old is not None else added_value(source, timestamp) for source in sources
+    ]
+    if not kept:
+        raise CannotFollowError("no column is left of those that were there")
+    return _rows(store.rows(before, kept), sources, makers, constants)
+
+
+def _rows(
+    rows: Iterator[Values],
+    sources: list[ColumnSource],
+    makers: list[Conversion | None],
+    constants: Sequence[object],
+) -> Iterator[Values]:
+    for row in rows:
+        values = iter(row)
+        made: list[object] = []
+        for source, convert, constant in zip(sources, makers, constants, strict=True):
+            if source.old is None:
+                made.append(constant)
+                continue
+            value = next(values)
+            made.append(value if value is None or convert is None else convert(value))
+        yield tuple(made)

@@ -1,0 +1,151 @@
+"""Tables of the source in a SQLite file: exactly once, rows and position in one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from replica_client.errors import ConfigError, SinkError
+from replica_client.position.stores.base import Checkpoint
+from replica_client.readers.transaction import Transaction
+from replica_client.sinks.failures import os_errors
+from replica_client.sinks.mirror.collector import ApplyRows, Collector, NewTable, Step
+from replica_client.sinks.mirror.sqlite_schema import apply_schema
+from replica_client.sinks.mirror.sqlite_store import SqliteStore
+from replica_client.sinks.mirror.sqlite_values import sqlite_encoder
+from replica_client.sinks.options import read_options
+from replica_client.sinks.protocol import Guarantee
+from replica_client.sinks.worker import Batches, Worker
+
+_MAY_PASS = frozenset(
+    (
+        *("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY"),
+        *("SQLITE_CANTOPEN", "SQLITE_NOMEM"),
+    )
+)
+
+
+class SqliteOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of the sink ``sqlite``.
+
+    Attributes:
+        path: of the file; made when it is not there.
+        missing_rows: what a change does of a row that the mirror does not have, or has already:
+            ``error`` stops; ``ignore`` goes on, for a mirror that does not begin with all rows.
+        unknown_tables: what a row of a table does of which neither CREATE TABLE nor a snapshot was
+            seen: ``error`` stops; ``create`` takes the table for empty.
+    """
+
+    path: str
+    missing_rows: Literal["error", "ignore"] = "error"
+    unknown_tables: Literal["error", "create"] = "error"
+
+
+def make(table: Mapping[str, object]) -> SqliteSink:
+    """The sink of a table of the configuration.
+
+    Raises:
+        ConfigError: an option is wrong; names it.
+    """
+    options = read_options(SqliteOptions, table, "sink sqlite")
+    if not options.path:
+        raise ConfigError("sink sqlite: path: a file is wanted")
+    return SqliteSink(options)
+
+
+class SqliteSink:
+    """See the module.
+
+    Args:
+        options: what the user chose.
+    """
+
+    guarantee = Guarantee.EXACTLY_ONCE
+    holds_position = True
+
+    def __init__(self, options: SqliteOptions) -> None:
+        self._options = options
+        self._path = Path(options.path)
+        self._create = options.unknown_tables == "create"
+        self._worker = Worker()
+        self._batches = Batches(self._worker, self._take)
+        self._store: SqliteStore | None = None
+        self._collector: Collector | None = None
+
+    async def open(self) -> Checkpoint | None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        return await self._worker.run(self._open)
+
+    async def write(self, transaction: Transaction) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        await self._batches.add(transaction)
+
+    async def commit(self, checkpoint: Checkpoint) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        await self._batches.flush()
+        await self._worker.run(self._commit, checkpoint)
+
+    async def close(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        self._batches.clear()
+        await self._worker.run(self._close)
+        self._worker.stop()
+
+    def _open(self) -> Checkpoint | None:
+        with self._errors():
+            strict = self._options.missing_rows == "error"
+            store = self._store = SqliteStore(self._path, strict=strict)
+            checkpoint = store.prepare()
+            self._collector = Collector(
+                store.tables, sqlite_encoder, strict=strict, create=self._create
+            )
+            return checkpoint
+
+    def _take(self, transactions: list[Transaction]) -> None:
+        store, collector = self._opened()
+        with self._errors():
+            for transaction in transactions:
+                for step in collector.take(transaction):
+                    self._do(store, step)
+
+    def _do(self, store: SqliteStore, step: Step) -> None:
+        store.begin()
+        if isinstance(step, ApplyRows):
+            store.apply(step.changes)
+        elif isinstance(step, NewTable):
+            store.create(step.model)
+        else:
+            apply_schema(store, step, create=self._create)
+
+    def _commit(self, checkpoint: Checkpoint) -> None:
+        store, collector = self._opened()
+        with self._errors():
+            for step in collector.flush():
+                self._do(store, step)
+            store.commit(checkpoint)
+
+    def _close(self) -> None:
+        store, self._store, self._collector = self._store, None, None
+        if store is not None:
+            with self._errors():
+                store.close()
+
+    def _opened(self) -> tuple[SqliteStore, Collector]:
+        if self._store is None or self._collector is None:
+            raise SinkError(f"{self._path}: the sink is not open")
+        return self._store, self._collector
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            with os_errors(str(self._path)):
+                yield
+        except sqlite3.Error as error:
+            name = getattr(error, "sqlite_errorname", "")
+            base = "_".join(name.split("_")[:2])
+            raise SinkError(f"{self._path}: {error}", retriable=base in _MAY_PASS) from error

@@ -1,0 +1,99 @@
+"""Values in SQLite: each exactly, in one storage class per column where SQLite has one that holds it.
+
+==============================  ====================================================
+column                          stored as
+==============================  ====================================================
+TINYINT … BIGINT, YEAR          INTEGER
+BIGINT UNSIGNED, BIT            INTEGER; from 9223372036854775808 on TEXT of the digits
+FLOAT, DOUBLE                   REAL (a negative zero loses its sign)
+DECIMAL                         TEXT with all its digits
+DATE, TIME, DATETIME,           TEXT as MySQL writes it, with all fraction digits;
+TIMESTAMP                       TIMESTAMP in UTC
+CHAR, VARCHAR, TEXT, ENUM, SET  TEXT
+BINARY, VARBINARY, BLOB         BLOB
+JSON                            TEXT of the document
+GEOMETRY                        BLOB as MySQL stores it: srid, then well-known binary
+VECTOR                          TEXT of a JSON array
+UUID, INET4, INET6              TEXT
+==============================  ====================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from replica_client.binlog.values.enum_set import EnumValue
+from replica_client.binlog.values.geometry import encode_geometry
+from replica_client.binlog.values.json_binary import JsonDocument
+from replica_client.constants.column_types import ColumnType
+from replica_client.errors import SinkError
+from replica_client.rows.json_values import value_to_json
+from replica_client.schema.model import ColumnModel
+from replica_client.schema.shape import ColumnShape
+from replica_client.sinks.column_models import column_model
+from replica_client.sinks.mirror.collector import ValueEncoder
+
+INTEGER_LIMIT: Final = 1 << 63
+_INTEGERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "year"))
+_REALS: Final = frozenset(("float", "double"))
+_BLOBS: Final = frozenset(
+    (
+        *("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"),
+        *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"),
+        *("multipolygon", "geometrycollection", "geomcollection"),
+    )
+)
+
+
+def declared_type(column: ColumnModel) -> str:
+    """The type in CREATE TABLE; ``""`` where SQLite must convert nothing."""
+    if column.kind == "bit" or (column.kind == "bigint" and column.unsigned):
+        return ""
+    if column.kind in _INTEGERS:
+        return "INTEGER"
+    if column.kind in _REALS:
+        return "REAL"
+    return "BLOB" if column.kind in _BLOBS else "TEXT"
+
+
+def sqlite_encoder(column: ColumnShape) -> ValueEncoder | None:
+    """How a column's values are stored; None: as they are."""
+    kind = column_model(column).kind
+    if kind == "bit" or (kind == "bigint" and column.unsigned):
+        return _large
+    if kind in _INTEGERS or kind in _REALS:
+        return None
+    if kind == "decimal":
+        return _decimal
+    if kind == "enum":
+        return _enum
+    if kind == "json":
+        return _json
+    if column.type_code == ColumnType.MYSQL_TYPE_GEOMETRY:
+        return encode_geometry
+    if kind == "vector":
+        return value_to_json
+    if kind in ("char", "varchar") or kind in _BLOBS or kind.endswith("text"):
+        return None
+    return str
+
+
+def _large(value: int) -> int | str:
+    return value if value < INTEGER_LIMIT else str(value)
+
+
+def _decimal(value: Any) -> str:
+    return f"{value:f}"
+
+
+def _enum(value: EnumValue) -> str:
+    return str(value.index) if value.label is None else value.label
+
+
+def _json(value: Any) -> str:
+    if not isinstance(value, JsonDocument):
+        raise SinkError(
+            "a JSON column was changed in parts of its document; set binlog_row_image=FULL, or "
+            "binlog_row_value_options='' on the source"
+        )
+    return value.text
