@@ -537,8 +537,7 @@ class SourceStream:
             ready: list[RecordBatch | Notice] = []
             if lane is not None and lane.took:
                 ready += lane.hand_over()
-                # Behind whole transactions the tracker knows best.
-                self._delivered = None
+                self._delivered = feed.tracker.position
                 self._parted = False
             for placed in taken:
                 async for transaction in self._assembled(placed, assembler, since):
