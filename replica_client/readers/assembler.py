@@ -280,10 +280,15 @@ class TransactionAssembler:
         return found
 
     @property
+    def full_rows(self) -> bool:
+        """Whether row images that lack columns must not pass."""
+        return self._options.full_rows
+
+    @property
     def is_between(self) -> bool:
         """Whether nothing of a transaction is held, and none is to be passed over."""
-        if self._options.full_rows or self._losses.records("undecodable"):
-            return False  # each event is looked at beforehand
+        if self._losses.records("undecodable"):
+            return False  # each event is decoded beforehand
         return not (self._rows or self._statements or self._part or self._resume is not None)
 
     def known_decoder(self, table_map: TableMapEvent) -> tuple[object, _Decoder | None] | None:

@@ -25,6 +25,7 @@ cdef class GroupLane:
     cdef bint _in_file
     cdef object _format
     cdef bint _works
+    cdef bint _full_rows
     cdef unsigned long long _rows_codes
     cdef bint _verify
     cdef Py_ssize_t _tail

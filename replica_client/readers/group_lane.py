@@ -116,6 +116,7 @@ class GroupLane:
         self._in_file = in_file
         self._format: Any = None
         self._works = self._verify = False
+        self._full_rows = assembler.full_rows
         self._rows_codes = 0
         self._tail = 0
         self._wanted = False
@@ -459,11 +460,25 @@ class GroupLane:
         if raw[at] > 250 or raw[at] != table.column_count or not raw[at]:
             return False
         bitmap: cython.Py_ssize_t = (table.column_count + 7) >> 3
+        first: cython.Py_ssize_t = at + 1
+        i: cython.Py_ssize_t
+        at = first + bitmap
         if code in (24, 31):
-            bitmap *= 2
+            at += bitmap
+        if at > end:
+            return False
         if table.builder is not None:
             self._wanted = True
-        return at + 1 + bitmap <= end
+            if self._full_rows:
+                last: cython.int = 0xFF >> (-table.column_count & 7)
+                while first < at:
+                    for i in range(first, first + bitmap - 1):
+                        if raw[i] != 0xFF:
+                            return False
+                    first += bitmap
+                    if raw[first - 1] & last != last:
+                        return False
+        return True
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
