@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -70,12 +71,22 @@ def doctor(
             lines.json(asdict(finding))
     else:
         _print(findings)
+        if can_be_followed(findings):
+            typer.echo(_summary(findings))
     if not can_be_followed(findings):
         count = sum(finding.severity is Severity.PROBLEM for finding in findings)
         raise FaultFoundError(
             f"{count} {'problem prevents' if count == 1 else 'problems prevent'} following this source; "
             "see the remedies above"
         )
+
+
+def _summary(findings: list[Finding]) -> str:
+    """What to make of findings without a problem, in one line."""
+    counts = Counter(finding.severity for finding in findings)
+    shown = (Severity.WARNING, Severity.NOTE)
+    listed = [f"{counts[one]} {one}{'s' * (counts[one] > 1)}" for one in shown if counts[one]]
+    return f"This source can be followed: {', '.join(listed) or 'nothing to mend'}."
 
 
 def _print(findings: list[Finding]) -> None:

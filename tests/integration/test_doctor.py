@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from replica_client.constants.flavor import ServerFlavor
 from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.position.position import Position
 from replica_client.readers.doctor.diagnosis import diagnose
@@ -215,13 +216,11 @@ def test_position(fresh_server, name: str) -> None:
 
 
 def facts(**changes: object) -> SourceFacts:
-    from replica_client.constants.flavor import ServerFlavor
-
     values: dict[str, object] = {
         "server": ServerInfo(ServerFlavor.MYSQL, (9, 7, 4), "9.7.4"),
         "variables": {"log_bin": "ON", "binlog_format": "ROW", **dict(changes.pop("variables", {}))},
         "files": Answer(), "status": Answer(), "replicas": Answer(), "purged": "",
-        "keyless": Answer(), "charsets": Answer(), "clock_skew": 0.0, "clock_error": 0.01,
+        "tables": Answer([(9,)]), "keyless": Answer(), "charsets": Answer(), "clock_skew": 0.0, "clock_error": 0.01,
     }  # fmt: skip
     return SourceFacts(**{**values, **changes})
 
@@ -233,6 +232,12 @@ def test_what_no_server_of_the_tests_can_be_set_to() -> None:
     assert "encrypts its files" in of("encryption", variables={"binlog_encryption": "ON"}).text
     assert of("tls").severity is Severity.WARNING
     assert of("tls", is_local=True).severity is Severity.NOTE
+    encrypted = ServerInfo(ServerFlavor.MYSQL, (9, 7, 4), "9.7.4", tls="TLSv1.3")
+    assert of("tls", server=encrypted).severity is Severity.NOTE
+    assert of("tls", server=encrypted, is_verified=True).severity is Severity.OK
+    blind = of("primary_keys", tables=Answer([(0,)]))
+    assert (blind.severity, "GRANT SELECT" in blind.remedy) == (Severity.NOTE, True)
+    assert "agrees with ours" in of("clock", clock_skew=0.01).text
     assert of("clock", clock_skew=-7.25).severity is Severity.WARNING
     assert "7.2 s behind ours" in of("clock", clock_skew=-7.25).text
     assert of("clock", clock_skew=7.0, clock_error=6.0).severity is Severity.OK
@@ -260,6 +265,7 @@ def test_the_command(fresh_server, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "ok       binlog_format        ROW" in done.stdout
     assert "→ SET GLOBAL binlog_row_metadata = FULL" in done.stdout
+    assert "This source can be followed: 1 warning, " in done.stdout.splitlines()[-1]
     server.execute("SET GLOBAL binlog_format = MIXED")
     done = run(server.url(), "--json")
     records = [json.loads(line) for line in done.stdout.splitlines()]

@@ -45,6 +45,10 @@ AND s.TABLE_NAME = t.TABLE_NAME AND s.INDEX_NAME = 'PRIMARY' AND s.SEQ_IN_INDEX 
 WHERE t.TABLE_TYPE = 'BASE TABLE' AND t.TABLE_SCHEMA NOT IN {_SYSTEM} AND s.TABLE_NAME IS NULL
 ORDER BY 1, 2
 """
+_TABLES = f"""
+SELECT COUNT(*) FROM information_schema.TABLES
+WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_SCHEMA NOT IN {_SYSTEM}
+"""
 _CHARSETS = f"""
 SELECT CHARACTER_SET_NAME, COUNT(*) FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA NOT IN {_SYSTEM} AND CHARACTER_SET_NAME IS NOT NULL
@@ -76,12 +80,14 @@ class SourceFacts:
         status: SHOW BINARY LOG STATUS.
         replicas: SHOW REPLICAS.
         purged: GTIDs that are gone; MariaDB: GTID position at the start of the oldest file.
+        tables: how many tables this account sees.
         keyless: schema and name of tables without primary key.
         charsets: character sets of columns, with the number of columns.
         clock_skew: seconds that the source's clock is ahead of ours.
         clock_error: how far that may be wrong.
         address: where it is.
         is_local: on this machine.
+        is_verified: its certificate was checked.
         user: that we logged in as.
     """
 
@@ -91,12 +97,14 @@ class SourceFacts:
     status: Answer
     replicas: Answer
     purged: str
+    tables: Answer
     keyless: Answer
     charsets: Answer
     clock_skew: float
     clock_error: float
     address: str = ""
     is_local: bool = False
+    is_verified: bool = False
     user: str = ""
 
     def variable(self, name: str) -> str:
@@ -133,12 +141,14 @@ async def gather_facts(connection: SourceConnection) -> SourceFacts:
         status=await _ask(connection, statements.binlog_status(connection.server)),
         replicas=await _ask(connection, statements.replicas(connection.server)),
         purged=purged,
+        tables=await _ask(connection, _TABLES),
         keyless=await _ask(connection, _WITHOUT_KEY),
         charsets=await _ask(connection, _CHARSETS),
         clock_skew=skew,
         clock_error=error,
         address=options.address,
         is_local=bool(options.unix_socket) or host in ("localhost", "::1") or host[:4] == "127.",
+        is_verified=bool(connection.server.tls) and options.tls.verifies_chain,
         user=options.user,
     )
 

@@ -106,7 +106,8 @@ def seen(sample: Sample) -> Iterator[Finding]:
     """Findings about a sample."""
     names = sorted({name for code, name in _MARKED.items() if sample.events[code]})
     unknown = sorted(code for code in sample.events if event_type_name(code).startswith("UNKNOWN_"))
-    where = f"the newest file's first {sample.size} bytes"
+    count = sum(sample.events.values())
+    where = f"the newest file's first {count} {'event' if count == 1 else 'events'}"
     if sample.fault or unknown:
         what = sample.fault or f"events of unknown type {', '.join(map(str, unknown))}"
         yield problem(

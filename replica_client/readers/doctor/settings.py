@@ -12,6 +12,7 @@ _OLDEST_MYSQL = (5, 5, 0)
 _OLDEST_MARIADB = (5, 5, 0)
 _SHOWN_TABLES = 5
 _PASSING_SKEW = 2.0
+_NO_SKEW = 0.05
 
 
 def settings(facts: SourceFacts) -> Iterator[Finding]:
@@ -39,7 +40,8 @@ def settings(facts: SourceFacts) -> Iterator[Finding]:
 def _version(facts: SourceFacts) -> Finding:
     server = facts.server
     name = "MariaDB" if server.is_mariadb else "MySQL"
-    text = f"{name} {server.version_text}"
+    number = ".".join(map(str, server.version))
+    text = f"{name} {number}" + f" ({server.version_text})" * (server.version_text != number)
     oldest = _OLDEST_MARIADB if server.is_mariadb else _OLDEST_MYSQL
     if server.version < oldest:
         return warning("version", f"{text} is older than what is tested", "upgrade the source")
@@ -48,7 +50,14 @@ def _version(facts: SourceFacts) -> Finding:
 
 def _tls(facts: SourceFacts) -> Finding:
     if facts.server.tls:
-        return ok("tls", f"the connection is encrypted with {facts.server.tls}")
+        text = f"the connection is encrypted with {facts.server.tls}"
+        if facts.is_verified or facts.is_local:
+            return ok("tls", text)
+        return note(
+            "tls",
+            f"{text}, but whose certificate the server has was not checked",
+            "put tls=verify-identity (and tls_ca, unless its CA is the system's) into the URL",
+        )
     if facts.is_local:
         return note("tls", "the connection is not encrypted; it stays on this machine")
     return warning(
@@ -203,6 +212,8 @@ def _chain(facts: SourceFacts) -> Finding:
 
 def _clock(facts: SourceFacts) -> Finding:
     skew = facts.clock_skew
+    if abs(skew) <= max(facts.clock_error, _NO_SKEW):
+        return ok("clock", f"the source's clock agrees with ours (± {facts.clock_error:.3f} s)")
     side = "ahead of" if skew > 0 else "behind"
     text = f"the source's clock is {abs(skew):.1f} s {side} ours (± {facts.clock_error:.3f} s)"
     if abs(skew) - facts.clock_error < _PASSING_SKEW:
@@ -229,7 +240,7 @@ def _charsets(facts: SourceFacts) -> Finding:
             "convert these columns to utf8mb4, or leave their tables out",
         )
     listed = ", ".join(f"{name} ({count})" for name, count in used.items())
-    return ok("charsets", f"server {server}; columns: {listed or 'none that this account sees'}")
+    return ok("charsets", f"server {server}; columns: {listed or 'this account sees none'}")
 
 
 def _is_known(name: str) -> bool:
@@ -245,9 +256,16 @@ def _keys(facts: SourceFacts) -> Finding:
         return note(
             "primary_keys", f"not known: {facts.keyless.refusal}", "grant SELECT on the tables"
         )
+    if facts.tables.rows and not int(facts.tables.rows[0][0]):
+        return note(
+            "primary_keys",
+            "this account sees no table: whether they have primary keys is not known",
+            f"if there are some: GRANT SELECT ON *.* TO {facts.user}, or on those that are wanted",
+        )
     tables = [f"{schema}.{table}" for schema, table in facts.keyless.rows]
     if not tables:
-        return ok("primary_keys", "every table that this account sees has a primary key")
+        seen = f"{facts.tables.rows[0][0]} tables" if facts.tables.rows else "tables"
+        return ok("primary_keys", f"all {seen} that this account sees have a primary key")
     more = len(tables) - _SHOWN_TABLES
     listed = ", ".join(tables[:_SHOWN_TABLES]) + (f" and {more} more" if more > 0 else "")
     return warning(

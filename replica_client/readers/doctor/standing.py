@@ -101,7 +101,8 @@ def _kept(facts: SourceFacts) -> Finding:
         seconds = 0
     limit = facts.variables.get("max_binlog_total_size") or "0"
     sizes = [int(row[1]) for row in facts.files.rows]
-    there = f"; {len(sizes)} files, {_size(sum(sizes))}" if sizes else ""
+    count = f"{len(sizes)} {'file' if len(sizes) == 1 else 'files'}"
+    there = f"; {count}, {_size(sum(sizes))}" if sizes else ""
     if limit != "0":
         return warning(
             "retention",
