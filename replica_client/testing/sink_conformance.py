@@ -1,0 +1,394 @@
+"""A test of any sink: killed at every step, and inside of steps, it shows what its guarantee says.
+
+Authors of sinks derive a class in a test module, which pytest collects::
+
+    from replica_client.testing.sink_conformance import SinkConformance
+
+    class TestMySink(SinkConformance):
+        def make_sink(self, place):
+            return MySink(place / "data")
+
+        async def content(self, place):
+            return [line for line in ...]     # what a reader sees now
+
+``place`` is an empty directory for each run: a sink whose data is elsewhere derives names from it. The
+transactions are those of the binlog that ships with this package (18, with schema changes), of which
+some come in parts, as very large ones do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import time
+import traceback
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import replica_client
+from replica_client.position.stores.base import Checkpoint
+from replica_client.readers.assembler import AssemblyOptions
+from replica_client.readers.binlog_file import open_binlog
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.selection import Selection
+from replica_client.sinks.protocol import Guarantee, Sink
+
+_DATA = Path(replica_client.__file__).parent / "testing" / "data"
+_PART_SIZE = 400
+_COMMIT_EVERY = 4
+_GONE_SECONDS = 0.2
+
+
+class SimulatedCrashError(BaseException):
+    """Ends a sink's work as a kill would: nothing catches it."""
+
+
+@dataclass
+class _Saved:
+    """What outlives a crash beside the sink: a position store's checkpoint."""
+
+    checkpoint: Checkpoint | None = None
+
+
+class SinkConformance:
+    """Base of a sink's conformance test; see the module.
+
+    Attributes:
+        system_calls: whether the sink is also killed inside of steps, at each system call on files.
+    """
+
+    system_calls = False
+
+    # To override.
+
+    def make_sink(self, place: Path) -> Sink:
+        """A new sink on what is stored at a place; not opened."""
+        raise NotImplementedError
+
+    async def content(self, place: Path) -> Any:
+        """What a reader sees at a place now.
+
+        The same for the same changes. Of a sink that is at least once, a list in order.
+        """
+        raise NotImplementedError
+
+    def transactions(self) -> list[Transaction]:
+        """The transactions that are written."""
+        options = AssemblyOptions(Selection(None, None, None), part_size=_PART_SIZE)
+        return list(open_binlog(_DATA, assembly=options).transactions())
+
+    def abandon(self, sink: Sink) -> None:
+        """Make nothing of a sink happen any more, as a kill would, without closing it."""
+
+    # The tests.
+
+    def test_it_is_a_sink(self, tmp_path: Path) -> None:
+        """It has the methods and attributes of the protocol."""
+        sink = self.make_sink(tmp_path)
+        assert isinstance(sink, Sink)
+        assert isinstance(sink.guarantee, Guarantee)
+        if sink.guarantee is Guarantee.EXACTLY_ONCE:
+            assert sink.holds_position, "exactly once wants the position in the sink"
+        asyncio.run(sink.close())
+
+    def test_a_new_one_has_no_checkpoint(self, tmp_path: Path) -> None:
+        """``open`` of a new sink gives None; ``close`` may be called at any time, also twice."""
+
+        async def run() -> None:
+            sink = self.make_sink(tmp_path)
+            assert await sink.open() is None
+            await sink.close()
+            await sink.close()
+
+        asyncio.run(run())
+
+    def test_checkpoint_comes_back(self, tmp_path: Path) -> None:
+        """``open`` gives what the last ``commit`` was given, with its state."""
+        saved = _Saved()
+        self._run(tmp_path, saved)
+        last = self.transactions()[-1].position
+
+        async def run() -> None:
+            sink = self.make_sink(tmp_path)
+            found = await sink.open()
+            await sink.close()
+            if sink.holds_position:
+                assert found is not None
+                assert found.position == last
+                assert dict(found.state) == _state(last)
+
+        asyncio.run(run())
+
+    def test_what_is_not_committed_is_not_kept(self, tmp_path: Path) -> None:
+        """What was written behind the last commit is gone after a kill, and comes only once."""
+        transactions = self.transactions()
+        expected = self._expected(tmp_path)
+        place = self._place(tmp_path, "killed")
+        saved = _Saved()
+
+        async def run() -> None:
+            held = [self.make_sink(place)]
+            await held[0].open()
+            for transaction in transactions:
+                if transaction.schema_changes:
+                    break
+                await held[0].write(transaction)
+            self._drop(held)
+
+        asyncio.run(run())
+        self._run(place, saved)
+        self._assert_same(place, expected)
+
+    def test_a_part_is_not_shown(self, tmp_path: Path) -> None:
+        """Of a transaction that is not complete nothing is shown."""
+        transactions = self.transactions()
+        first = next(at for at, one in enumerate(transactions) if not one.complete)
+        place = self._place(tmp_path, "parts")
+
+        async def run() -> None:
+            sink = self.make_sink(place)
+            await sink.open()
+            await self._feed(sink, transactions[:first], None, _Saved(), lambda: None)
+            before = await self.content(place)
+            for transaction in transactions[first:]:
+                if transaction.complete:
+                    break
+                await sink.write(transaction)
+                assert await self.content(place) == before
+            await sink.close()
+
+        asyncio.run(run())
+
+    def test_killed_at_every_step(self, tmp_path: Path) -> None:
+        """Killed once, before each call of a method in turn, it ends as if it had not been."""
+        expected = self._expected(tmp_path)
+        steps = self._count(lambda step: self._run(self._place(tmp_path, "count"), _Saved(), step))
+        for at in range(steps):
+            place, saved = self._place(tmp_path, f"step-{at}"), _Saved()
+            self._killed(place, saved, self._bomb(at))
+            self._run(place, saved)
+            self._assert_same(place, expected)
+
+    def test_killed_again_and_again(self, tmp_path: Path) -> None:
+        """Killed after a few calls until all is done, it ends as if it had not been."""
+        expected = self._expected(tmp_path)
+        parts = max(transaction.part for transaction in self.transactions())
+        # Enough for the longest way from one commit to the next.
+        enough = _COMMIT_EVERY + parts + 6
+        for stride in (enough, enough + 5):
+            place, saved = self._place(tmp_path, f"stride-{stride}"), _Saved()
+            for _ in range(50):
+                if not self._killed(place, saved, self._bomb(stride)):
+                    break
+            else:
+                raise AssertionError(f"nothing moves on when killed after {stride} steps")
+            self._assert_same(place, expected)
+
+    def test_killed_inside_of_steps(self, tmp_path: Path) -> None:
+        """Killed before and in the middle of each system call on files, likewise."""
+        if not self.system_calls:
+            return
+        expected = self._expected(tmp_path)
+
+        def whole(step: Callable[[], None]) -> None:
+            with _system_calls(step):
+                self._run(self._place(tmp_path, "count-calls"), _Saved())
+
+        for at in range(self._count(whole)):
+            place, saved = self._place(tmp_path, f"call-{at}"), _Saved()
+            with _system_calls(self._bomb(at)):
+                self._killed(place, saved, lambda: None)
+            self._run(place, saved)
+            self._assert_same(place, expected)
+
+    # How it is done.
+
+    def _place(self, tmp_path: Path, name: str) -> Path:
+        place = tmp_path / name
+        place.mkdir()
+        return place
+
+    def _expected(self, tmp_path: Path) -> Any:
+        place = self._place(tmp_path, "whole")
+        self._run(place, _Saved())
+        return asyncio.run(self.content(place))
+
+    def _run(self, place: Path, saved: _Saved, step: Callable[[], None] = lambda: None) -> None:
+        """Open, write all that is missing, close."""
+
+        async def run() -> None:
+            held = [self.make_sink(place)]
+            try:
+                step()
+                checkpoint = await held[0].open()
+                if not held[0].holds_position:
+                    checkpoint = saved.checkpoint
+                step()
+                await self._feed(held[0], self.transactions(), checkpoint, saved, step)
+                step()
+                await held[0].close()
+            except SimulatedCrashError as error:
+                # What the frames of the failed call still hold would keep the sink alive.
+                traceback.clear_frames(error.__traceback__)
+                self._drop(held)
+                raise
+
+        # What is there already is no garbage: the search for the dropped sink passes it over.
+        gc.freeze()
+        try:
+            asyncio.run(run())
+        finally:
+            gc.unfreeze()
+
+    def _killed(self, place: Path, saved: _Saved, step: Callable[[], None]) -> bool:
+        """The same, until the step says that it is killed; whether it was."""
+        try:
+            self._run(place, saved, step)
+        except SimulatedCrashError:
+            return True
+        return False
+
+    async def _feed(
+        self,
+        sink: Sink,
+        transactions: list[Transaction],
+        checkpoint: Checkpoint | None,
+        saved: _Saved,
+        step: Callable[[], None],
+    ) -> None:
+        written = 0
+        last: Transaction | None = None
+        for transaction in _behind(transactions, checkpoint):
+            if transaction.schema_changes and not transaction.part and written and last is not None:
+                await self._commit(sink, last, saved, step)
+                written = 0
+            step()
+            await sink.write(transaction)
+            last, written = transaction, written + 1
+            if transaction.complete and (transaction.schema_changes or written >= _COMMIT_EVERY):
+                await self._commit(sink, transaction, saved, step)
+                written = 0
+        if written and last is not None:
+            await self._commit(sink, last, saved, step)
+
+    async def _commit(
+        self, sink: Sink, last: Transaction, saved: _Saved, step: Callable[[], None]
+    ) -> None:
+        checkpoint = Checkpoint(last.position, _state(last.position))
+        step()
+        await sink.commit(checkpoint)
+        if not sink.holds_position:
+            step()
+            saved.checkpoint = checkpoint
+
+    def _drop(self, held: list[Sink]) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            self.abandon(held[0])
+            alive = weakref.ref(held[0])
+            held.clear()
+            # A thread of the sink's may hold it a moment longer than its last call takes.
+            deadline = time.monotonic() + _GONE_SECONDS
+            while alive() is not None and time.monotonic() < deadline:
+                gc.collect()
+                time.sleep(0.001)
+
+    @staticmethod
+    def _count(run: Callable[[Callable[[], None]], object]) -> int:
+        count = 0
+
+        def step() -> None:
+            nonlocal count
+            count += 1
+
+        run(step)
+        return count
+
+    @staticmethod
+    def _bomb(after: int) -> Callable[[], None]:
+        left = after
+
+        def step() -> None:
+            nonlocal left
+            if left <= 0:
+                raise SimulatedCrashError
+            left -= 1
+
+        return step
+
+    def _assert_same(self, place: Path, expected: Any) -> None:
+        guarantee = self.make_sink(place).guarantee
+        got = asyncio.run(self.content(place))
+        if guarantee is Guarantee.EXACTLY_ONCE:
+            assert got == expected
+        else:
+            assert_repeats(got, expected)
+
+
+def assert_repeats(got: list[Any], expected: list[Any]) -> None:
+    """Assert that all is there in order, and that what is there again goes on from an earlier place.
+
+    Raises:
+        AssertionError: something is missing, out of order, or was never there.
+    """
+    reached = at = 0
+    for entry in got:
+        if at < len(expected) and entry == expected[at]:
+            at += 1
+        else:
+            again = [place for place in range(reached) if expected[place] == entry]
+            assert again, f"an entry that does not belong there: {entry!r}"
+            at = again[-1] + 1
+        reached = max(reached, at)
+    assert reached == len(expected), f"{len(expected) - reached} entries are missing"
+
+
+def _behind(
+    transactions: list[Transaction], checkpoint: Checkpoint | None
+) -> Iterator[Transaction]:
+    for transaction in transactions:
+        if checkpoint is None or transaction.position > checkpoint.position:
+            yield transaction
+
+
+def _state(position: object) -> dict[str, object]:
+    return {"conformance": {"position": str(position), "text": "ä\n", "numbers": [1, None, 2.5]}}
+
+
+@contextmanager
+def _system_calls(step: Callable[[], None]) -> Iterator[None]:
+    """Let ``step`` run before each system call that changes files; a write may be cut in the middle."""
+    originals = {
+        name: getattr(os, name)
+        for name in ("fsync", "replace", "rename", "unlink", "ftruncate", "write")
+    }
+
+    def write(descriptor: int, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        try:
+            step()
+        except SimulatedCrashError:
+            originals["write"](descriptor, view[: len(view) // 2])
+            raise
+        return int(originals["write"](descriptor, view))
+
+    def wrapped(name: str) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            step()
+            return originals[name](*given, **named)
+
+        return call
+
+    for name in originals:
+        setattr(os, name, write if name == "write" else wrapped(name))
+    try:
+        yield
+    finally:
+        for name, original in originals.items():
+            setattr(os, name, original)

@@ -1,0 +1,198 @@
+"""What a sink holds, against its source: the tables of a mirror, the changes in order of the others.
+
+One function for all sinks::
+
+    compare_sink("sqlite", options, server, tables=["shop.orders", "shop.lines"])
+    compare_sink("file", options, server, tables=["shop.*"], start=position)
+
+``options`` are the sink's own. It raises ``AssertionError`` when something is missing, repeated beyond
+the sink's guarantee, reordered or wrong, and returns what was compared. The source must be quiet, and
+the sink have got everything (its checkpoint at the source's end).
+
+A mirror is compared with the source's own SELECT. The others are compared with the changes in the
+source's binlog files, read by the file reader from ``start`` on (default: the first that is there).
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from replica_client import Position, open_binlog
+from replica_client.sinks.formats.line_format import make_format
+from replica_client.testing.sink_conformance import assert_repeats
+from tests.integration.mirror_source import source_rows, source_tables
+from tests.servers.local import LocalServer
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What was compared.
+
+    Attributes:
+        tables: number of tables.
+        rows: rows of a mirror, or lines of the others.
+        repeated: how many came more than once (at least once).
+    """
+
+    tables: int
+    rows: int
+    repeated: int = 0
+
+
+def compare_sink(
+    kind: str,
+    options: Mapping[str, Any],
+    server: LocalServer,
+    *,
+    tables: Sequence[str],
+    start: Position | str | None = None,
+    stop: Position | str | None = None,
+    output: Path | None = None,
+) -> Compared:
+    """Compare what a sink holds with its source.
+
+    Args:
+        kind: the sink's name.
+        options: its table of the configuration.
+        server: the source.
+        tables: patterns ``database.table``.
+        start: where the sink began; None: at the first binlog file that is there.
+        stop: up to where it came; None: all.
+        output: of the sink ``stdout``: a file with all its lines.
+
+    Raises:
+        AssertionError: they differ.
+    """
+    if kind in ("sqlite", "mysql"):
+        return _compare_mirror(_MIRRORS[kind], options, server, tables)
+    if kind == "file":
+        name = options.get("name", "changes")
+        got = file_lines(Path(options["path"]), name)
+        return _compare_lines(got, options, server, tables, start, stop, exactly=True)
+    if kind == "stdout":
+        assert output is not None, "stdout: output is wanted"
+        got = output.read_text("utf-8").splitlines()
+        return _compare_lines(got, options, server, tables, start, stop, exactly=False)
+    raise AssertionError(f"no comparison of {kind}")
+
+
+def file_lines(directory: Path, name: str = "changes") -> list[str]:
+    """The committed lines of the sink ``file``, of all its files in order."""
+    checkpoint = directory / f"{name}.checkpoint.json"
+    if not checkpoint.exists():
+        return []
+    saved = json.loads(checkpoint.read_text())["with"]
+    lines: list[str] = []
+    for path in sorted(directory.glob(f"{name}-*.jsonl")):
+        number = int(path.stem.rpartition("-")[2])
+        data = path.read_bytes()
+        if number == saved["file"]:
+            data = data[: saved["length"]]
+        elif number > saved["file"]:
+            continue
+        lines += data.decode().splitlines()
+    return lines
+
+
+def expected_lines(
+    options: Mapping[str, Any],
+    server: LocalServer,
+    tables: Sequence[str],
+    start: Position | str | None = None,
+    stop: Position | str | None = None,
+) -> Iterator[str]:
+    """The lines of a format that the source's binlog files give."""
+    line_format = make_format(options.get("format", "native"), options.get("format_options", {}))
+    paths = [server.binlog_path(name) for name in server.binlog_files()]
+    reader = open_binlog(paths, tables=list(tables), start=start, stop=stop)
+    for transaction in reader.transactions():
+        yield from line_format.lines(transaction)
+
+
+def _compare_lines(
+    got: list[str],
+    options: Mapping[str, Any],
+    server: LocalServer,
+    tables: Sequence[str],
+    start: Position | str | None,
+    stop: Position | str | None,
+    *,
+    exactly: bool,
+) -> Compared:
+    clean = _without_clock(options.get("format", "native"))
+    expected = [clean(line) for line in expected_lines(options, server, tables, start, stop)]
+    found = [clean(line) for line in got]
+    if exactly:
+        for at, (mine, theirs) in enumerate(zip(found, expected, strict=False)):
+            assert mine == theirs, f"line {at}: {mine[:500]} instead of {theirs[:500]}"
+        assert len(found) == len(expected), f"{len(found)} lines instead of {len(expected)}"
+    else:
+        assert_repeats(found, expected)
+    return Compared(len(tables), len(expected), len(found) - len(expected))
+
+
+def _without_clock(line_format: str) -> Callable[[str], str]:
+    """Takes the time at which a line was made out of it."""
+    names = {"debezium": ("ts_ms", "ts_us", "ts_ns"), "canal": ("ts",)}.get(line_format)
+    if names is None:
+        return lambda line: line
+
+    def clean(line: str) -> str:
+        value = json.loads(line)
+        for name in names:
+            value.pop(name, None)
+        return json.dumps(value)
+
+    return clean
+
+
+# Mirrors.
+
+
+def _compare_mirror(
+    read: Callable[[Mapping[str, Any], str, str], list[tuple[Any, ...]] | None],
+    options: Mapping[str, Any],
+    server: LocalServer,
+    patterns: Sequence[str],
+) -> Compared:
+    count = rows = 0
+    for database, table in source_tables(server):
+        if not any(fnmatchcase(f"{database}.{table}", pattern) for pattern in patterns):
+            continue
+        expected = sorted(source_rows(server, database, table), key=repr)
+        found = read(options, database, table)
+        assert found is not None or not expected, f"{database}.{table} is not in the mirror"
+        got = sorted(found or (), key=repr)
+        if got != expected:
+            missing = [row for row in expected if row not in got][:5]
+            extra = [row for row in got if row not in expected][:5]
+            raise AssertionError(
+                f"{database}.{table}: {len(got)} rows, the source has {len(expected)}; "
+                f"missing {missing!r}; too many {extra!r}"
+            )
+        count, rows = count + 1, rows + len(expected)
+    assert count, f"no table of the source matches {patterns}"
+    return Compared(count, rows)
+
+
+def _sqlite_rows(
+    options: Mapping[str, Any], database: str, table: str
+) -> list[tuple[Any, ...]] | None:
+    connection = sqlite3.connect(options["path"])
+    try:
+        return connection.execute(f'SELECT * FROM "{database}.{table}"').fetchall()
+    except sqlite3.OperationalError as error:
+        if "no such table" in str(error):
+            return None
+        raise
+    finally:
+        connection.close()
+
+
+_MIRRORS = {"sqlite": _sqlite_rows}

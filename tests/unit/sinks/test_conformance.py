@@ -1,0 +1,65 @@
+"""Every sink of ours that needs no server, killed at every step."""
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from replica_client.sinks.formats.line_format import make_format
+from replica_client.sinks.json_lines.file_sink import make as make_file
+from replica_client.sinks.json_lines.stdout_sink import StdoutOptions, StdoutSink
+from replica_client.sinks.mirror.sqlite_sink import make as make_sqlite
+from replica_client.sinks.protocol import Sink
+from replica_client.testing.sink_conformance import SinkConformance
+from tests.integration.sink_comparison import file_lines
+
+
+class TestFile(SinkConformance):
+    system_calls = True
+
+    def make_sink(self, place: Path) -> Sink:
+        return make_file({"path": str(place / "lines")})
+
+    async def content(self, place: Path) -> Any:
+        return file_lines(place / "lines")
+
+
+class TestFileThatRotates(TestFile):
+    def make_sink(self, place: Path) -> Sink:
+        return make_file({"path": str(place / "lines"), "rotate_bytes": 300})
+
+
+class TestStdout(SinkConformance):
+    def make_sink(self, place: Path) -> Sink:
+        descriptor = os.open(place / "output", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        sink = StdoutSink(StdoutOptions(), make_format("native", {}), descriptor)
+        sink.opened_by_the_test = descriptor
+        return sink
+
+    def abandon(self, sink: Any) -> None:
+        os.close(sink.opened_by_the_test)
+
+    async def content(self, place: Path) -> Any:
+        path = place / "output"
+        return path.read_text().splitlines() if path.exists() else []
+
+
+class TestSqlite(SinkConformance):
+    def make_sink(self, place: Path) -> Sink:
+        return make_sqlite({"path": str(place / "mirror.db"), "unknown_tables": "create"})
+
+    async def content(self, place: Path) -> Any:
+        path = place / "mirror.db"
+        connection = sqlite3.connect(path)
+        try:
+            names = [
+                row[0]
+                for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+                if not row[0].startswith("_")
+            ]
+            return {
+                name: sorted(connection.execute(f'SELECT * FROM "{name}"'), key=repr)
+                for name in sorted(names)
+            }
+        finally:
+            connection.close()
