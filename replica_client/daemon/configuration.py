@@ -104,7 +104,7 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
         part_size: bytes of a transaction beyond which it goes to the sink in parts.
         on_statement: what a change logged as a statement does.
         on_rollback: what the rollback of a delivered XA transaction does.
-        on_unknown_table: what a table does that nothing tells the columns of.
+        on_unknown_table: what a table does that nothing tells the columns of; an error by default.
         poll: seconds between two looks at where the source's binlog ends.
         sinks: where its changes go; ``[[source.sink]]``.
     """
@@ -125,7 +125,7 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
     part_size: int | str = "16m"
     on_statement: Literal["error", "deliver"] = "error"
     on_rollback: Literal["error", "deliver"] = "error"
-    on_unknown_table: Literal["error", "positional"] = "error"
+    on_unknown_table: Literal["error", "positional"] | None = None
     poll: Annotated[float, Meta(ge=0.1)] = 10.0
     sinks: list[dict[str, Any]] = field(default_factory=list, name="sink")
 

@@ -69,7 +69,7 @@ class HttpServer:
         self.host, self.port = listen_address(listen)
         self._pages = pages
         self._server: asyncio.Server | None = None
-        self._open = 0
+        self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     @property
     def url(self) -> str:
@@ -93,24 +93,31 @@ class HttpServer:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Listen no more."""
-        if self._server is not None:
-            self._server.close()
-            await self._server.wait_closed()
+        """Listen no more, and end what is open."""
+        if self._server is None:
+            return
+        self._server.close()
+        for writer in self._open.values():
+            writer.transport.abort()
+        if self._open:
+            await asyncio.wait(list(self._open), timeout=_REQUEST_SECONDS)
+        await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
+        task: asyncio.Task[None] | None = asyncio.current_task()
+        assert task is not None
+        self._open[task] = writer
         try:
-            if self._open <= _MAX_CONNECTIONS:
+            if len(self._open) <= _MAX_CONNECTIONS:
                 async with asyncio.timeout(_REQUEST_SECONDS):
                     await self._answer(reader, writer)
         except (OSError, TimeoutError, h11.RemoteProtocolError):
             pass  # the peer's fault, and its loss
         finally:
-            self._open -= 1
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
+            del self._open[task]
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_REQUEST)

@@ -1,0 +1,122 @@
+"""The small HTTP server, and what it does with requests that are none."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+from replica_client.daemon.http_server import HttpServer, Page, listen_address
+from replica_client.errors import ConfigError
+
+
+def _broken() -> Page:
+    raise ValueError("a fault of ours")
+
+
+PAGES = {"/": lambda: Page(b"hello", "text/plain"), "/broken": _broken}
+
+
+@pytest.fixture
+async def server():
+    one = HttpServer("127.0.0.1:0", PAGES)
+    await one.start()
+    yield one
+    await one.close()
+
+
+async def _send(server: HttpServer, data: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(data)
+    try:
+        return await asyncio.wait_for(reader.read(), 10)
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+def _request(path: str, method: str = "GET", host: str = "localhost") -> bytes:
+    return f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+
+
+async def test_pages(server):
+    answer = await _send(server, _request("/"))
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert answer.endswith(b"\r\n\r\nhello")
+    assert b"Content-Security-Policy: default-src 'none'" in answer
+    answer = await _send(server, _request("/?x=1", "HEAD"))
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert answer.endswith(b"\r\n\r\n")
+    assert (await _send(server, _request("/none"))).startswith(b"HTTP/1.1 404")
+    assert (await _send(server, _request("/", "POST"))).startswith(b"HTTP/1.1 405")
+
+
+async def test_a_page_that_fails_is_logged_and_ends_nothing(server, caplog):
+    assert (await _send(server, _request("/broken"))).startswith(b"HTTP/1.1 500")
+    assert "a fault of ours" in caplog.text
+    assert (await _send(server, _request("/"))).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "localhost.evil", ""])
+async def test_another_name_than_loopbacks_is_refused_on_loopback(server, host):
+    assert (await _send(server, _request("/", host=host))).startswith(b"HTTP/1.1 403")
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:9190", "127.0.0.1:1", "[::1]:9", "[::1]"])
+async def test_names_of_loopback(server, host):
+    assert (await _send(server, _request("/", host=host))).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/x\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 20_000,
+        b"\r\n" * 10_000,
+        bytes(range(256)) * 100,
+    ],
+)
+async def test_what_is_no_request_is_refused_and_the_next_one_answered(server, data):
+    answer = b""
+    with contextlib.suppress(ConnectionError):  # closed while we sent
+        answer = await _send(server, data)
+    assert not answer or answer.startswith((b"HTTP/1.1 4", b"HTTP/1.1 5"))
+    assert (await _send(server, _request("/"))).startswith(b"HTTP/1.1 200")
+
+
+async def test_connections_are_bounded_and_silent_ones_ended(server, monkeypatch):
+    monkeypatch.setattr("replica_client.daemon.http_server._REQUEST_SECONDS", 0.3)
+    silent = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(64)]
+    await asyncio.sleep(0.05)
+    with contextlib.suppress(ConnectionError):
+        assert await _send(server, _request("/")) == b""
+    await asyncio.sleep(0.5)
+    assert (await _send(server, _request("/"))).startswith(b"HTTP/1.1 200")
+    for _, writer in silent:
+        writer.close()
+    await asyncio.gather(*(writer.wait_closed() for _, writer in silent), return_exceptions=True)
+
+
+async def test_an_address_that_is_taken(server):
+    with pytest.raises(ConfigError, match="listen"):
+        await HttpServer(f"127.0.0.1:{server.port}", PAGES).start()
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [(":80", ("127.0.0.1", 80)), ("[::1]:9", ("::1", 9)), ("0.0.0.0:0", ("0.0.0.0", 0))],
+)
+def test_addresses(text, wanted):
+    assert listen_address(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["", "localhost", "a:b", "a:99999", "9190"])
+def test_what_is_no_address(text):
+    with pytest.raises(ConfigError):
+        listen_address(text)
