@@ -54,6 +54,11 @@ class BatchAssembler:
         """Rows in the builders."""
         return sum(map(len, self._builders.values()))
 
+    @property
+    def tables(self) -> int:
+        """Builders that have rows."""
+        return sum(1 for builder in self._builders.values() if len(builder))
+
     def add(
         self,
         rows_of_events: Iterable[RowsOfEvent],

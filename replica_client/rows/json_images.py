@@ -66,22 +66,20 @@ def json_images(batch: pa.RecordBatch, shape: TableShape) -> JsonImages:
     shapes = {column.name: column for column in shape.columns}
     names = batch.schema.names[_FIRST_COLUMN:]
     columns = [
-        _json_column(shapes[name], batch.column(at))
-        for at, name in enumerate(names, _FIRST_COLUMN)
+        _json_column(shapes[name], batch.column(at)) for at, name in enumerate(names, _FIRST_COLUMN)
     ]
     types = batch.column(0).buffers()
     kinds = row_kinds(types[1], types[2], batch.num_rows)
     absent = _absent(batch.column(8), names)
     lossless = _lossless(batch.column(9), names)
     writer = JsonRows(_allocate)
-    images = [
-        _strings(*writer.images(columns, kinds, after, absent, lossless)) for after in (False, True)
-    ]
+    before = _strings(*writer.images(columns, kinds, False, absent, lossless))
+    after = _strings(*writer.images(columns, kinds, True, absent, lossless))
     count, buffer = change_rows(kinds, _allocate)
     rows = None
     if count != batch.num_rows:
         rows = pa.Array.from_buffers(pa.int32(), count, [None, buffer])
-    return JsonImages(*images, rows)
+    return JsonImages(before, after, rows)
 
 
 def _strings(count: int, buffers: list[Any], nulls: int) -> pa.Array:

@@ -175,8 +175,8 @@ class JsonRows:
         columns: list[Any],
         kinds: bytes,
         after: bool,
-        absent: list[bytes] | None,
-        lossless: dict[int, dict[int, bytes]],
+        absent: Any,
+        lossless: Any,
     ) -> tuple[int, list[Any], int]:
         """The image of each change before or after it.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -14,15 +15,14 @@ from pyspark.sql.types import (
     StructField,
     StructType,
     TimestampType,
+    VariantType,
 )
 
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import row_to_json
 from replica_client.schema.history import SchemaChange
-
-MAX_ROWS = 8192
-MAX_TEXT_SIZE = 16 << 20
+from replica_client.spark.variant import variant_array
 
 PLACE_FIELDS = (
     StructField("_commit_version", StringType(), False),
@@ -54,6 +54,14 @@ A statement that changes a wanted table, or a database, is a row too: ``operatio
 a database), ``before`` the table's definition where it is known, and ``after`` the object that
 :func:`statement_json` makes. One statement may be several rows, with ``_row_index`` 0, 1 …
 """
+
+VARIANT_ENVELOPE_SCHEMA = StructType(
+    [
+        StructField(field.name, VariantType(), True) if field.name in ("before", "after") else field
+        for field in ENVELOPE_SCHEMA
+    ]
+)
+"""The same with ``before`` and ``after`` as VARIANT."""
 
 ROW_OPERATIONS = ("insert", "update", "delete")
 
@@ -90,77 +98,46 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     return pa.array(values, kind)
 
 
+_VARIANT_ARROW_SCHEMA = to_arrow_schema(VARIANT_ENVELOPE_SCHEMA, timezone="UTC")
+
+
+def with_variants(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch of the envelope with ``before`` and ``after`` as VARIANT."""
+    arrays = [
+        variant_array(array, field.type) if field.name in ("before", "after") else array
+        for array, field in zip(batch.columns, _VARIANT_ARROW_SCHEMA, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=_VARIANT_ARROW_SCHEMA)
+
+
 def commit_timestamp_us(transaction: Transaction, rows: RowsOfEvent) -> int:
     """When a transaction was committed; the rows event's own time where that is not logged."""
     known = transaction.commit_timestamp_us
     return rows.event.header.timestamp * 1_000_000 if known is None else known
 
 
-class EnvelopeBatches:
-    """Builds envelope batches."""
-
-    schema = ENVELOPE_SCHEMA
-
-    def __init__(self) -> None:
-        self._columns = BatchColumns(ENVELOPE_SCHEMA)
-        self._text_size = 0
-
-    def add(self, transaction: Transaction) -> list[pa.RecordBatch]:
-        """Take a transaction, or a part of one; returns the batches that became full."""
-        full = []
-        version = transaction.commit_version
-        statements: dict[int, int] = {}
-        for item in transaction.items:
-            if isinstance(item, SchemaChange):
-                index = statements.get(item.event_index, 0)
-                statements[item.event_index] = index + 1
-                full += self._append(_statement_row(transaction, item, index))
-            elif isinstance(item, RowsOfEvent):
-                full += self._add_rows(transaction, version, item)
-        return full
-
-    def _add_rows(
-        self, transaction: Transaction, version: str, rows: RowsOfEvent
-    ) -> list[pa.RecordBatch]:
-        full = []
-        timestamp = commit_timestamp_us(transaction, rows)
-        for change in rows:
-            before = None if change.before is None else row_to_json(change.before)
-            after = None if change.after is None else row_to_json(change.after)
-            full += self._append(
-                (
-                    version,
-                    timestamp,
-                    change.gtid,
-                    change.file,
-                    change.position,
-                    change.event_index,
-                    change.row_index,
-                    change.database,
-                    change.table,
-                    change.kind,
-                    before,
-                    after,
-                )
-            )
-        return full
-
-    def _append(self, row: tuple[Any, ...]) -> list[pa.RecordBatch]:
-        for column, value in zip(self._columns.values, row, strict=True):
-            column.append(value)
-        self._text_size += len(row[-2] or "") + len(row[-1] or "")
-        if len(self._columns) < MAX_ROWS and self._text_size < MAX_TEXT_SIZE:
-            return []
-        self._text_size = 0
-        return [self._columns.finish()]
-
-    def finish(self) -> list[pa.RecordBatch]:
-        """What is left."""
-        self._text_size = 0
-        return [self._columns.finish()] if len(self._columns) else []
+def change_rows(transaction: Transaction, rows: RowsOfEvent) -> Iterator[tuple[Any, ...]]:
+    """The rows of the envelope of a rows event, each value by itself: for what is rare."""
+    timestamp = commit_timestamp_us(transaction, rows)
+    for change in rows:
+        yield (
+            transaction.commit_version,
+            timestamp,
+            change.gtid,
+            change.file,
+            change.position,
+            change.event_index,
+            change.row_index,
+            change.database,
+            change.table,
+            change.kind,
+            None if change.before is None else row_to_json(change.before),
+            None if change.after is None else row_to_json(change.after),
+        )
 
 
-def _statement_row(transaction: Transaction, change: SchemaChange, index: int) -> tuple[Any, ...]:
+def statement_row(transaction: Transaction, change: SchemaChange, index: int) -> tuple[Any, ...]:
+    """A statement's row of the envelope; ``index`` counts those of one statement."""
     known = transaction.commit_timestamp_us
     return (
         transaction.commit_version,

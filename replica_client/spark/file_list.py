@@ -15,11 +15,19 @@ from replica_client.readers.file_bytes import binlog_files
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A file: its name as the source calls it, its path, its size."""
+    """A file.
+
+    Attributes:
+        name: as the source calls it.
+        path: where it is.
+        size: its bytes.
+        modified: time of its last change, in nanoseconds.
+    """
 
     name: str
     path: str
     size: int
+    modified: int = 0
 
 
 def list_files(paths: Sequence[str], *, may_be_empty: bool = False) -> list[ListedFile]:
@@ -44,7 +52,8 @@ def list_files(paths: Sequence[str], *, may_be_empty: bool = False) -> list[List
     listed = []
     for name, full in found.items():
         try:
-            listed.append(ListedFile(name, full, os.stat(full).st_size))
+            found_there = os.stat(full)
+            listed.append(ListedFile(name, full, found_there.st_size, found_there.st_mtime_ns))
         except OSError as error:
             raise ConfigError(f"{full}: {error.strerror or error}") from None
     return sorted(listed, key=lambda file: split_file_name(file.name))

@@ -7,27 +7,27 @@ import logging
 import time
 from collections import deque
 from collections.abc import Iterator
-from pathlib import Path
+from itertools import islice
 
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.header import HEADER_SIZE
-from replica_client.constants.event_types import EventFlag, EventType
-from replica_client.errors import BinlogDecodeError, ConfigError, DataLossError, UnknownTableError
-from replica_client.gtid import GtidSet, MariadbGtid, MariadbGtidSet
+from replica_client.errors import ConfigError, DataLossError, UnknownTableError
+from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.position.position import Position
-from replica_client.readers.file_bytes import BinlogFile, open_events
+from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.readers.start import timestamp_of
-from replica_client.schema.history import SchemaHistory
+from replica_client.rows.selection import Selection
 from replica_client.schema.shape import TableShape
-from replica_client.spark.file_list import ListedFile, check_no_gap, from_position, list_files
+from replica_client.spark.file_catalog import FileCatalog
+from replica_client.spark.file_index import STEP, FileIndex
+from replica_client.spark.file_list import ListedFile, check_no_gap, from_position
+from replica_client.spark.file_range import FIRST_EVENT
+from replica_client.spark.file_table import table_maps
 from replica_client.spark.options import SourceOptions
-from replica_client.spark.ranges import BinlogRange, Filters, transactions
+from replica_client.spark.ranges import BinlogRange, Filters, cut_rows
+from replica_client.spark.schema_trail import SchemaTrail
 from replica_client.spark.spans import FileSpans, Span
-from replica_client.spark.typed import TypedTable
+from replica_client.spark.typed import TypedTable, plan_table
 
-FIRST_EVENT = 4
-_HEAD_EVENTS = 8
+_FIRST_WAIT = 0.002
 _LOG = logging.getLogger("replica_client")
 
 
@@ -40,35 +40,20 @@ class FilePlanner:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._listed: list[ListedFile] | None = None
-        self._spans: FileSpans | None = None
-        self._floor = Position("", 0)
-        self._pending: deque[Span] = deque()
+        self._catalog = FileCatalog(options)
+        self._trail = SchemaTrail(self._catalog, options.decode)
         self._waiting_for = ""
-        self._history = SchemaHistory()
-        self._schema_spans: FileSpans | None = None
-        self._schema_done: set[str] = set()
 
     def close(self) -> None:
         """Nothing is held open."""
 
     def filters(self) -> Filters:
-        """What is passed over, by the starting position."""
-        starting = self._options.starting
-        if isinstance(starting, datetime.datetime):
-            return Filters(since=timestamp_of(starting))
-        if isinstance(starting, Position) and not starting.file:
-            return Filters(done=starting.gtid_set)
-        return Filters()
+        """What is passed over inside the ranges."""
+        return Filters.of(self._options)
 
     def freeze(self) -> None:
         """Take no notice of what comes after now."""
-        self._listed = list_files(self._options.paths, may_be_empty=True)
-
-    def _files(self, may_be_empty: bool = True) -> list[ListedFile]:
-        if self._listed is not None:
-            return self._listed
-        return list_files(self._options.paths, may_be_empty=may_be_empty)
+        self._catalog.freeze()
 
     # Where.
 
@@ -80,13 +65,13 @@ class FilePlanner:
             DataLossError: the files begin behind a GTID position.
         """
         starting = self._options.starting or "earliest"
-        files = self._files(may_be_empty=stream)
+        files = self._catalog.files(may_be_empty=stream)
         if not files:
             return Position("", 0)
         if starting == "latest":
             if not stream:
                 raise ConfigError("startingPosition latest is for streams: a batch would be empty")
-            return self.latest(Position(files[0].name, FIRST_EVENT))
+            return self.latest(Position(files[-1].name, FIRST_EVENT))
         if isinstance(starting, Position) and starting.file:
             if starting.inside_transaction:
                 raise ConfigError(f"startingPosition {starting}: give a place between transactions")
@@ -96,32 +81,91 @@ class FilePlanner:
                 )
             return Position(starting.file, starting.offset)
         if isinstance(starting, Position):
-            self._check_begins_before(files[0], starting)
+            return self._start_of_gtids(files, starting)
         if isinstance(starting, datetime.datetime):
-            # The newest file that begins before the moment; earlier transactions are passed over.
-            since = timestamp_of(starting)
-            for file in reversed(files[1:]):
-                if self._head(file)[0].header.timestamp < since:
-                    return Position(file.name, FIRST_EVENT)
+            return self._first_at(files, timestamp_of(starting)) or self._end(files)
         return Position(files[0].name, FIRST_EVENT)
+
+    def _start_of_gtids(self, files: list[ListedFile], starting: Position) -> Position:
+        """The last file before which everything is in a set; what it has inside is passed over."""
+        done = starting.gtid_set
+        assert done is not None
+        self._catalog.load(files)
+        for file in reversed(files):
+            before = self._gtids_before(file)
+            if before is None and file is not files[0]:
+                continue
+            if before is None or _covers(done, before):
+                self._catalog.save()
+                return Position(file.name, FIRST_EVENT)
+        missing = self._gtids_before(files[0])
+        if isinstance(done, GtidSet) and isinstance(missing, GtidSet):
+            missing = missing - done
+        raise DataLossError(
+            f"startingPosition {starting}: the files begin with {files[0].name}, behind {missing}; "
+            "add the files before it, or start elsewhere"
+        )
+
+    def _gtids_before(self, file: ListedFile) -> GtidSet | MariadbGtidSet | None:
+        index = self._catalog.index(file)
+        return index.gtids_before(file.name, self._options.decode)
+
+    def _first_at(self, files: list[ListedFile], seconds: int) -> Position | None:
+        """The first transaction that began at a time or later."""
+        self._catalog.load(files)
+        first = files[0]
+        for file in reversed(files[1:]):
+            # Clocks may go back a little; a file began before all of its transactions.
+            if self._catalog.index(file).first < seconds:
+                first = file
+                break
+        for file in files[files.index(first) :]:
+            index = self._catalog.index(file)
+            for span in self._fine_spans(file, index, FIRST_EVENT, seconds):
+                if span.timestamp >= seconds:
+                    self._catalog.save()
+                    return span.start
+        self._catalog.save()
+        return None
+
+    def _fine_spans(
+        self, file: ListedFile, index: FileIndex, begin: int, seconds: int
+    ) -> Iterator[Span]:
+        """Single transactions of a file, from the last cut on before which all began earlier."""
+        for at in range(0, len(index.cuts) - 2, 2):
+            if index.cuts[at + 1] >= seconds or index.cuts[at + 3] >= seconds:
+                break
+            begin = index.cuts[at]
+        yield from FileSpans(Position(file.name, begin), self._options.decode).scan(file)
+
+    def _end(self, files: list[ListedFile]) -> Position:
+        return Position(files[-1].name, self._catalog.index(files[-1]).reached)
 
     def stop(self) -> Position | None:
         """Where a batch stops; None: at the end of the files."""
         ending = self._options.ending
+        files = self._catalog.files()
         if isinstance(ending, datetime.datetime):
-            seconds = timestamp_of(ending)
-            for span in self._all_spans(self.start()):
-                if span.timestamp >= seconds:
-                    return span.start
+            return self._first_at(from_position(files, self.start()), timestamp_of(ending))
+        if isinstance(ending, Position) and not ending.file:
+            wanted = ending.gtid_set
+            assert wanted is not None
+            self._catalog.load(files)
+            for file in files:
+                before = self._gtids_before(file)
+                if before is not None and _covers(before, wanted):
+                    return Position(file.name, FIRST_EVENT)
             return None
         if isinstance(ending, Position):
-            names = [file.name for file in self._files()]
+            names = [file.name for file in files]
             if ending.file not in names:
                 raise ConfigError(
                     f"endingPosition {ending}: no such file among {names[0]} … {names[-1]}"
                 )
             return Position(ending.file, ending.offset)
         return None
+
+    # How far.
 
     def latest(
         self,
@@ -142,18 +186,22 @@ class FilePlanner:
             DataLossError: files that were not read are gone.
         """
         deadline = time.monotonic() + wait
+        pause = _FIRST_WAIT
         while True:
             reached = self._latest(start, max_bytes)
             left = deadline - time.monotonic()
             if reached != start or left <= 0:
                 break
-            time.sleep(min(self._options.poll_interval, left))
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, self._options.poll_interval)
+        self._catalog.save()
         if max_rows is not None and reached != start:
-            return self._cut_rows(start, reached, max_rows)
+            parts = self.ranges(start, reached)
+            return cut_rows(self._options, parts, max_rows) or reached
         return reached
 
     def _latest(self, start: Position, max_bytes: int | None) -> Position:
-        files = self._files()
+        files = self._catalog.files()
         if not files:
             if start.file:
                 from_position(files, start)
@@ -162,264 +210,176 @@ class FilePlanner:
             start = Position(files[0].name, FIRST_EVENT)
         files = from_position(files, start)
         check_no_gap(files)
-        spans = self._spans
-        if spans is None or not self._floor <= start <= spans.reached:
-            spans = self._spans = FileSpans(start, self._options.decode)
-            self._pending.clear()
-        while self._pending and self._pending[0].end <= start:
-            self._pending.popleft()
-        self._floor = start
-        if max_bytes is None:
-            # Every transaction is taken: none needs to be remembered.
-            self._pending.clear()
-            for _ in self._new(spans, files):
-                pass
-            self._floor = spans.reached
-            return max(start, spans.reached)
+        self._catalog.load(files)
         total, reached = 0, start
-        for span in self._coming(spans, files):
-            total += span.size
-            if total > max_bytes and reached != start:
+        for at, file in enumerate(files):
+            index = self._catalog.index(file)
+            if index.is_relay_log:
+                return self._latest_of_relay_logs(files, start, max_bytes)
+            first = start.offset if not at else FIRST_EVENT
+            if index.reached < first:
                 return reached
-            reached = span.end
-        # Behind what stands between transactions too, once all transactions are taken.
-        return max(reached, spans.reached)
-
-    def _coming(self, spans: FileSpans, files: list[ListedFile]) -> Iterator[Span]:
-        """The spans from the start on; they are kept until a later start passes them."""
-        yield from list(self._pending)
-        for span in self._new(spans, files):
-            self._pending.append(span)
-            yield span
-
-    def _new(self, spans: FileSpans, files: list[ListedFile]) -> Iterator[Span]:
-        names = [file.name for file in files]
-        at = names.index(spans.file) if spans.file in names else 0
-        for file, following in zip(files[at:], [*files[at + 1 :], None], strict=True):
-            yield from spans.scan(file)
+            if index.cuts and index.cuts[-2] > first:
+                size = index.cuts[-2] - first
+                if max_bytes is not None and total + size > max_bytes:
+                    cut = self._cut(file, index, first, max_bytes - total)
+                    return cut or (reached if total else self._one(file, index, first))
+                total += size
+            reached = Position(file.name, index.reached)
+            following = files[at + 1] if at + 1 < len(files) else None
             if following is None:
-                return
-            whole = spans.at_end_of(file) and (spans.closed or self._is_closed(file))
-            if not whole and not self._begins_after_restart(following):
-                if self._waiting_for != file.name:
-                    self._waiting_for = file.name
-                    _LOG.warning(
-                        "%s has no closing event, although %s is there: waiting for the rest of it",
-                        file.path,
-                        following.name,
-                    )
-                return
+                break
+            whole = index.ended and index.closed
+            if not whole and not self._catalog.index(following).created:
+                self._warn(file, following)
+                break
+        return reached
 
-    def _is_closed(self, file: ListedFile) -> bool:
-        """Whether a file ends with its closing event, for a scan that was entered behind it."""
-        spans = FileSpans(Position(file.name, FIRST_EVENT), self._options.decode)
-        for _ in spans.scan(file):
-            pass
-        return spans.closed and spans.at_end_of(file)
+    def _warn(self, file: ListedFile, following: ListedFile) -> None:
+        if self._waiting_for != file.name:
+            self._waiting_for = file.name
+            _LOG.warning(
+                "%s has no closing event, although %s is there: waiting for the rest of it",
+                file.path,
+                following.name,
+            )
 
-    def _cut_rows(self, start: Position, end: Position, max_rows: int) -> Position:
-        files = self._files()
-        first = start if start.file else Position(files[0].name, FIRST_EVENT)
-        part = BinlogRange(first, end, self._touched(first, end))
-        rows, reached = 0, start
-        for transaction in transactions(self._options, part):
-            rows += sum(1 for event in transaction.rows for _ in event)
-            if transaction.complete:
-                if rows > max_rows and reached != start:
+    def _cut(self, file: ListedFile, index: FileIndex, first: int, room: int) -> Position | None:
+        """The end of as many transactions as fit, None if the first one does not."""
+        end = max((cut for cut in index.cuts[::2] if first < cut <= first + room), default=first)
+        spans = FileSpans(Position(file.name, end), self._options.decode)
+        for span in spans.scan(file):
+            if span.end.offset > first + room:
+                break
+            end = span.end.offset
+        return Position(file.name, end) if end > first else None
+
+    def _one(self, file: ListedFile, index: FileIndex, first: int) -> Position:
+        """The end of the first transaction."""
+        spans = FileSpans(Position(file.name, first), self._options.decode).scan(file)
+        return next((span.end for span in spans), Position(file.name, index.reached))
+
+    def _latest_of_relay_logs(
+        self, files: list[ListedFile], start: Position, max_bytes: int | None
+    ) -> Position:
+        """In relay logs a transaction may go on in the next file."""
+        spans = FileSpans(start, self._options.decode)
+        total, reached = 0, start
+        for file, following in zip(files, [*files[1:], None], strict=True):
+            for span in spans.scan(file):
+                total += span.size
+                if max_bytes is not None and total > max_bytes and reached != start:
                     return reached
-                reached = Position(transaction.position.file, transaction.position.offset)
-        return end
+                reached = span.end
+            if following is not None and not (spans.at_end_of(file) and spans.closed):
+                self._warn(file, following)
+                break
+        return max(reached, spans.reached)
 
     # Cutting.
 
     def ranges(self, start: Position, stop: Position | None) -> list[BinlogRange]:
         """The partitions of a range: at file starts, and inside large files."""
-        files = self._touched(start, stop)
+        everything = self._catalog.files()
+        files = _touched(everything, start, stop)
         if not files:
             return []
         if not start.file:
             start = Position(files[0].name, FIRST_EVENT)
-        cuts = [start]
-        for file in files:
-            if file.name != start.file and not self._is_relay_log(file):
-                cuts.append(Position(file.name, FIRST_EVENT))
+        self._catalog.load(everything)
+        cuts: list[tuple[Position, int]] = [(start, 0)]
+        for number, file in enumerate(files):
+            index = self._catalog.index(file)
             first = start.offset if file.name == start.file else FIRST_EVENT
             last = stop.offset if stop is not None and stop.file == file.name else file.size
-            if last - first > self._options.partition_size:
-                cuts += self._inner_cuts(file, Position(file.name, first), last)
-        if stop is not None:
-            cuts = [cut for cut in cuts if cut < stop] or [start]
-        ends = [*cuts[1:], stop]
-        history = self._schema(start, files[-1])
-        return [
-            BinlogRange(begin, end, self._touched(begin, end), number, _state(history, begin))
-            for number, (begin, end) in enumerate(zip(cuts, ends, strict=True))
-        ]
+            if index.is_relay_log:
+                inner = self._inner_cuts(file, None, first, last)
+            else:
+                if number and (stop is None or Position(file.name, FIRST_EVENT) < stop):
+                    cuts.append((Position(file.name, FIRST_EVENT), number))
+                inner = self._inner_cuts(file, index, first, last)
+            cuts += [(Position(file.name, cut), number) for cut in inner]
+        self._trail.follow(everything, start, files[-1])
+        filters = self.filters()
+        found = []
+        for number, (begin, at) in enumerate(cuts):
+            end, upto = cuts[number + 1] if number + 1 < len(cuts) else (stop, len(files) - 1)
+            if end is not None and end.offset <= FIRST_EVENT and upto > at:
+                upto -= 1
+            state = self._trail.state_at(begin)
+            found.append(
+                BinlogRange(begin, end, tuple(files[at : upto + 1]), number, state, filters)
+            )
+        return found
 
-    def _schema(self, start: Position, last: ListedFile) -> SchemaHistory:
-        """What tables look like, by the statements in all files up to one; each is read once.
-
-        A range then has the same column names wherever it begins.
-        """
-        files = self._files()
-        if self._schema_spans is None:
-            first = Position(files[0].name, FIRST_EVENT)
-            self._history = SchemaHistory()
-            self._schema_spans = FileSpans(first, self._options.decode, self._history)
-        names = [file.name for file in files]
-        spans = self._schema_spans
-        at = names.index(spans.file) if spans.file in names else 0
-        for file in files[at:]:
-            if file.name not in self._schema_done:
-                try:
-                    for _ in spans.scan(file):
-                        pass
-                except BinlogDecodeError:
-                    if Position(file.name, file.size) >= start:
-                        raise
-                    # A fault in what is not read: what was known before it may not hold behind it.
-                    self._history = SchemaHistory()
-                    following = names[names.index(file.name) + 1]
-                    spans = self._schema_spans = FileSpans(
-                        Position(following, FIRST_EVENT), self._options.decode, self._history
-                    )
-            if file.name == last.name:
+    def _inner_cuts(
+        self, file: ListedFile, index: FileIndex | None, first: int, last: int
+    ) -> list[int]:
+        """Where a part of a file is cut so that pieces have about the wanted size."""
+        size = self._options.partition_size
+        if last - first <= size:
+            return []
+        ends: Iterator[int]
+        if index is not None and size >= STEP:
+            ends = iter(index.cuts[::2])
+        else:
+            spans = FileSpans(Position(file.name, first), self._options.decode, size)
+            ends = (span.end.offset for span in spans.scan(file) if span.start.file == file.name)
+        cuts, since = [], first
+        for end in ends:
+            if end >= last:
                 break
-            self._schema_done.add(file.name)
-        return self._history
-
-    def _inner_cuts(self, file: ListedFile, first: Position, last: int) -> list[Position]:
-        cuts, since = [], first.offset
-        for span in FileSpans(first, self._options.decode).scan(file):
-            if span.start.file != file.name or span.end.offset >= last:
-                continue
-            if span.end.offset - since >= self._options.partition_size:
-                since = span.end.offset
-                cuts.append(Position(file.name, since))
+            if end - since >= size:
+                cuts.append(end)
+                since = end
         return cuts
-
-    def _touched(self, start: Position, stop: Position | None) -> tuple[ListedFile, ...]:
-        files = self._files()
-        if start.file:
-            files = from_position(files, start)
-        if stop is not None:
-            files = [
-                f for f in files if Position(f.name, FIRST_EVENT) < stop or f.name == start.file
-            ]
-            if any(file.name == stop.file for file in files):
-                names = [file.name for file in files]
-                files = files[: names.index(stop.file) + 1]
-        return tuple(files)
-
-    def _all_spans(self, start: Position) -> Iterator[Span]:
-        files = from_position(self._files(), start)
-        spans = FileSpans(start, self._options.decode)
-        for file in files:
-            yield from spans.scan(file)
-
-    # What files say at their beginning.
-
-    def _head(self, file: ListedFile) -> list[BinlogEvent]:
-        """The first events of a file."""
-        events: list[BinlogEvent] = []
-        opened = BinlogFile(file.name, Path(file.path))
-        with opened.open() as stream:
-            source = open_events(stream, file.name, self._options.decode)
-            decoder = BinlogDecoder(self._options.decode, file.name)
-            while len(events) < _HEAD_EVENTS:
-                position = source.position
-                data = source.next_event(HEADER_SIZE, self._options.decode.max_event_size)
-                if data is None:
-                    break
-                events.append(decoder.decode(data, position, file.name))
-        if not events:
-            raise DataLossError(f"{file.path}: the file has no event; copy it again")
-        return events
-
-    def _is_relay_log(self, file: ListedFile) -> bool:
-        if file.size <= FIRST_EVENT + HEADER_SIZE:
-            return False
-        return bool(self._head(file)[0].header.flags & EventFlag.LOG_EVENT_RELAY_LOG_F)
-
-    def _begins_after_restart(self, file: ListedFile) -> bool:
-        if file.size <= FIRST_EVENT + HEADER_SIZE:
-            return False
-        body = self._head(file)[0].body
-        return bool(getattr(body, "create_timestamp", 0))
-
-    def _check_begins_before(self, file: ListedFile, starting: Position) -> None:
-        done = starting.gtid_set
-        for event in self._head(file):
-            missing: object = None
-            code = event.header.type_code
-            if code == EventType.PREVIOUS_GTIDS_LOG_EVENT and isinstance(done, GtidSet):
-                missing = event.body.gtid_set - done
-            elif code == EventType.GTID_LIST_EVENT and isinstance(done, MariadbGtidSet):
-                before = MariadbGtidSet(MariadbGtid(*gtid) for gtid in event.body.gtids)
-                missing = None if before <= done else before
-            if missing:
-                raise DataLossError(
-                    f"startingPosition {starting}: the files begin with {file.name}, behind {missing}; "
-                    "add the files before it, or start elsewhere"
-                )
 
     # Typed queries.
 
     def typed(self, database: str, table: str) -> TypedTable:
-        """The plan of a typed query, by the table's first table map.
+        """The plan of a typed query, by the table's first table map, to evolve by its last.
 
         Raises:
             UnknownTableError: the files do not have the table.
         """
-        files = self._files(may_be_empty=False)
-        start = self.start()
-        for file in from_position(files, start):
-            for event in self._events(file):
-                if event.header.type_code == EventType.TABLE_MAP_EVENT:
-                    if (event.body.schema, event.body.table) == (database, table):
-                        shape = TableShape.from_table_map(event.body)
-                        return TypedTable.plan(shape, self._options.columns, self._options.decode)
+        options = self._options
+        files = self._catalog.files(may_be_empty=False)
+        read = from_position(files, self.start()) if options.starting != "latest" else files
+        for file in reversed(read) if options.evolves else read:
+            maps = table_maps(file, database, table, options.decode)
+            found = deque(maps, maxlen=1) if options.evolves else deque(islice(maps, 1))
+            if found:
+                event, decoder = found[0]
+                place = Position(event.file, event.position)
+                self._trail.follow(files, place, file)
+                tracker = SchemaTracker(self._trail.history_at(place), Selection())
+                shape: TableShape = tracker.shape(event.body, decoder.format)
+                return plan_table(shape, options, place)
         raise UnknownTableError(
             f"option table: {database}.{table} is not in {files[0].name} … {files[-1].name}; "
             "check the name (databases and tables are matched with case)"
         )
 
-    def _events(self, file: ListedFile) -> Iterator[BinlogEvent]:
-        """Format descriptions, table maps and what transaction payloads hold."""
-        decoder = BinlogDecoder(self._options.decode, file.name)
-        wanted = (
-            EventType.FORMAT_DESCRIPTION_EVENT,
-            EventType.START_ENCRYPTION_EVENT,
-            EventType.TABLE_MAP_EVENT,
-            EventType.TRANSACTION_PAYLOAD_EVENT,
-        )
-        encrypted = False
-        opened = BinlogFile(file.name, Path(file.path))
-        with opened.open() as stream:
-            source = open_events(stream, file.name, self._options.decode)
-            while True:
-                position = source.position
-                if position >= file.size:
-                    return
-                data = source.next_event(
-                    decoder.format.header_size, self._options.decode.max_event_size
-                )
-                if data is None:
-                    return
-                if not encrypted and data[4] not in wanted:
-                    continue
-                encrypted = encrypted or data[4] == EventType.START_ENCRYPTION_EVENT
-                event = decoder.decode(data, position, file.name)
-                yield event
-                if event.header.type_code == EventType.TRANSACTION_PAYLOAD_EVENT:
-                    yield from decoder.inner_events(event)
+
+def _covers(done: GtidSet | MariadbGtidSet, wanted: GtidSet | MariadbGtidSet) -> bool:
+    """Whether all of a set is in another one; those of another kind are not."""
+    if isinstance(done, GtidSet) and isinstance(wanted, GtidSet):
+        return not wanted - done
+    if isinstance(done, MariadbGtidSet) and isinstance(wanted, MariadbGtidSet):
+        return wanted <= done
+    return not wanted
 
 
-def _state(history: SchemaHistory, start: Position) -> str | None:
-    """The history as it is at a place, to ship; None when it knows nothing."""
-    mine = history.copy()
-    mine.rewind(start.file, start.offset)
-    if not mine.tables():
-        return None
-    mine.prune(start.file, start.offset, keep=1)
-    return mine.to_state()
+def _touched(files: list[ListedFile], start: Position, stop: Position | None) -> list[ListedFile]:
+    """The files that a range has parts of."""
+    if start.file:
+        files = from_position(files, start)
+    if stop is not None:
+        names = [file.name for file in files]
+        if stop.file in names:
+            files = files[: names.index(stop.file) + 1]
+            if stop.offset <= FIRST_EVENT and len(files) > 1:
+                files = files[:-1]
+        else:
+            files = [file for file in files if Position(file.name, FIRST_EVENT) < stop]
+    return files

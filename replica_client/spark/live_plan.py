@@ -8,13 +8,14 @@ import time
 from replica_client.errors import ConfigError, ServerError, UnknownTableError
 from replica_client.position.position import Position
 from replica_client.readers.start import timestamp_of
-from replica_client.schema.shape import ColumnDefinition, TableShape
-from replica_client.spark.live_range import FIRST_EVENT
+from replica_client.spark.file_range import FIRST_EVENT
 from replica_client.spark.live_schema import shape_of_table
 from replica_client.spark.live_source import LiveSource
 from replica_client.spark.options import SourceOptions
-from replica_client.spark.ranges import BinlogRange, Filters
-from replica_client.spark.typed import TypedTable
+from replica_client.spark.ranges import BinlogRange, Filters, cut_rows
+from replica_client.spark.typed import TypedTable, plan_table
+
+_PAUSE = 0.01
 
 
 class LivePlanner:
@@ -22,10 +23,12 @@ class LivePlanner:
 
     Args:
         options: of the query.
+        stream: whether readers' connections stay for the next range.
     """
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, *, stream: bool = False) -> None:
         self._options = options
+        self._stream = stream
         self._source = LiveSource(options)
         self._frozen: Position | None = None
 
@@ -34,13 +37,8 @@ class LivePlanner:
         self._source.close()
 
     def filters(self) -> Filters:
-        """What is passed over, by the starting position."""
-        starting = self._options.starting
-        if isinstance(starting, datetime.datetime):
-            return Filters(since=timestamp_of(starting))
-        if isinstance(starting, Position) and not starting.file:
-            return Filters(done=starting.gtid_set)
-        return Filters()
+        """What is passed over inside the ranges."""
+        return Filters.of(self._options)
 
     def freeze(self) -> None:
         """Take no notice of what comes after now."""
@@ -52,6 +50,8 @@ class LivePlanner:
         if isinstance(starting, Position) and starting.inside_transaction:
             raise ConfigError(f"startingPosition {starting}: give a place between transactions")
         position = self._source.start(starting)
+        if isinstance(starting, datetime.datetime):
+            return self._source.first_at(position, timestamp_of(starting))
         return Position(position.file, position.offset)
 
     def stop(self) -> Position:
@@ -60,7 +60,7 @@ class LivePlanner:
         if isinstance(ending, datetime.datetime):
             return self._source.first_at(self.start(), timestamp_of(ending))
         end = self._source.end()
-        if isinstance(ending, Position):
+        if isinstance(ending, Position) and ending.file:
             if ending > end:
                 raise ConfigError(
                     f"endingPosition {ending} lies behind the end of the source's binlog, {end}"
@@ -92,15 +92,19 @@ class LivePlanner:
             left = deadline - time.monotonic()
             if end != start or left <= 0:
                 break
-            time.sleep(min(self._options.poll_interval, left))
+            if self._source.wait(end, left) and self._source.end() == end:
+                time.sleep(_PAUSE)  # it is sent before the source says that it is there
         if end < start:
             self._source.check_has(start)
             return start  # a frozen end that was passed
         if end == start:
             return start
-        if max_bytes is not None or max_rows is not None:
+        if max_bytes is not None:
             self._source.check_has(start)
-        return self._source.cut(start, end, max_bytes, max_rows)
+            end = self._source.cut(start, end, max_bytes)
+        if max_rows is not None:
+            end = cut_rows(self._options, self.ranges(start, end), max_rows) or end
+        return end
 
     def ranges(self, start: Position, stop: Position | None) -> list[BinlogRange]:
         """The partitions of a range: one per binlog file.
@@ -108,21 +112,25 @@ class LivePlanner:
         Raises:
             BinlogPurgedError: the source purged what is to be read.
         """
-        self._source.check_has(start)
+        if start == stop:
+            return []
+        files = self._source.check_has(start)
         stop = stop or self._source.end()
-        names = [name for name, _ in self._source.files()]
-        between = [
-            Position(name, FIRST_EVENT)
-            for name in names
-            if start < Position(name, FIRST_EVENT) < stop and name != start.file
-        ]
         if start >= stop:
             return []
-        cuts = [start, *between]
+        between = [
+            Position(name, FIRST_EVENT)
+            for name, _ in files
+            if start < Position(name, FIRST_EVENT) < stop and name != start.file
+        ]
+        cuts, ends = [start, *between], [*between, stop]
+        filters = self.filters()
         # The first server id after the base is the driver's.
         return [
-            BinlogRange(begin, end, number=number)
-            for number, (begin, end) in enumerate(zip(cuts, [*between, stop], strict=True), 1)
+            BinlogRange(
+                begin, end, number=number, filters=filters, is_last=self._stream and end == stop
+            )
+            for number, (begin, end) in enumerate(zip(cuts, ends, strict=True), 1)
         ]
 
     def typed(self, database: str, table: str) -> TypedTable:
@@ -137,8 +145,8 @@ class LivePlanner:
         except ServerError:
             shape = None  # a source that answers only what replication needs
         if shape is not None:
-            definitions = definitions_of(shape)
-            return TypedTable.plan(shape, options.columns, options.decode, definitions)
+            place = self._source.end() if options.evolves else None
+            return plan_table(shape, options, place)
         start = self._source.start("earliest")
         shape = self._source.first_shape(start, database, table)
         if shape is None:
@@ -146,22 +154,4 @@ class LivePlanner:
                 f"option table: the source does not show {database}.{table} to this user, and its binlog "
                 "has no change of it; check the name, or grant SELECT on it"
             )
-        return TypedTable.plan(shape, options.columns, options.decode)
-
-
-def definitions_of(shape: TableShape) -> tuple[ColumnDefinition, ...]:
-    """What a shape tells, to fill in what a table map does not."""
-    return tuple(
-        ColumnDefinition(
-            column.name,
-            column.unsigned,
-            column.collation_id,
-            column.labels,
-            column.primary_key_index,
-            column.visible,
-            column.fraction_digits,
-            column.length,
-            column.logical_type,
-        )
-        for column in shape.columns
-    )
+        return plan_table(shape, options)

@@ -22,7 +22,9 @@ from replica_client.readers.event_feed import EventFeed
 from replica_client.readers.source_start import dump_request, resolve_start
 from replica_client.readers.start import Start
 from replica_client.schema.shape import TableShape
-from replica_client.spark.live_range import FIRST_EVENT, read_range, server_id
+from replica_client.spark.file_range import FIRST_EVENT
+from replica_client.spark.live_range import server_id
+from replica_client.spark.live_watch import LiveWatch
 from replica_client.spark.options import SourceOptions
 from replica_client.spark.spans import Span, SpanTracker
 from replica_client.transport.connection import SourceConnection
@@ -44,6 +46,7 @@ class LiveSource:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._connection: SourceConnection | None = None
+        self._watch = LiveWatch(options)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="mysql-binlog source", daemon=True
@@ -56,7 +59,7 @@ class LiveSource:
 
     def close(self) -> None:
         """End the connection."""
-        self._run(self._disconnect())
+        self._run(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
 
@@ -64,6 +67,10 @@ class LiveSource:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
+
+    async def _close(self) -> None:
+        await self._watch.close()
+        await self._disconnect()
 
     async def _asked(self, question: Callable[[SourceConnection], Awaitable[T]]) -> T:
         """Ask; a kept connection that was lost meanwhile is opened again, once."""
@@ -124,8 +131,8 @@ class LiveSource:
                 return Position(span.start.file, span.start.offset, position.gtid_set)
         return Position(status.file, status.position, position.gtid_set)
 
-    def check_has(self, start: Position) -> None:
-        """Refuse a start that the source does not have (any more).
+    def check_has(self, start: Position) -> list[tuple[str, int]]:
+        """Refuse a start that the source does not have (any more); names and sizes of its files.
 
         Raises:
             BinlogPurgedError: its file was purged.
@@ -136,7 +143,7 @@ class LiveSource:
         address = self._options.connect.address if self._options.connect else ""
         if start.file in sizes:
             if start.offset <= sizes[start.file]:
-                return
+                return files
             raise UnknownBinlogError(
                 ErrorCode.ER_MASTER_FATAL_ERROR_READING_BINLOG,
                 "HY000",
@@ -160,24 +167,21 @@ class LiveSource:
             "check the position, and that it is the same source",
         )
 
-    def cut(
-        self, start: Position, end: Position, max_bytes: int | None, max_rows: int | None
-    ) -> Position:
-        """The end of as many whole transactions as fit the limits, at least one.
+    def wait(self, end: Position, timeout: float) -> bool:
+        """Wait until the binlog goes on behind ``end``, at most some seconds; whether it does."""
+        return self._run(self._watch.wait(end, timeout))
+
+    def cut(self, start: Position, end: Position, max_bytes: int) -> Position:
+        """The end of as many whole transactions as fit a limit, at least one.
 
         Args:
             start: of the first transaction.
             end: where the binlog ends.
             max_bytes: of the transactions together.
-            max_rows: changed rows of the wanted tables together.
         """
-        if max_rows is not None:
-            return self._run(self._cut_rows(start, end, max_bytes, max_rows))
-        if max_bytes is not None:
-            if start.file == end.file and end.offset - start.offset <= max_bytes:
-                return end
-            return self._run(self._cut_bytes(start, end, max_bytes))
-        return end
+        if start.file == end.file and end.offset - start.offset <= max_bytes:
+            return end
+        return self._run(self._cut_bytes(start, end, max_bytes))
 
     async def _cut_bytes(self, start: Position, end: Position, max_bytes: int) -> Position:
         total, reached = 0, start
@@ -190,25 +194,6 @@ class LiveSource:
                 if total > max_bytes and reached != start:
                     return reached
                 reached = span.end
-        return end
-
-    async def _cut_rows(
-        self, start: Position, end: Position, max_bytes: int | None, max_rows: int
-    ) -> Position:
-        rows, size, reached = 0, 0, start
-        stream = read_range(self._options, start, end, 0)
-        try:
-            async for transaction in stream:
-                for event in transaction.rows:
-                    rows += sum(1 for _ in event)
-                    size += event.event.header.event_size
-                if transaction.complete:
-                    over = rows > max_rows or (max_bytes is not None and size > max_bytes)
-                    if over and reached != start:
-                        return reached
-                    reached = Position(transaction.position.file, transaction.position.offset)
-        finally:
-            await stream.aclose()
         return end
 
     def first_at(self, start: Position, seconds: int) -> Position:

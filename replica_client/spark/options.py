@@ -12,10 +12,15 @@ tables, exclude        patterns ``database.table`` with ``*`` and ``?``, with co
 table                  one ``database.table``: its own typed columns instead of the envelope
 columns                names of the wanted columns, with commas
 startingPosition       ``earliest``, ``latest``, FILE:OFFSET, a GTID set or a time
-endingPosition         batch only: ``latest``, FILE:OFFSET or a time; changes before it
+endingPosition         batch only: ``latest``, FILE:OFFSET or a time: changes before it; a GTID
+                       set: the changes of its transactions
 maxBytesPerTrigger     stream: binlog bytes per micro-batch, in whole transactions
 maxRowsPerTrigger      stream: changed rows per micro-batch, in whole transactions
 partitionSize          bytes of a binlog file that one partition reads, about
+indexDirectory         where indexes of binlog files are kept between queries (a cache)
+json                   ``string``, or ``variant``: JSON columns, and before and after, as VARIANT
+onSchemaChange         with table: ``error``, or ``evolve``: rows of other definitions are fitted
+                       to the columns; new ones appear when the query is started again
 keyFile                keys of encrypted binlog files
 serverIdBase           live: our server ids are this number and the following ones
 heartbeatPeriod        live: seconds of silence after which the source sends a heartbeat
@@ -66,6 +71,9 @@ KNOWN_OPTIONS = (
     "maxBytesPerTrigger",
     "maxRowsPerTrigger",
     "partitionSize",
+    "indexDirectory",
+    "json",
+    "onSchemaChange",
     "keyFile",
     "serverIdBase",
     "heartbeatPeriod",
@@ -94,6 +102,8 @@ class SourceOptions:
         ending: where a batch stops, or None.
         max_bytes: of a micro-batch, or None.
         max_rows: of a micro-batch, or None.
+        variant: JSON as VARIANT.
+        evolves: a typed query fits rows of other definitions to its columns.
         others: as their options are named.
     """
 
@@ -108,6 +118,9 @@ class SourceOptions:
     max_bytes: int | None = None
     max_rows: int | None = None
     partition_size: int = DEFAULT_PARTITION_SIZE
+    index_directory: str | None = None
+    variant: bool = False
+    evolves: bool = False
     server_id_base: int | None = None
     heartbeat_period: float = DEFAULT_HEARTBEAT_PERIOD
     poll_interval: float = DEFAULT_POLL_INTERVAL
@@ -148,6 +161,9 @@ class SourceOptions:
             heartbeat_period=_seconds(given, "heartbeatPeriod", DEFAULT_HEARTBEAT_PERIOD),
             poll_interval=_seconds(given, "pollInterval", DEFAULT_POLL_INTERVAL),
             on_unknown_table=_policy(given.get("onUnknownTable")),
+            index_directory=given.get("indexDirectory"),
+            variant=_one_of(given, "json", "string", "variant") == "variant",
+            evolves=_one_of(given, "onSchemaChange", "error", "evolve") == "evolve",
         )
         if self.server_id_base is not None and self.server_id_base > _MAX_SERVER_ID - 10_000:
             raise ConfigError(f"option serverIdBase is at most {_MAX_SERVER_ID - 10_000}")
@@ -229,6 +245,13 @@ def _policy(text: str | None) -> Literal["error", "positional"] | None:
     raise ConfigError(f"option onUnknownTable {text!r}: give error or positional")
 
 
+def _one_of(given: Mapping[str, str], name: str, default: str, other: str) -> str:
+    text = given.get(name, default).strip().lower()
+    if text not in (default, other):
+        raise ConfigError(f"option {name} {given[name]!r}: give {default} or {other}")
+    return text
+
+
 def _table(text: str) -> tuple[str, str]:
     database, dot, table = text.replace("`", "").partition(".")
     if not (database and dot and table) or "*" in text or "," in text:
@@ -242,8 +265,10 @@ def _ending(text: str) -> Start | None:
     end = parse_start(text, "latest", "option endingPosition")
     if end == "latest":
         return None
-    if end == "earliest" or not getattr(end, "file", True):
-        raise ConfigError(f"option endingPosition {text!r}: give latest, FILE:OFFSET or a time")
+    if end == "earliest":
+        raise ConfigError(
+            f"option endingPosition {text!r}: give latest, FILE:OFFSET, a time or a GTID set"
+        )
     return end
 
 

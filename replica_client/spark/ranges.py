@@ -2,50 +2,73 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 
-from replica_client.errors import DataLossError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.position.position import Position
-from replica_client.readers.binlog_file import BinlogFileReader
-from replica_client.readers.file_bytes import BinlogFile
-from replica_client.readers.start import Start
-from replica_client.readers.transaction import Transaction
 from replica_client.schema.history import SchemaHistory
-from replica_client.spark.envelope import EnvelopeBatches
+from replica_client.spark.envelope import with_variants
+from replica_client.spark.envelope_batches import EnvelopeChanges
 from replica_client.spark.file_list import ListedFile
-from replica_client.spark.live_range import live_transactions
+from replica_client.spark.file_range import Changes, file_batches
+from replica_client.spark.live_range import live_batches
 from replica_client.spark.options import SourceOptions
-from replica_client.spark.typed import TypedBatches, TypedTable
+from replica_client.spark.typed import TypedTable
+from replica_client.spark.typed_batches import TypedChanges
+
+GtidSets = GtidSet | MariadbGtidSet
 
 
 @dataclass(frozen=True)
 class Filters:
-    """What is passed over inside the ranges.
+    """Which transactions inside the ranges are given, by GTID; those without one always are.
 
     Attributes:
-        since: transactions before this time, in seconds since 1970, or None.
-        done: transactions of this GTID set, or None.
+        done: not those of this set.
+        wanted: only those of this set.
     """
 
-    since: int | None = None
-    done: GtidSet | MariadbGtidSet | None = None
+    done: GtidSets | None = None
+    wanted: GtidSets | None = None
 
-    def passes(self, transaction: Transaction) -> bool:
-        """Whether a transaction is wanted."""
-        if self.since is not None and transaction.timestamp < self.since:
-            return False
-        if self.done is None or not transaction.gtid:
+    @classmethod
+    def of(cls, options: SourceOptions) -> Filters:
+        """Those of a query."""
+        starting, ending = options.starting, options.ending
+        return cls(
+            starting.gtid_set if isinstance(starting, Position) and not starting.file else None,
+            ending.gtid_set if isinstance(ending, Position) and not ending.file else None,
+        )
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a batch that are given."""
+        if self.done is None and self.wanted is None:
+            return batch
+        gtids = batch.column("_gtid")
+        known = pc.unique(gtids)
+        given = [text for text in known.to_pylist() if self._gives(text)]
+        if len(given) == len(known):
+            return batch
+        return batch.filter(pc.is_in(gtids, pa.array(given, pa.string())))
+
+    def _gives(self, text: str) -> bool:
+        if not text:
             return True
-        if isinstance(self.done, GtidSet):
-            return Gtid.parse(transaction.gtid) not in self.done
-        return MariadbGtid.parse(transaction.gtid) not in self.done
+        if self.done is not None and _has(self.done, text):
+            return False
+        return self.wanted is None or _has(self.wanted, text)
+
+
+def _has(gtids: GtidSets, text: str) -> bool:
+    if isinstance(gtids, GtidSet):
+        return Gtid.parse(text) in gtids
+    return MariadbGtid.parse(text) in gtids
 
 
 class BinlogRange(InputPartition):
@@ -57,6 +80,8 @@ class BinlogRange(InputPartition):
         files: those that it touches, with the sizes that they had; empty for a live source.
         number: of the partition.
         schema: the schema history at the start, as ``SchemaHistory.to_state`` gives it.
+        filters: which transactions are given.
+        is_last: whether nothing of the binlog is known behind it, so that reading goes on there.
     """
 
     def __init__(
@@ -66,6 +91,8 @@ class BinlogRange(InputPartition):
         files: tuple[ListedFile, ...] = (),
         number: int = 0,
         schema: str | None = None,
+        filters: Filters | None = None,
+        is_last: bool = False,
     ) -> None:
         super().__init__(None)
         self.start = start
@@ -73,43 +100,58 @@ class BinlogRange(InputPartition):
         self.files = files
         self.number = number
         self.schema = schema
+        self.filters = Filters() if filters is None else filters
+        self.is_last = is_last
 
     def __repr__(self) -> str:
         return f"BinlogRange({self.start} to {self.stop or 'end'})"
 
 
-def transactions(source: SourceOptions, part: BinlogRange) -> Iterator[Transaction]:
-    """The transactions of a range, in order, and no other.
+@lru_cache(maxsize=4)
+def _history(state: str) -> SchemaHistory:
+    return SchemaHistory.from_state(state)
+
+
+def batches(
+    source: SourceOptions, table: TypedTable | None, part: BinlogRange
+) -> Iterator[pa.RecordBatch]:
+    """The record batches of a range.
 
     Raises:
         ReplicaClientError: the range cannot be read to its end.
     """
-    if source.connect is not None:
-        yield from live_transactions(source, part.start, part.stop, part.number)
-        return
-    for file in part.files:
-        size = os.stat(file.path).st_size if os.path.exists(file.path) else -1
-        if size < file.size:
-            now = "is gone" if size < 0 else f"has {size} bytes"
-            raise DataLossError(
-                f"{file.path} had {file.size} bytes when the query was planned and {now} now; "
-                "restore it, then start again"
-            )
-    files = [BinlogFile(file.name, Path(file.path)) for file in part.files]
-    stop: Start = part.stop or "latest"
-    history = None if part.schema is None else SchemaHistory.from_state(part.schema)
-    reader = BinlogFileReader(files, source.assembly(), source.decode, part.start, stop, history)
-    yield from reader.transactions()
-
-
-def batches(
-    source: SourceOptions, table: TypedTable | None, filters: Filters, part: BinlogRange
-) -> Iterator[pa.RecordBatch]:
-    """The record batches of a range."""
-    builder: EnvelopeBatches | TypedBatches = (
-        EnvelopeBatches() if table is None else TypedBatches(table, source.decode)
+    changes: Changes = (
+        EnvelopeChanges(source.decode) if table is None else TypedChanges(source.decode, table)
     )
-    for transaction in transactions(source, part):
-        if filters.passes(transaction):
-            yield from builder.add(transaction)
-    yield from builder.finish()
+    if source.connect is not None:
+        found = live_batches(source, part.start, part.stop, part.number, changes, part.is_last)
+    else:
+        history = None if part.schema is None else _history(part.schema).copy()
+        found = file_batches(
+            part.files, part.start, part.stop, source.assembly(), source.decode, history, changes
+        )
+    for batch in found:
+        batch = part.filters.apply(batch)
+        if batch.num_rows:
+            yield with_variants(batch) if source.variant and table is None else batch
+
+
+def cut_rows(source: SourceOptions, parts: list[BinlogRange], max_rows: int) -> Position | None:
+    """The start of the transaction with which there are too many rows; None if there never are.
+
+    A transaction that has too many rows on its own comes alone.
+    """
+    rows, last = 0, ""
+    for part in parts:
+        for batch in batches(replace(source, variant=False), None, part):
+            runs = pc.run_end_encode(batch.column("_commit_version"))
+            begin = 0
+            for version, end in zip(
+                runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True
+            ):
+                rows += end - begin
+                if version != last and last and rows > max_rows:
+                    offset = version.rpartition(":")[2].partition("/")[0]
+                    return Position(batch.column("_file")[begin].as_py(), int(offset))
+                begin, last = end, version
+    return None

@@ -23,7 +23,7 @@ from replica_client.position.position import Position
 from replica_client.spark.file_plan import FilePlanner
 from replica_client.spark.live_plan import LivePlanner
 from replica_client.spark.options import SourceOptions
-from replica_client.spark.ranges import BinlogRange, Filters, batches
+from replica_client.spark.ranges import BinlogRange, batches
 from replica_client.spark.typed import TypedTable
 
 IDLE_WAIT = 1.0
@@ -32,9 +32,9 @@ IDLE_WAIT = 1.0
 Planner = FilePlanner | LivePlanner
 
 
-def make_planner(options: SourceOptions) -> Planner:
+def make_planner(options: SourceOptions, *, stream: bool = False) -> Planner:
     """The planner for the kind of source."""
-    return LivePlanner(options) if options.live else FilePlanner(options)
+    return LivePlanner(options, stream=stream) if options.live else FilePlanner(options)
 
 
 class BinlogBatchReader(DataSourceReader):
@@ -48,13 +48,11 @@ class BinlogBatchReader(DataSourceReader):
     def __init__(self, options: SourceOptions, table: TypedTable | None) -> None:
         self._options = options
         self._table = table
-        self._filters = Filters()
 
     def partitions(self) -> Sequence[InputPartition]:
         """The ranges, cut between transactions."""
         planner = make_planner(self._options)
         try:
-            self._filters = planner.filters()
             start, stop = planner.start(), planner.stop()
             # Spark makes one partition of none.
             return planner.ranges(start, stop) or [BinlogRange(start, start)]
@@ -66,7 +64,7 @@ class BinlogBatchReader(DataSourceReader):
         assert isinstance(partition, BinlogRange)
         if partition.stop == partition.start:
             return iter(())
-        return batches(self._options, self._table, self._filters, partition)
+        return batches(self._options, self._table, partition)
 
 
 class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -83,7 +81,6 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, table: TypedTable | None) -> None:
         self._options = options
         self._table = table
-        self._filters = Filters()
         self._planner: Planner | None = None
         self._frozen = False
 
@@ -92,8 +89,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _plan(self) -> Planner:
         if self._planner is None:
-            self._planner = make_planner(self._options)
-            self._filters = self._planner.filters()
+            self._planner = make_planner(self._options, stream=True)
         return self._planner
 
     def initialOffset(self) -> dict[str, Any]:
@@ -138,7 +134,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The changes of a range; the same however often it is read."""
         assert isinstance(partition, BinlogRange)
-        return batches(self._options, self._table, self._filters, partition)
+        return batches(self._options, self._table, partition)
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Nothing waits for it: Spark's checkpoint says what is done."""

@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from replica_client.errors import ConfigError
-from replica_client.spark.envelope import ENVELOPE_SCHEMA
+from replica_client.spark.envelope import ENVELOPE_SCHEMA, VARIANT_ENVELOPE_SCHEMA
 from replica_client.spark.options import SourceOptions
 from replica_client.spark.readers import BinlogBatchReader, BinlogStreamReader, make_planner
 from replica_client.spark.typed import TypedTable
@@ -40,7 +40,9 @@ class BinlogDataSource(DataSource):
     def schema(self) -> StructType:
         """The envelope, or the columns of the one table that was named."""
         table = self._typed()
-        return ENVELOPE_SCHEMA if table is None else table.schema()
+        if table is not None:
+            return table.schema()
+        return VARIANT_ENVELOPE_SCHEMA if self._source.variant else ENVELOPE_SCHEMA
 
     def reader(self, schema: StructType) -> BinlogBatchReader:
         """For ``spark.read``."""

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import mmap
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.file_scan import MAGIC_SIZE, FileKind, HeaderScan, file_kind
-from replica_client.binlog.header import HEADER_SIZE
+from replica_client.binlog.file_scan import MAGIC_SIZE, FileKind, file_kind
+from replica_client.binlog.header import HEADER_SIZE, HEADER_SIZE_V1
 from replica_client.binlog.options import DecodeOptions
-from replica_client.constants.event_types import EventType
+from replica_client.constants.event_types import ChecksumAlgorithm, EventType
 from replica_client.errors import TruncatedEventError
 from replica_client.position.groups import Role, role_of
 from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker, TransactionBoundary
 from replica_client.readers.file_bytes import BinlogFile, open_events
-from replica_client.readers.schema_tracking import SchemaTracker
-from replica_client.rows.selection import Selection
-from replica_client.schema.history import SchemaHistory
+from replica_client.readers.transaction_scan import MORE, UNUSUAL, TransactionScan
 from replica_client.spark.file_list import ListedFile
 
 _ROWS = frozenset((*range(20, 26), *range(30, 33), 39, *range(166, 172)))
@@ -34,8 +32,10 @@ _DESCRIPTIVE = (
     int(EventType.START_ENCRYPTION_EVENT),
 )
 _CLOSING = (int(EventType.ROTATE_EVENT), int(EventType.STOP_EVENT))
-_QUERIES = (int(EventType.QUERY_EVENT), int(EventType.QUERY_COMPRESSED_EVENT))
-_PLAIN_CONTROL = (b"BEGIN", b"COMMIT", b"ROLLBACK")
+_HEAD_SIZE = 4096
+_CHUNK = 256 << 10
+# MySQL 5.0's format description knows so many types.
+_MIN_TYPES = 19
 _TYPE_OFFSET = 4
 _SIZE_OFFSET = 9
 
@@ -122,22 +122,29 @@ class FileSpans:
     Args:
         start: where to start; its file is the first that is given to :meth:`scan`.
         options: how to decode.
-        history: moved on by the statements that are met, or None.
+        step: ordinary transactions are given together until they have so many bytes.
+        on_event: is told each event that is not of an ordinary transaction, and its bytes.
 
     Attributes:
         closed: whether the file that was scanned last ends with its closing event.
     """
 
     def __init__(
-        self, start: Position, options: DecodeOptions, history: SchemaHistory | None = None
+        self,
+        start: Position,
+        options: DecodeOptions,
+        step: int = 0,
+        on_event: Callable[[BinlogEvent, bytes, BinlogDecoder], None] | None = None,
     ) -> None:
         self._options = options
-        self._schema = None if history is None else SchemaTracker(history, Selection())
+        self._step = step
+        self._on_event = on_event
         self._spans = SpanTracker(PositionTracker(start, mode="file", payload_ends=True))
         self._decoder = BinlogDecoder(options)
         self._file = start.file
         self._next = max(start.offset, MAGIC_SIZE)
         self._described = ""
+        self._ordinary: TransactionScan | None = None
         self.closed = False
 
     @property
@@ -163,61 +170,111 @@ class FileSpans:
             BinlogDecodeError: a fault in the file.
         """
         if file.name != self._file:
-            self._file, self._next = file.name, MAGIC_SIZE
-        for position, size, data in self._raw(file):
-            if data is None:
+            self._file, self._next, self._ordinary = file.name, MAGIC_SIZE, None
+        if file.size < MAGIC_SIZE:
+            return
+        with open(file.path, "rb") as stream:
+            head = stream.read(_HEAD_SIZE)
+            if file_kind(head) is FileKind.PLAIN and not _encrypts_events(head):
+                yield from self._plain(file, stream.fileno())
+                return
+        yield from self._streamed(file)
+
+    def _plain(self, file: ListedFile, number: int) -> Iterator[Span]:
+        """The spans of a file that is not encrypted, which can be read anywhere."""
+        if self._described != file.name:
+            self._enter(file.name)
+            if self._next > MAGIC_SIZE:
+                data = _event_at(number, MAGIC_SIZE, HEADER_SIZE_V1, file.size)
+                if data is None:
+                    return
+                self._decoder.decode(data, MAGIC_SIZE, file.name)
+        while self._next < file.size:
+            if not self._spans.tracker.in_transaction and self._is_ordinary():
+                yield from self._ordinary_spans(file, number)
+                if self._ordinary is not None:
+                    return
+            header_size = self._decoder.format.header_size
+            head = os.pread(number, HEADER_SIZE, self._next)
+            size = int.from_bytes(head[_SIZE_OFFSET : _SIZE_OFFSET + 4], "little")
+            if len(head) < HEADER_SIZE_V1:
+                return
+            if size >= header_size and self._next + size > file.size:
+                return
+            if size >= header_size and self._spans.may_skip(head[_TYPE_OFFSET]):
                 self._spans.skip(size)
-                self._next = position + size
+                self._next += size
                 continue
-            event = self._decoder.decode(data, position, file.name)
-            if position < self._next:
-                continue  # only described what follows
-            span = self._spans.feed(event)
-            if self._schema is not None and event.header.type_code in _QUERIES:
-                if event.body.query not in _PLAIN_CONTROL:
-                    self._schema.run(event, self._decoder.format, 0)
-            self._next = position + size
-            self.closed = event.header.type_code in _CLOSING
+            if size > self._options.max_event_size:
+                size = HEADER_SIZE  # the decoder says what is wrong
+            data = os.pread(number, max(size, HEADER_SIZE_V1), self._next)
+            span = self._take(data, self._next, file.name)
             if span is not None:
                 yield span
 
-    def _raw(self, file: ListedFile) -> Iterator[tuple[int, int, bytes | None]]:
-        """Position, size and bytes of each event, None for one that may be passed over.
+    def _enter(self, name: str) -> None:
+        self._decoder = BinlogDecoder(self._options, name)
+        self._described, self.closed = name, False
 
-        Descriptive events of a file that is entered in its midst come first.
-        """
+    def _is_ordinary(self) -> bool:
+        """Whether the file has a format description of the usual kind."""
+        form = self._decoder.format
+        return form.header_size == HEADER_SIZE and len(form.post_header_sizes) >= _MIN_TYPES
+
+    def _ordinary_spans(self, file: ListedFile, number: int) -> Iterator[Span]:
+        """Ordinary transactions; afterwards the scan is kept only if the file ended."""
+        scan = self._ordinary
+        if scan is None:
+            tail = 4 if self._decoder.format.checksum_algorithm == ChecksumAlgorithm.CRC32 else 0
+            scan = self._ordinary = TransactionScan(self._next, tail, self._step)
+        size = _CHUNK
+        while True:
+            base = scan.position
+            data = os.pread(number, min(size, file.size - base), base) if base < file.size else b""
+            for start, end, timestamp in scan.run(data, base, file.size):
+                self._spans.tracker.pass_transactions(file.name, end, 0, ())
+                self.closed = False
+                self._next = end
+                yield Span(
+                    Position(file.name, start), Position(file.name, end), timestamp, end - start
+                )
+            if scan.reason != MORE:
+                break
+            # Nothing of it was enough: an event larger than that.
+            size = _CHUNK if scan.position > base else size * 4
+            if scan.position == base and len(data) < min(size // 4, file.size - base):
+                return  # the file was cut meanwhile
+        self._next = scan.position
+        if scan.reason == UNUSUAL:
+            self._ordinary = None
+
+    def _take(self, data: bytes, position: int, name: str) -> Span | None:
+        event = self._decoder.decode(data, position, name)
+        if position < self._next:
+            return None  # only described what follows
+        span = self._spans.feed(event)
+        if self._on_event is not None:
+            self._on_event(event, data, self._decoder)
+        self._next = position + len(data)
+        self.closed = event.header.type_code in _CLOSING
+        return span
+
+    def _streamed(self, file: ListedFile) -> Iterator[Span]:
+        """The spans of a file that can only be read from its start on."""
         enter = self._described != file.name
         if enter:
-            self._decoder = BinlogDecoder(self._options, file.name)
-            self._described, self.closed = file.name, False
-        with open(file.path, "rb") as stream:
-            if file.size < MAGIC_SIZE:
-                return
-            if file_kind(stream.read(MAGIC_SIZE)) is FileKind.PLAIN:
-                with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                    # No further than the size that was listed: what comes later is for later.
-                    with memoryview(data) as whole, whole[: file.size] as view:
-                        if not _encrypts_events(view):
-                            yield from self._mapped(view, enter)
-                            return
-        yield from self._streamed(file, enter)
+            self._enter(file.name)
+        for position, data in self._events(file, enter):
+            if position >= self._next and self._spans.may_skip(data[_TYPE_OFFSET]):
+                self._spans.skip(len(data))
+                self._next = position + len(data)
+                continue
+            span = self._take(data, position, file.name)
+            if span is not None:
+                yield span
 
-    def _mapped(self, view: memoryview, enter: bool) -> Iterator[tuple[int, int, bytes | None]]:
-        first = self._next
-        if enter and first > MAGIC_SIZE:
-            for position, header in HeaderScan(view):
-                size = header.event_size
-                yield position, size, bytes(view[position : position + size])
-                break
-        size_of_header = self._decoder.format.header_size if first > MAGIC_SIZE else HEADER_SIZE
-        for position, header in HeaderScan(view, first, header_size=size_of_header):
-            size = header.event_size
-            if self._spans.may_skip(header.type_code):
-                yield position, size, None
-            else:
-                yield position, size, bytes(view[position : position + size])
-
-    def _streamed(self, file: ListedFile, enter: bool) -> Iterator[tuple[int, int, bytes | None]]:
+    def _events(self, file: ListedFile, enter: bool) -> Iterator[tuple[int, bytes]]:
+        """Position and bytes of each event; those that describe the file come first."""
         first = self._next
         with open(file.path, "rb") as opened:
             stream = BinlogFile(file.name, None, opened).open()
@@ -234,15 +291,26 @@ class FileSpans:
                 if data is None or position + len(data) > file.size:
                     return
                 if position >= first or data[_TYPE_OFFSET] in _DESCRIPTIVE:
-                    yield position, len(data), data
+                    yield position, data
                 else:
                     source.skip_to(first)
 
 
-def _encrypts_events(view: memoryview) -> bool:
+def _event_at(number: int, position: int, header_size: int, limit: int) -> bytes | None:
+    """The event at a place of a file; None where it is not whole."""
+    head = os.pread(number, header_size, position)
+    if len(head) < header_size:
+        return None
+    size = int.from_bytes(head[_SIZE_OFFSET : _SIZE_OFFSET + 4], "little")
+    if position + size > limit:
+        return None
+    return os.pread(number, max(size, header_size), position)
+
+
+def _encrypts_events(head: bytes) -> bool:
     """Whether the file's second event says that the following ones are encrypted (MariaDB)."""
     size_at = MAGIC_SIZE + _SIZE_OFFSET
-    second = MAGIC_SIZE + int.from_bytes(view[size_at : size_at + 4], "little")
-    if len(view) <= second + _TYPE_OFFSET:
+    second = MAGIC_SIZE + int.from_bytes(head[size_at : size_at + 4], "little")
+    if len(head) <= second + _TYPE_OFFSET:
         return False
-    return view[second + _TYPE_OFFSET] == EventType.START_ENCRYPTION_EVENT
+    return head[second + _TYPE_OFFSET] == EventType.START_ENCRYPTION_EVENT

@@ -56,13 +56,16 @@ def test_columns_and_tables(spark):
     assert frame.columns[-2:] == ["id", "total"]
     assert dict(frame.dtypes)["total"] == "decimal(12,2)"
     frame = load(spark, path=PATH, tables="shop.*", exclude="shop.orders", columns="id,sku")
+    frame = frame.where("operation in ('insert', 'update', 'delete')")
     assert {row.table for row in frame.collect()} == {"customers", "products"}
     assert all(set(json.loads(row.after)) <= {"id", "sku"} for row in frame.collect() if row.after)
 
 
 def test_sql_finds_the_format(spark):
     spark.sql(f"create temporary view changes using `mysql-binlog` options (path '{PATH}')")
-    [row] = spark.sql("select count(*) as n from changes where table = 'orders'").collect()
+    [row] = spark.sql(
+        "select count(*) as n from changes where table = 'orders' and operation <> 'create_table'"
+    ).collect()
     assert row.n == sum(change[7] == "orders" for change in envelope_of(list(FILES)))
 
 

@@ -1,0 +1,125 @@
+"""A range of binlog files as batches for Spark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.options import DecodeOptions
+from replica_client.errors import DataLossError
+from replica_client.position.position import Position
+from replica_client.position.tracker import PositionTracker
+from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
+from replica_client.readers.event_feed import EventFeed, PlacedEvent
+from replica_client.readers.file_batches import FileBatches
+from replica_client.readers.file_bytes import BinlogFile, open_events
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.batching import BatchAssembler
+from replica_client.schema.history import SchemaHistory
+from replica_client.spark.file_list import ListedFile
+
+FIRST_EVENT = 4
+
+
+class Changes(Protocol):
+    """Takes the transactions of a range and makes batches of them."""
+
+    batches: BatchAssembler
+
+    def keep_back(self, transaction: Transaction) -> Transaction:
+        """Take of a transaction what is no ordinary row; returns what is left."""
+
+    def take(self, ready: list[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+        """Take batches that became full after ``size`` bytes were read; gives what is due."""
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Everything that was taken."""
+
+
+class KeepingAssembler(TransactionAssembler):
+    """Puts transactions together, and shows each to what makes batches of them."""
+
+    def __init__(
+        self,
+        changes: Changes,
+        options: AssemblyOptions,
+        decode: DecodeOptions,
+        history: SchemaHistory | None,
+    ) -> None:
+        super().__init__(options, decode, None, history)
+        self._changes = changes
+
+    def feed(
+        self, placed: PlacedEvent, decoder: BinlogDecoder, tracker: PositionTracker
+    ) -> Iterator[Transaction]:
+        """As of :class:`~replica_client.readers.assembler.TransactionAssembler`."""
+        for transaction in super().feed(placed, decoder, tracker):
+            yield self._changes.keep_back(transaction)
+
+
+def check_files(files: tuple[ListedFile, ...]) -> None:
+    """Refuse files that are not what they were when the query was planned.
+
+    Raises:
+        DataLossError: one is gone, or shorter.
+    """
+    for file in files:
+        size = os.stat(file.path).st_size if os.path.exists(file.path) else -1
+        if size < file.size:
+            now = "is gone" if size < 0 else f"has {size} bytes"
+            raise DataLossError(
+                f"{file.path} had {file.size} bytes when the query was planned and {now} now; "
+                "restore it, then start again"
+            )
+
+
+def file_batches(
+    files: tuple[ListedFile, ...],
+    start: Position,
+    stop: Position | None,
+    assembly: AssemblyOptions,
+    decode: DecodeOptions,
+    history: SchemaHistory | None,
+    changes: Changes,
+) -> Iterator[pa.RecordBatch]:
+    """The batches of the transactions from one point between transactions to another.
+
+    Args:
+        files: those that it touches.
+        start: of the first transaction.
+        stop: the first transaction that begins there or later is not read; None: all are.
+        assembly: which tables and columns.
+        decode: how values are decoded.
+        history: what tables look like at the start.
+        changes: makes the batches.
+
+    Raises:
+        BinlogDecodeError: the first fault.
+        DataLossError: a change that cannot be delivered, or a file that is gone.
+    """
+    check_files(files)
+    feed = EventFeed(decode, start, mode="file")
+    assembler = KeepingAssembler(changes, assembly, decode, history)
+    reader = FileBatches(
+        feed, assembler, changes.batches, stop, lambda transaction: None, notices=False
+    )
+    for file in files:
+        first = start.offset if start.file == file.name else FIRST_EVENT
+        if stop is not None and Position(file.name, first) >= stop:
+            break
+        feed.new_decoder(file.name)
+        at = first
+        with BinlogFile(file.name, Path(file.path)).open() as stream:
+            source = open_events(stream, file.name, decode)
+            for ready in reader.read(source, file.name, max(first, FIRST_EVENT)):
+                reached = feed.tracker.offset
+                yield from changes.take(ready, reached - at)
+                at = reached
+        if reader.stopped:
+            break
+    yield from changes.flush()
