@@ -112,15 +112,18 @@ class _Shown:
         if status.connections != self._connections:
             self._connections = status.connections
             self._total = None if status.behind is None else status.appended + status.behind
-        elif time.monotonic() - self._drawn < _PROGRESS_INTERVAL:
-            return
-        self._drawn = time.monotonic()
         total = self._total
         if total is not None:
             total = max(total, status.appended)
+        if total != status.appended and time.monotonic() - self._drawn < _PROGRESS_INTERVAL:
+            return
+        self._drawn = time.monotonic()
+        place = f"{status.file}:{status.position}" if status.file else "connecting"
+        if total == status.appended:
+            place += ", up to date"
         self._progress.update(
             self._task,
-            description=f"{status.file}:{status.position}" if status.file else "connecting",
+            description=place,
             completed=status.appended,
             total=total,
         )

@@ -151,7 +151,7 @@ class Backup:
             BackupMismatchError: the copy is not of this source.
             BackupError: another process uses the directory.
             ServerError: the source refuses for a reason that another try does not mend.
-            TransportError: the connection was lost, and could not be opened again.
+            TransportError: there is no connection, or it was lost and could not be opened again.
             BinlogDecodeError: an event came damaged several times.
             OSError: the directory cannot be written.
         """
@@ -186,6 +186,8 @@ class Backup:
                 if receiver.appended > before:
                     delays = self._options.reconnect.delays()
                 self._consider(error, receiver)
+                if not self.status.connections and isinstance(error, TransportError):
+                    raise  # who mistyped a port does not want to wait
                 delay = next(delays, None)
                 if delay is None:
                     raise
@@ -231,7 +233,6 @@ class Backup:
     async def _follow(self, catalog: Catalog, receiver: BackupReceiver) -> None:
         """One connection, until its end."""
         dump = await self._connect(catalog, receiver)
-        self.status.connections += 1
         interval = self._options.sync_interval
         synced = time.monotonic()
         async with dump:
@@ -259,6 +260,7 @@ class Backup:
             limit = 0 if self._from_start else options.max_position
             resume = await find_resume(connection, catalog, receiver.copy, max_position=limit)
             self.status.behind = resume.behind
+            self.status.connections += 1
             self._report(receiver)
             receiver.connected(resume.file, resume.position)
             self._asked_inside = resume.position > FIRST_EVENT
