@@ -36,6 +36,8 @@ COMPILED_MODULES: tuple[str, ...] = (
     "replica_client.binlog.values.temporal_storage",
     "replica_client.codec.event_queue",
     "replica_client.readers.group_lane",
+    "replica_client.readers.lane_transaction",
+    "replica_client.readers.row_lane",
     "replica_client.readers.transaction_scan",
     "replica_client.rows.columnar",
     "replica_client.rows.change",

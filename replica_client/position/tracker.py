@@ -223,6 +223,19 @@ class PositionTracker:
             return start, start + size - back
         return start, start + size
 
+    def fork(self) -> PositionTracker:
+        """Another tracker that goes on from here by itself; no transaction is open."""
+        fork = PositionTracker(
+            Position(self._file, self._offset),
+            mode="file" if self._in_file else "stream",
+            payload_ends=self._payload_ends,
+        )
+        if self._builder is not None:
+            fork._builder = GtidSetBuilder(self._builder.snapshot())
+        fork._mariadb, fork._candidate = self._mariadb, self._candidate
+        fork._floor = self._floor
+        return fork
+
     def skip(self, event_count: int, size: int) -> None:
         """Pass over events that are not decoded: table maps and rows in the midst of a transaction.
 

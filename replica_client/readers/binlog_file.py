@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, overload
 
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.options import DecodeOptions
@@ -17,9 +17,10 @@ from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.readers.event_feed import EventFeed, PlacedEvent
-from replica_client.readers.file_batches import DESCRIPTIVE, FileBatches
+from replica_client.readers.file_batches import DESCRIPTIVE, FileBatches, FileSteps
 from replica_client.readers.file_bytes import BinlogFile, binlog_files, open_events
 from replica_client.readers.notices import Notice, batches_of, changes_of
+from replica_client.readers.row_lane import RowLane
 from replica_client.readers.start import Start, parse_start, timestamp_of
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import Change
@@ -38,7 +39,6 @@ class BinlogFileReader:
     Made by :func:`open_binlog`.
 
     Attributes:
-        position: the safe resume point behind what the last iterator delivered.
         history: what tables look like, as far as the last iterator read.
         losses: counts of what the last iterator could not deliver (``record_losses``).
     """
@@ -58,12 +58,24 @@ class BinlogFileReader:
         self._decode = decode
         self._start = start
         self._stop = stop
-        self.position = Position("", 0)
+        # A transaction stands for the position behind it, which takes time to make.
+        self._delivered: Position | Transaction = Position("", 0)
         self._tracker: PositionTracker | None = None
         self._schema = schema
         self.history = SchemaHistory() if schema is None else schema
         self._earlier = LossLedger() if losses is None else losses
         self.losses = self._earlier.copy()
+
+    @property
+    def position(self) -> Position:
+        """The safe resume point behind what the last iterator delivered."""
+        if isinstance(self._delivered, Transaction):
+            self._delivered = self._delivered.position
+        return self._delivered
+
+    @position.setter
+    def position(self, position: Position) -> None:
+        self._delivered = position
 
     def state(self, position: Position | None = None) -> dict[str, object]:
         """What to save with a position, for :class:`~replica_client.position.stores.Checkpoint`.
@@ -91,15 +103,49 @@ class BinlogFileReader:
             BinlogDecodeError: the first fault; everything before it was delivered.
             DataLossError: a change that cannot be delivered as rows.
         """
-        assembler = self._new_assembler()
         since = self._since()
-        for feed, placed in self._placed():
-            for transaction in assembler.feed(placed, feed.decoder, feed.tracker):
+        for ready in self._transaction_steps():
+            for transaction in ready:
                 if since is not None and transaction.timestamp < since:
                     continue
                 self._count_losses(transaction)
                 yield transaction
-                self.position = transaction.position
+                self._delivered = transaction
+
+    def _transaction_steps(self) -> Iterator[Iterable[Transaction]]:
+        """The transactions, as they become complete."""
+        assembler = self._new_assembler()
+        if isinstance(self._stop, datetime.datetime):
+            for feed, placed in self._placed():
+                yield assembler.feed(placed, feed.decoder, feed.tracker)
+            return
+        files, start = self._from_start()
+        feed = EventFeed(self._decode, start, mode="file")
+        stop = self._stop if isinstance(self._stop, Position) and self._stop.file else None
+        lane = RowLane(feed, assembler, True)
+        yield from self._read_files(
+            FileSteps(feed, assembler, lane, stop), feed, files, start, stop
+        )
+        self.position = feed.tracker.position
+
+    def _read_files(
+        self,
+        reader: FileSteps,
+        feed: EventFeed,
+        files: Sequence[BinlogFile],
+        start: Position | None,
+        stop: Position | None,
+    ) -> Iterator[list[Any]]:
+        for file in files:
+            first = start.offset if start is not None and start.file == file.name else FIRST_EVENT
+            if stop is not None and Position(file.name, first) >= stop:
+                return
+            feed.new_decoder(file.name)
+            with file.open() as stream:
+                source = open_events(stream, file.name, self._decode)
+                yield from reader.read(source, file.name, max(first, FIRST_EVENT))
+            if reader.stopped:
+                return
 
     def _count_losses(self, transaction: Transaction) -> None:
         for loss in transaction.losses:
@@ -196,16 +242,7 @@ class BinlogFileReader:
         self._tracker = feed.tracker
         stop = self._stop if isinstance(self._stop, Position) and self._stop.file else None
         reader = FileBatches(feed, assembler, batches, stop, self._count_losses, notices=notices)
-        for file in files:
-            first = start.offset if start is not None and start.file == file.name else FIRST_EVENT
-            if stop is not None and Position(file.name, first) >= stop:
-                return
-            feed.new_decoder(file.name)
-            with file.open() as stream:
-                source = open_events(stream, file.name, self._decode)
-                yield from reader.read(source, file.name, max(first, FIRST_EVENT))
-            if reader.stopped:
-                return
+        yield from self._read_files(reader, feed, files, start, stop)
 
     def _since(self) -> int | None:
         return timestamp_of(self._start) if isinstance(self._start, datetime.datetime) else None

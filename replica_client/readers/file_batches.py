@@ -1,9 +1,9 @@
-"""The events of binlog files into record batches: ordinary transactions by the lane, others by event."""
+"""Transactions of binlog files: ordinary ones by a lane, others by event; into record batches or as they are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from replica_client.binlog.header import HEADER_SIZE
 from replica_client.constants.event_types import EventType
@@ -14,6 +14,7 @@ from replica_client.readers.event_feed import EventFeed
 from replica_client.readers.file_bytes import EventSource
 from replica_client.readers.group_lane import MAX_WAITING, GroupLane
 from replica_client.readers.notices import Notice, batches_of
+from replica_client.readers.row_lane import RowLane
 from replica_client.readers.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -27,41 +28,38 @@ DESCRIPTIVE = (
 """What must be known of a file to read on in its midst; these stand at its beginning."""
 
 
-class FileBatches:
-    """Reads files for :meth:`~replica_client.readers.binlog_file.BinlogFileReader.batches`.
+class FileSteps:
+    """Reads files transaction by transaction: ordinary ones by a lane, others event by event.
 
     Args:
         feed: the decoder and the tracker.
         assembler: puts transactions together.
-        batches: takes their rows.
+        lane: takes the ordinary ones.
         stop: no transaction that begins there or later is read.
-        count_losses: is told each transaction that the lane leaves.
-        notices: give schema changes and losses between the batches.
+
+    Attributes:
+        stopped: whether the stop was reached.
     """
 
     def __init__(
         self,
         feed: EventFeed,
         assembler: TransactionAssembler,
-        batches: BatchAssembler,
+        lane: GroupLane | RowLane,
         stop: Position | None,
-        count_losses: Callable[[Transaction], None],
-        *,
-        notices: bool,
     ) -> None:
         self._feed = feed
         self._assembler = assembler
-        self._batches = batches
+        self._lane = lane
         self._stop = stop
-        self._count_losses = count_losses
-        self._notices = notices
-        self._lane = GroupLane(feed, assembler, batches, True)
         self.stopped = False
 
-    def read(
-        self, source: EventSource, file: str, first: int
-    ) -> Iterator[list[RecordBatch | Notice]]:
-        """Read a file to its end or the stop; yields the batches that became full, now and then.
+    def _deliver(self, transaction: Transaction) -> Iterable[Any]:
+        """What becomes of a transaction that the lane left."""
+        return (transaction,)
+
+    def read(self, source: EventSource, file: str, first: int) -> Iterator[list[Any]]:
+        """Read a file to its end or the stop; yields what became complete, now and then.
 
         Raises:
             BinlogDecodeError: the first fault.
@@ -96,6 +94,7 @@ class FileBatches:
                 if lane.take(events, file, offset, stop):
                     offset += waiting - events.waiting
                     yield lane.hand_over()
+                    continue
                 wants_more = lane.incomplete and not ended and events.waiting < MAX_WAITING
                 if wants_more or not events:
                     continue
@@ -104,11 +103,10 @@ class FileBatches:
                 return
             data = events.event(0)
             events.drop(1)
-            found: list[RecordBatch | Notice] = []
+            found: list[Any] = []
             for placed in feed.feed(data, offset, file):
                 for transaction in self._assembler.feed(placed, feed.decoder, tracker):
-                    self._count_losses(transaction)
-                    found += batches_of(self._batches, transaction, notices=self._notices)
+                    found += self._deliver(transaction)
             offset += len(data)
             yield found
 
@@ -133,3 +131,35 @@ class FileBatches:
         if decoder.is_plain and decoder.format.header_size == HEADER_SIZE:
             source.cut_more(limit)
         return True
+
+
+class FileBatches(FileSteps):
+    """Reads files for :meth:`~replica_client.readers.binlog_file.BinlogFileReader.batches`.
+
+    Args:
+        feed: the decoder and the tracker.
+        assembler: puts transactions together.
+        batches: takes their rows.
+        stop: no transaction that begins there or later is read.
+        count_losses: is told each transaction that the lane leaves.
+        notices: give schema changes and losses between the batches.
+    """
+
+    def __init__(
+        self,
+        feed: EventFeed,
+        assembler: TransactionAssembler,
+        batches: BatchAssembler,
+        stop: Position | None,
+        count_losses: Callable[[Transaction], None],
+        *,
+        notices: bool,
+    ) -> None:
+        super().__init__(feed, assembler, GroupLane(feed, assembler, batches, True), stop)
+        self._batches = batches
+        self._count_losses = count_losses
+        self._notices = notices
+
+    def _deliver(self, transaction: Transaction) -> Iterable[RecordBatch | Notice]:
+        self._count_losses(transaction)
+        return batches_of(self._batches, transaction, notices=self._notices)

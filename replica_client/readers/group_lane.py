@@ -87,10 +87,12 @@ class LaneTable:
             self.runs: EventRuns = builder.runs
 
 
-@cython.final
 @cython.cclass
 class GroupLane:
     """Takes ordinary transactions.
+
+    This one puts their rows into columns; :class:`~replica_client.readers.row_lane.RowLane` is the one
+    that gives them as objects.
 
     Args:
         feed: the decoder and the tracker.

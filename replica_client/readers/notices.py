@@ -19,9 +19,10 @@ Notice: TypeAlias = SchemaChange | Loss
 
 def changes_of(transaction: Transaction, *, notices: bool) -> Iterator[Change | Notice]:
     """A transaction's row changes, with its notices in order among them when they are wanted."""
-    if not notices:
-        yield from transaction.changes
-        return
+    return _with_notices(transaction) if notices else transaction.changes
+
+
+def _with_notices(transaction: Transaction) -> Iterator[Change | Notice]:
     for item in transaction.items:
         if isinstance(item, RowsOfEvent):
             yield from item

@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import logging
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, overload
@@ -36,6 +37,7 @@ from replica_client.readers.live_schema import SchemaProver, read_source
 from replica_client.readers.notices import Notice, batches_of, changes_of
 from replica_client.readers.reconnect import ReconnectPolicy
 from replica_client.readers.replay import Replay, is_made_up
+from replica_client.readers.row_lane import RowLane
 from replica_client.readers.source_identity import IDENTITY_KEY, SourceIdentity
 from replica_client.readers.source_link import LinkOptions, SourceLink
 from replica_client.readers.source_start import (
@@ -138,9 +140,10 @@ class SourceStream:
         self._feed: EventFeed | None = None
         self._replay: Replay | None = None
         self._resume: Position | None = None
-        self._delivered: Position | None = None
-        # While rows wait in batches: the position before them.
-        self._held: Position | None = None
+        # A transaction stands for the position behind it, which takes time to make.
+        self._delivered: Position | Transaction | None = None
+        # While rows wait in batches, or come one by one: the position before them.
+        self._held: Position | Transaction | None = None
         self._acknowledged: Position | None = None
         self.history = SchemaHistory() if options.schema is None else options.schema.copy()
         self.losses = LossLedger()
@@ -171,12 +174,16 @@ class SourceStream:
         Raises:
             ConnectionLostError: the stream is not open.
         """
+        if isinstance(self._held, Transaction):
+            self._held = self._held.position
         if self._held is not None:
             return self._held
         return self._reached()
 
     def _reached(self) -> Position:
         """The safe resume point behind what was read."""
+        if isinstance(self._delivered, Transaction):
+            self._delivered = self._delivered.position
         if self._delivered is not None:
             return self._delivered
         return self._live_feed().tracker.position
@@ -368,8 +375,17 @@ class SourceStream:
             ServerError: the source refuses to go on.
             TransportError: the connection was lost, and could not be opened again.
         """
+        feed = self._live_feed()
         assembler, since = self._new_assembler()
-        async for batch in self._placed():
+        # A class of its own wants to see all events.
+        lane = RowLane(feed, assembler, False) if type(assembler) is TransactionAssembler else None
+        async for batch in self._placed(lane):
+            if lane is not None and lane.took:
+                for taken in lane.hand_over():
+                    if since is None or taken.timestamp >= since:
+                        self._delivered = taken
+                        self._parted = False
+                        yield taken
             for placed in batch:
                 async for transaction in self._assembled(placed, assembler, since):
                     yield transaction
@@ -400,7 +416,7 @@ class SourceStream:
         for transaction in assembler.feed(placed, feed.decoder, feed.tracker):
             if since is not None and transaction.timestamp < since:
                 continue
-            self._delivered = transaction.position
+            self._delivered = transaction
             self._parted = not transaction.complete
             for loss in transaction.losses:
                 self.losses.add(loss, transaction.start)
@@ -423,9 +439,12 @@ class SourceStream:
                 RENAME, TRUNCATE, DROP … of a wanted table or of a database) and each
                 :class:`~replica_client.position.losses.Loss`, in its place among the rows.
         """
-        async for transaction in self.transactions():
-            for change in changes_of(transaction, notices=notices):
-                yield change
+        self._held = self.position
+        async with aclosing(self.transactions()) as transactions:
+            async for transaction in transactions:
+                for change in changes_of(transaction, notices=notices):
+                    yield change
+                self._held = transaction
 
     @overload
     def batches(
@@ -548,7 +567,7 @@ class SourceStream:
     # The stream of events, across connections.
 
     async def _placed(
-        self, lane: GroupLane | None = None
+        self, lane: GroupLane | RowLane | None = None
     ) -> AsyncGenerator[Iterator[PlacedEvent], None]:
         """The events of each packet, across connections, each event once.
 
@@ -585,6 +604,7 @@ class SourceStream:
                     if lane.take(events, file, feed.tracker.offset, stop):
                         link.received()
                         yield iter(())
+                        continue
                     if lane.incomplete and not is_last and events.waiting < MAX_WAITING:
                         waiting = len(events)
                         break

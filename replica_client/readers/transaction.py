@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from replica_client.position.losses import Loss
 from replica_client.position.position import Position
@@ -78,8 +79,7 @@ class Transaction:
     @property
     def changes(self) -> Iterator[Change]:
         """The row changes in the order of the binlog; may be iterated again."""
-        for rows in self.rows:
-            yield from rows
+        return chain.from_iterable(self.rows)
 
     @property
     def commit_version(self) -> str:

@@ -8,8 +8,10 @@ cdef class ChangeOrigin:
     cdef str file
     cdef long long position
     cdef long long event_index
-    cdef str gtid
+    cdef str _gtid
+    cdef long long _gtid_number
     cdef long long timestamp
+    cdef str gtid(self)
 
 cdef class Change:
     cdef ChangeOrigin _origin

@@ -35,7 +35,14 @@ _PARTIAL_UPDATE = cython.declare(cython.int, int(EventType.PARTIAL_UPDATE_ROWS_E
 @cython.freelist(8)
 @cython.cclass
 class ChangeOrigin:
-    """What the changes of one rows event have in common."""
+    """What the changes of one rows event have in common.
+
+    Args:
+        gtid: the transaction's GTID, without its number where that is not 0.
+        gtid_number: that number.
+
+    The other arguments are attributes of :class:`Change`.
+    """
 
     def __init__(
         self,
@@ -48,6 +55,7 @@ class ChangeOrigin:
         event_index: cython.longlong,
         gtid: str,
         timestamp: cython.longlong,
+        gtid_number: cython.longlong = 0,
     ) -> None:
         self.kind: ChangeKind = kind
         self.shape: TableShape = shape
@@ -56,8 +64,17 @@ class ChangeOrigin:
         self.file = file
         self.position = position
         self.event_index = event_index
-        self.gtid = gtid
+        self._gtid = gtid
+        self._gtid_number = gtid_number
         self.timestamp = timestamp
+
+    @cython.cfunc
+    def gtid(self) -> str:
+        """The transaction's GTID as text, made when first asked for."""
+        if self._gtid_number:
+            self._gtid = f"{self._gtid}{self._gtid_number}"
+            self._gtid_number = 0
+        return self._gtid
 
 
 @cython.final
@@ -156,7 +173,8 @@ class Change:
     @property
     def gtid(self) -> str:
         """See the class."""
-        return self._origin.gtid
+        gtid: str = self._origin.gtid()
+        return gtid
 
     @property
     def timestamp(self) -> int:

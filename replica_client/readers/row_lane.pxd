@@ -1,0 +1,13 @@
+from replica_client.readers.group_lane cimport GroupLane, LaneTable
+from replica_client.readers.lane_transaction cimport LaneTransaction
+
+cdef class RowLane(GroupLane):
+    cdef list _taken
+    cdef long long _taken_size
+    cdef object _trail
+    cdef LaneTransaction _current
+    cdef bytes _prefix_bytes
+    cdef str _prefix
+    cdef int _add(
+        self, LaneTransaction transaction, LaneTable table, const unsigned char* raw,
+        Py_ssize_t at, Py_ssize_t end, long long offset, Py_ssize_t index) except -1

@@ -1,0 +1,245 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""Ordinary transactions as objects whose rows are decoded when they are iterated.
+
+What :class:`~replica_client.readers.group_lane.GroupLane` finds ordinary becomes a transaction without
+an event object; see there for what does not.
+
+This module is compiled where that is possible and runs as it stands everywhere else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cython
+
+from replica_client.binlog.header import HEADER_SIZE
+from replica_client.constants.event_types import EventType
+from replica_client.readers.gtid_trail import GtidTrail
+from replica_client.rows.image import RowImageDecoder
+from replica_client.schema.shape import TableShape
+
+if cython.compiled:
+    from cython.cimports.replica_client.codec.event_queue import EventQueue
+    from cython.cimports.replica_client.codec.memory import load_le, same_bytes
+    from cython.cimports.replica_client.readers.group_lane import GroupLane, LaneTable
+    from cython.cimports.replica_client.readers.lane_transaction import LaneRows, LaneTransaction
+else:
+    from replica_client.codec.event_queue import EventQueue
+    from replica_client.codec.memory import load_le, same_bytes
+    from replica_client.readers.group_lane import GroupLane, LaneTable
+    from replica_client.readers.lane_transaction import LaneRows, LaneTransaction
+
+if TYPE_CHECKING:
+    from replica_client.readers.assembler import TransactionAssembler
+    from replica_client.readers.event_feed import EventFeed
+    from replica_client.readers.transaction import Transaction
+
+_HEADER = cython.declare(cython.int, HEADER_SIZE)
+_QUERY = cython.declare(cython.int, int(EventType.QUERY_EVENT))
+_XID = cython.declare(cython.int, int(EventType.XID_EVENT))
+_TABLE_MAP = cython.declare(cython.int, int(EventType.TABLE_MAP_EVENT))
+_GTID = cython.declare(cython.int, int(EventType.GTID_LOG_EVENT))
+_MARIADB_GTID = cython.declare(cython.int, int(EventType.GTID_EVENT))
+_SECOND_TIMESTAMP = cython.declare(cython.longlong, 1 << 55)
+_UPDATE = cython.declare(cython.int, 1)
+
+MAX_TAKEN = cython.declare(cython.longlong, 1 << 20)
+_NO_BYTES = b""
+
+
+class RowTable:
+    """Where the rows of a table go: what their objects are made with."""
+
+    rows = runs = None
+
+    def __init__(self, shape: TableShape, decoder: RowImageDecoder) -> None:
+        self.shape = shape
+        self.decoder = decoder
+
+
+class RowTables:
+    """The tables that are wanted; stands where the other lane has a batch assembler."""
+
+    generation = 0
+
+    def __init__(self) -> None:
+        self.ready: list[Any] = []
+
+    def builder(self, shape: TableShape, decoder: RowImageDecoder) -> RowTable:
+        """What takes the rows of a table."""
+        return RowTable(shape, decoder)
+
+
+@cython.final
+@cython.cclass
+class RowLane(GroupLane):  # type: ignore[misc]
+    """Takes ordinary transactions and gives them as objects.
+
+    Args:
+        feed: the decoder and the tracker.
+        assembler: resolves tables.
+        in_file: whether events stand in a file, or come as a stream.
+    """
+
+    def __init__(self, feed: EventFeed, assembler: TransactionAssembler, in_file: bool) -> None:
+        GroupLane.__init__(self, feed, assembler, RowTables(), in_file)
+        self._taken: list[Any] = []
+        self._taken_size = 0
+        self._trail: GtidTrail | None = None
+        self._current: Any = None
+        self._prefix_bytes = _NO_BYTES
+        self._prefix = ""
+
+    def take(
+        self,
+        events: EventQueue,
+        file: str,
+        offset: cython.longlong,
+        stop: cython.longlong = -1,
+    ) -> int:
+        """As :meth:`GroupLane.take`; at most about a mebibyte at once, so call it again."""
+        self._trail = None
+        self._taken_size = 0
+        return int(GroupLane.take(self, events, file, offset, stop))
+
+    def hand_over(self) -> list[Transaction]:
+        """The transactions that were taken since the last time, in order."""
+        self.took = False
+        taken: list[Transaction] = self._taken
+        self._taken = []
+        return taken
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _count(
+        self, events: EventQueue, first: cython.Py_ssize_t, offset: cython.longlong
+    ) -> cython.Py_ssize_t:
+        if self._taken_size >= MAX_TAKEN:
+            return 0
+        count: cython.Py_ssize_t = GroupLane._count(self, events, first, offset)
+        self._wanted = True
+        return count
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _apply(
+        self,
+        events: EventQueue,
+        first: cython.Py_ssize_t,
+        count: cython.Py_ssize_t,
+        offset: cython.longlong,
+    ) -> cython.int:
+        """Make the object of a transaction."""
+        raw: cython.p_const_uchar = events.data
+        at: cython.Py_ssize_t = events.marks[2 * first]
+        end: cython.Py_ssize_t = events.marks[2 * first + 1] - self._tail
+        code: cython.int = raw[at + 4]
+        table: LaneTable
+        i: cython.Py_ssize_t
+        if self._trail is None:
+            self._trail = GtidTrail(self._feed.tracker.fork(), self._gtids, self._file)
+        transaction: LaneTransaction = LaneTransaction(self._trail, self._file, offset)
+        if code == _MARIADB_GTID:
+            prefix: bytes = self._mariadb_prefix(
+                load_le(raw, at + _HEADER + 8, 4), load_le(raw, at + 5, 4)
+            )
+            transaction.gtid_number = load_le(raw, at + _HEADER, 8)
+        else:
+            prefix = _NO_BYTES
+            if code == _GTID:
+                prefix = self._mysql_prefix(raw, at + _HEADER + 1)
+                transaction.gtid_number = load_le(raw, at + _HEADER + 17, 8)
+            if end - at >= _HEADER + 49:
+                transaction.commit_us = load_le(raw, at + _HEADER + 42, 7) & ~_SECOND_TIMESTAMP
+        if prefix is not self._prefix_bytes:
+            self._prefix_bytes = prefix
+            self._prefix = prefix.decode()
+        transaction.gtid_prefix = self._prefix
+        for i in range(first, first + count):
+            at = events.marks[2 * i]
+            end = events.marks[2 * i + 1] - self._tail
+            code = raw[at + 4]
+            if code == _TABLE_MAP:
+                self._table_of(raw, at + _HEADER, end)
+            elif 23 <= code <= 25 or 30 <= code <= 32:
+                table = cython.cast(LaneTable, self._last)
+                if cython.cast(cython.longlong, load_le(raw, at + _HEADER, 6)) != self._last_id:
+                    table = self._by_id[load_le(raw, at + _HEADER, 6)]
+                if table.builder is not None:
+                    self._add(transaction, table, raw, at, end, offset, i - first)
+            elif code == _QUERY:
+                transaction.thread = load_le(raw, at + _HEADER, 4)
+            elif code == _XID:
+                transaction.commit_xid = load_le(raw, at + _HEADER, 8)
+                transaction.time = load_le(raw, at, 4)
+            offset += events.marks[2 * i + 1] - at
+        transaction.end_offset = offset
+        transaction.event_index = count - 1
+        self._taken_size += offset - transaction.start_offset
+        self._taken.append(transaction)
+        self._current = transaction
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _add(
+        self,
+        transaction: LaneTransaction,
+        table: LaneTable,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        offset: cython.longlong,
+        index: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Add the rows of the event at ``at`` to a transaction."""
+        code: cython.int = raw[at + 4]
+        kind: cython.int = code - 30 if code >= 30 else code - 23
+        bitmap: cython.Py_ssize_t = (table.column_count + 7) >> 3
+        images: cython.Py_ssize_t = at + _HEADER + (11 if code >= 30 else 9)
+        known: cython.p_const_uchar = table.before
+        if len(table.before) != bitmap or not same_bytes(known, 0, raw, images, bitmap):
+            table.before = bytes(raw[images : images + bitmap])
+        images += bitmap
+        after: bytes | None = None
+        if kind == _UPDATE:
+            known = table.after
+            if len(table.after) != bitmap or not same_bytes(known, 0, raw, images, bitmap):
+                table.after = bytes(raw[images : images + bitmap])
+            after = table.after
+            images += bitmap
+        # The queue's memory is used again; what is given away is a copy.
+        rows: LaneRows = LaneRows(
+            bytes(raw[at : end + self._tail]),
+            images - at,
+            end - at,
+            kind,
+            table.before,
+            after,
+            table.builder.decoder,
+            table.builder.shape,
+            self._format,
+        )
+        rows.file = self._file
+        rows.gtid_prefix = self._prefix
+        rows.gtid_number = transaction.gtid_number
+        rows.offset = offset
+        rows.index = index
+        rows.timestamp = load_le(raw, at, 4)
+        if transaction.one is None:
+            transaction.one = rows
+        elif transaction.more is None:
+            transaction.more = [rows]
+        else:
+            transaction.more.append(rows)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _join(self, events: EventQueue, first: cython.Py_ssize_t) -> cython.int:
+        GroupLane._join(self, events, first)
+        transaction: LaneTransaction = self._current
+        transaction.run = len(self._gtids)
+        transaction.run_number = self._gtid_last
+        return 0
