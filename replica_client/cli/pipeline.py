@@ -20,6 +20,7 @@ CONFIGURATION = """
     url = "mysql://repl@db1/"
     password_env = "REPL_PASSWORD"
     tables = ["shop.*"]
+    start = "snapshot"
 \b
     [pipeline]
     output = "lake"
@@ -34,9 +35,10 @@ def pipeline(
     verbose: Annotated[bool, typer.Option("--verbose", help="Show Spark's own messages.")] = False,
     json: Annotated[bool, typer.Option("--json", help="The result as one JSON object.")] = False,
 ) -> None:
-    """Write row changes into a change log, a Delta table, with Spark.
+    """Keep a change log and current tables of a source as Delta tables, with Spark.
 
-    Continues from its checkpoint; a change is written once, also after a kill at any instant.
+    Copies the tables first where start = "snapshot". Continues from its checkpoint; a change is
+    written once, also after a kill at any instant.
     """
     config.open("rb").close()
     module = extra_module("replica_client.spark.pipeline", "spark")
@@ -49,11 +51,25 @@ def pipeline(
                 "position": result.position,
                 "change_log": str(result.change_log),
                 "version": result.version,
+                "tables": result.tables,
+                "copied": result.copied,
+                "lag_seconds": result.lag,
+                "not_current": list(result.not_current),
+                "report": None if result.report is None else str(result.report),
             }
         )
     else:
         lines.line(f"{result.rows} changes written, source read to {result.position or 'nothing'}")
         lines.line(f"change log: {result.change_log} (Delta table, version {result.version})")
+        if result.copied:
+            lines.line(f"{result.copied} rows copied")
+        if result.tables:
+            lag = "" if result.lag is None else f", {result.lag:.1f} s behind the last change"
+            lines.line(f"{result.tables} current tables{lag}")
+        for one in result.not_current:
+            lines.line(f"{one['table']}: {one['status'].replace('_', ' ')}: {one['reason']}")
+        if result.report is not None:
+            lines.line(f"report: {result.report}")
 
 
 pipeline.__doc__ = f"{cleandoc(pipeline.__doc__ or '')}\n\nThe file:\n{CONFIGURATION}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,8 @@ from replica_client.errors import SinkError
 
 FORMAT = "replica-client-change-log"
 _STATISTICS = ("_commit_version", "_file", "database", "table")
-_MAX_STATISTIC = 64
-_COMPRESSION = "zstd"
+_MAX_STATISTIC = 160  # a _commit_version has 63 characters and the file's base name
+COMPRESSION = "zstd"
 _COMMIT_ATTEMPTS = 5
 
 
@@ -75,16 +75,16 @@ class ChangeLogWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFile:
         """Write a task's rows into a file; called by executors."""
-        name = f"part-{uuid.uuid4().hex}.{_COMPRESSION}.parquet"
+        name = f"part-{uuid.uuid4().hex}.{COMPRESSION}.parquet"
         path = Path(self._table, name)
         writer: pq.ParquetWriter | None = None
-        statistics = _Statistics()
+        statistics = Statistics()
         try:
             for batch in iterator:
                 if not batch.num_rows:
                     continue
                 if writer is None:
-                    writer = pq.ParquetWriter(path, batch.schema, compression=_COMPRESSION)
+                    writer = pq.ParquetWriter(path, batch.schema, compression=COMPRESSION)
                 writer.write_batch(batch)
                 statistics.add(batch)
             if writer is None:
@@ -147,7 +147,7 @@ class ChangeLogWriter(DataSourceStreamArrowWriter):
             Path(self._table, file.path).unlink(missing_ok=True)
 
 
-class _Statistics:
+class Statistics:
     """What a file's rows lie between, for readers that skip files."""
 
     def __init__(self) -> None:
@@ -156,6 +156,7 @@ class _Statistics:
         self._most: dict[str, str] = {}
 
     def add(self, batch: pa.RecordBatch) -> None:
+        """Take rows into account."""
         self._rows += batch.num_rows
         for name in _STATISTICS:
             found = pc.min_max(batch.column(name)).as_py()
@@ -164,6 +165,7 @@ class _Statistics:
             self._most[name] = max(self._most.get(name, most), most)
 
     def text(self) -> str:
+        """As Delta keeps it."""
         short = [name for name in self._most if len(self._most[name]) <= _MAX_STATISTIC]
         return json.dumps(
             {
@@ -173,6 +175,33 @@ class _Statistics:
                 "nullCount": dict.fromkeys(_STATISTICS, 0),
             }
         )
+
+
+def commit_files(table: str, application: str, number: int, actions: Sequence[AddAction]) -> None:
+    """Add files to a change log, all or none, unless (application, number) is there already.
+
+    Raises:
+        SinkError: it failed; nothing of it is visible.
+    """
+    for attempt in range(_COMMIT_ATTEMPTS):
+        try:
+            delta = DeltaTable(table)
+            done = delta.transaction_version(application)
+            if done is not None and done >= number:
+                return
+            delta.create_write_transaction(
+                list(actions),
+                mode="append",
+                schema=delta.schema(),
+                commit_properties=CommitProperties(
+                    app_transactions=[Transaction(application, number)], max_commit_retries=0
+                ),
+            )
+            return
+        except (DeltaError, OSError) as error:
+            if not isinstance(error, CommitFailedError) or attempt + 1 == _COMMIT_ATTEMPTS:
+                text = " ".join(str(error).split())
+                raise SinkError(f"{table}: the commit failed: {text[:300]}") from None
 
 
 def _sync(path: Path) -> None:

@@ -7,14 +7,22 @@
     password_env = "REPL_PASSWORD"     # or password_file, or in the url
     tables = ["shop.*"]                # default: all
     exclude = ["shop.tmp_*"]
-    start = "earliest"                 # latest, FILE:OFFSET, a GTID set, a time; of the first run
+    start = "snapshot"                 # copy the tables first, then follow; or earliest (the
+                                       # default), latest, FILE:OFFSET, a GTID set, a time
 
     [pipeline]
-    output = "lake"                    # directory: change_log/ and checkpoint/ in it
+    output = "lake"                    # directory: change_log/, tables/ and checkpoint/ in it
     trigger = "available-now"          # or "continuous"
     interval = "5 seconds"             # between micro-batches, continuous only
     max_bytes_per_trigger = "64m"
     master = "local[*]"
+
+    [lake]
+    current = true                     # keep current-state tables; false: the change log only
+    chunk_rows = 50000                 # of a copy's chunk
+    locking = "never"                  # or "brief": a copy begins under a global read lock
+    distribute_above = "256m"          # of files to rewrite: executors do it instead of the driver
+    report = "report.html"             # written at the end of a run, in the output directory
 
     [spark]                            # Spark's own settings
     "spark.driver.memory" = "2g"
@@ -33,6 +41,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from replica_client.errors import ConfigError
+from replica_client.snapshot import DEFAULT_CHUNK_ROWS, Locking
 from replica_client.spark.options import SourceOptions, nearest
 
 DEFAULT_INTERVAL = "1 second"
@@ -63,8 +72,20 @@ _PIPELINE_KEYS = {
     "max_rows_per_trigger": "number",
     "master": "text",
 }
-_SECTIONS = ("source", "pipeline", "spark")
+_LAKE_KEYS = {
+    "current": "truth",
+    "chunk_rows": "number",
+    "locking": "text",
+    "distribute_above": "size",
+    "report": "text",
+}
+_LOCKING = ("never", "brief")
+DEFAULT_TRIGGER_SIZE = "64m"
+DEFAULT_DISTRIBUTE_ABOVE = 256 << 20
+_SECTIONS = ("source", "pipeline", "lake", "spark")
 _TRIGGERS = ("available-now", "continuous")
+_SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _INTERVAL = re.compile(r"\s*\d+(\.\d+)?\s*(milliseconds?|seconds?|minutes?|hours?)\s*")
 _WANTED = {
     "text": "text in quotes",
@@ -73,7 +94,29 @@ _WANTED = {
     "list": "a list of texts, or one text with commas",
     "number": "a number",
     "size": 'bytes as a number, or a text such as "64m"',
+    "truth": "true or false",
 }
+
+
+@dataclass(frozen=True)
+class LakeConfig:
+    """The current-state tables.
+
+    Attributes:
+        current: whether they are kept.
+        copies: whether tables are copied whose rows the binlog does not tell.
+        chunk_rows: of a copy's chunk, about.
+        locking: see :data:`~replica_client.snapshot.Locking`.
+        distribute_above: bytes of files to rewrite from which on executors do it.
+        report: name of the report in the output directory; ``""`` for none.
+    """
+
+    current: bool = True
+    copies: bool = False
+    chunk_rows: int = DEFAULT_CHUNK_ROWS
+    locking: Locking = "never"
+    distribute_above: int = DEFAULT_DISTRIBUTE_ABOVE
+    report: str = "report.html"
 
 
 @dataclass(frozen=True)
@@ -89,6 +132,7 @@ class PipelineConfig:
         interval: between micro-batches of a continuous run.
         master: Spark's, or None.
         spark: Spark's own settings.
+        lake: the current-state tables.
     """
 
     file: Path
@@ -99,6 +143,7 @@ class PipelineConfig:
     interval: str
     master: str | None
     spark: Mapping[str, str]
+    lake: LakeConfig = LakeConfig()
 
     @property
     def change_log(self) -> Path:
@@ -152,6 +197,9 @@ def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
         if key in pipeline:
             source[option] = pipeline[key]
     output = Path(pipeline["output"])
+    lake = reader.lake(document.get("lake", {}), source)
+    if lake.current:
+        source.setdefault("maxBytesPerTrigger", DEFAULT_TRIGGER_SIZE)
     config = PipelineConfig(
         file,
         source,
@@ -161,6 +209,7 @@ def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
         interval,
         pipeline.get("master"),
         reader.spark(document.get("spark", {})),
+        lake,
     )
     try:
         SourceOptions.parse(source)
@@ -205,6 +254,39 @@ class _Reader:
             **{_SOURCE_KEYS[key][0]: text for key, text in given.items()},
         }
 
+    def lake(self, values: Mapping[str, Any], source: dict[str, str]) -> LakeConfig:
+        """The section [lake]; takes ``start = "snapshot"`` out of the source's options."""
+        given = self.checked("lake", values, _LAKE_KEYS)
+        copies = source.get("startingPosition") == "snapshot"
+        if copies:
+            source["startingPosition"] = "latest"
+        current = given.get("current", "false" if "columns" in source else "true") == "true"
+        if current and "columns" in source:
+            raise self.wrong(
+                "lake", "current", "current tables need all columns; leave out columns"
+            )
+        if copies and not (current and "url" in source):
+            raise self.wrong(
+                "source", "start", '"snapshot" needs a live source (url) and current tables'
+            )
+        locking = given.get("locking", "never")
+        if locking not in _LOCKING:
+            raise self.wrong("lake", "locking", f"{locking!r}; {nearest(locking, _LOCKING)}")
+        rows = given.get("chunk_rows", str(DEFAULT_CHUNK_ROWS))
+        if not rows.isdecimal() or not int(rows):
+            raise self.wrong("lake", "chunk_rows", "give a whole number above 0")
+        size = size_of(given.get("distribute_above", str(DEFAULT_DISTRIBUTE_ABOVE)))
+        if size is None:
+            raise self.wrong("lake", "distribute_above", f"give {_WANTED['size']}")
+        return LakeConfig(
+            current,
+            copies,
+            int(rows),
+            "brief" if locking == "brief" else "never",
+            size,
+            given.get("report", "report.html"),
+        )
+
     def spark(self, values: Mapping[str, Any]) -> dict[str, str]:
         return {key: text for key, value in _flat(values) if (text := self._setting(key, value))}
 
@@ -221,6 +303,8 @@ class _Reader:
 
     def _text(self, value: Any, kind: str) -> str | None:
         number = isinstance(value, int | float) and not isinstance(value, bool)
+        if kind == "truth":
+            return str(value).lower() if isinstance(value, bool) else None
         if kind in ("number", "size") and number:
             return str(value)
         if isinstance(value, list) and kind in ("list", "paths"):
@@ -248,3 +332,9 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
         else:
             out.append((f"{prefix}{key}", value))
     return out
+
+
+def size_of(text: str) -> int | None:
+    """Bytes of a text such as ``64m``; None when it is none."""
+    match = _SIZE.fullmatch(text.strip())
+    return int(match[1]) * _UNITS[match[2].lower()] if match else None

@@ -1,10 +1,11 @@
-"""``replica-client pipeline``: row changes from a binlog into a change log, continued where it was."""
+"""``replica-client pipeline``: a change log and current tables of a source, continued where they were."""
 
 from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -22,6 +23,7 @@ from replica_client.spark import change_log, source
 from replica_client.spark.config import PipelineConfig, load_config
 from replica_client.spark.envelope import ENVELOPE_SCHEMA
 from replica_client.spark.failures import cause_of
+from replica_client.spark.lake.run import LakeRun, check_image, prepare_lake
 from replica_client.spark.live_plan import LivePlanner
 from replica_client.spark.options import SourceOptions
 from replica_client.spark.pipeline_state import (
@@ -31,9 +33,13 @@ from replica_client.spark.pipeline_state import (
     locked,
 )
 from replica_client.spark.progress import Progress
+from replica_client.spark.report import write_report
+from replica_client.spark.run_history import RunHistory
 from replica_client.spark.session import make_session
 
 _LOOK = 0.2
+_ROUNDS = 20
+"""Times that tables are copied again because statements changed them meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +51,23 @@ class PipelineResult:
         position: reached in the source, as text.
         change_log: directory of the Delta table.
         version: of the table.
+        tables: how many current tables there are.
+        copied: rows of first copies.
+        lag: seconds between the last change's commit and its arrival in the tables; None when there
+            was none.
+        not_current: tables that are not kept current, with status and reason.
+        report: file of the report, or None.
     """
 
     rows: int
     position: str
     change_log: Path
     version: int
+    tables: int = 0
+    copied: int = 0
+    lag: float | None = None
+    not_current: tuple[Mapping[str, str], ...] = ()
+    report: Path | None = None
 
 
 def run_pipeline(
@@ -77,13 +94,17 @@ def run_pipeline(
 
 
 def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineResult:
+    if config.lake.current:
+        check_image(config)
     state = _state(config)
     arrow_schema = to_arrow_schema(ENVELOPE_SCHEMA, timezone="UTC")
     change_log.open_change_log(config.change_log, arrow_schema)
     progress = Progress(console)
     progress.start("starting Spark")
+    history = RunHistory()
     spark: SparkSession | None = None
     query: StreamingQuery | None = None
+    lake: LakeRun | None = None
     try:
         spark = make_session(
             "replica-client pipeline",
@@ -91,12 +112,27 @@ def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineRes
             settings=config.spark,
             verbose=verbose,
         )
-        query = _start(spark, config, state)
-        while query.isActive:
+        if config.lake.current:
+            lake = LakeRun(config, state.pipeline, arrow_schema, spark, progress.say)
+            _apply(lake, history)  # what a run that was killed has left
+        for _ in range(_ROUNDS):
+            if lake is not None and config.trigger == "available-now":
+                lake.read_copies()
+            query = _start(spark, config, state)
+            while query.isActive:
+                progress.update(query.recentProgress)
+                history.take(query.recentProgress)
+                if lake is None or not _keep_step(lake, config, state, history):
+                    time.sleep(_LOOK)
             progress.update(query.recentProgress)
-            time.sleep(_LOOK)
-        progress.update(query.recentProgress)
-        query.awaitTermination()
+            history.take(query.recentProgress)
+            query.awaitTermination()
+            if lake is None:
+                break
+            while _keep_step(lake, config, state, history):
+                pass
+            if lake.complete:
+                break
     except (PySparkException, StreamingQueryException, Py4JError) as error:
         raise cause_of(error) from None
     finally:
@@ -104,7 +140,60 @@ def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineRes
         _stop(spark, query)
     version = DeltaTable(str(config.change_log)).version()
     position = progress.position or _checkpoint_position(config)
-    return PipelineResult(progress.rows, position, config.change_log, version)
+    result = PipelineResult(progress.rows, position, config.change_log, version)
+    if lake is None:
+        return result
+    current = [t for t in lake.catalog.tables.values() if t.status == "current"]
+    result = replace(
+        result,
+        tables=len(current),
+        copied=lake.copied.rows,
+        lag=history.lag,
+        not_current=tuple(lake.catalog.report()),
+    )
+    if config.lake.report:
+        path = config.output / config.lake.report
+        write_report(path, config.origin, result, lake, history)
+        result = replace(result, report=path)
+    return result
+
+
+def _keep_step(
+    lake: LakeRun, config: PipelineConfig, state: PipelineState, history: RunHistory
+) -> bool:
+    """Take what the stream wrote into the tables, and copy what is to be copied; True: did something."""
+    reached = _reached(config, state)
+    done = _apply(lake, history)
+    if config.trigger == "continuous" and lake.to_copy:
+        lake.read_copies()
+        return True
+    if lake.log_copies(reached):
+        _apply(lake, history)
+        return True
+    return done
+
+
+def _apply(lake: LakeRun, history: RunHistory) -> bool:
+    begun = time.monotonic()
+    done = lake.apply()
+    if done.changes:
+        history.applied(done, time.monotonic() - begun)
+    return bool(done.changes)
+
+
+def _reached(config: PipelineConfig, state: PipelineState) -> Position | None:
+    """How far the change log has the stream, at least."""
+    commits = config.checkpoint / "commits"
+    numbers = (
+        [int(p.name) for p in commits.glob("*") if p.name.isdigit()] if commits.is_dir() else []
+    )
+    try:
+        if not numbers:
+            return Position.parse(state.start)
+        text = (config.checkpoint / "offsets" / str(max(numbers))).read_text().splitlines()[-1]
+        return Position.from_json(text)
+    except (OSError, ValueError):
+        return None
 
 
 def _start(spark: SparkSession, config: PipelineConfig, state: PipelineState) -> StreamingQuery:
@@ -177,6 +266,8 @@ def _has_commits(checkpoint: Path) -> bool:
 
 def _first_start(config: PipelineConfig) -> str:
     """The start as it is kept: ``latest`` of a live source becomes the place where that is now."""
+    if config.lake.copies:
+        return prepare_lake(config)
     options = SourceOptions.parse(config.source)
     if not options.live or options.starting != "latest":
         return config.source["startingPosition"]

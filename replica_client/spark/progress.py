@@ -38,6 +38,14 @@ class Progress:
             self._status = self._console.status(text)
             self._status.start()
 
+    def say(self, text: str) -> None:
+        """Tell what is done beside the stream."""
+        if self._status is not None:
+            self._status.update(text)
+        elif time.monotonic() - self._printed >= self._every:
+            self._printed = time.monotonic()
+            self._console.print(text, highlight=False)
+
     def update(self, recent: list[Any]) -> None:
         """Take the query's recent progress."""
         for report in recent:

@@ -10,7 +10,7 @@ it twice is doing it once.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,12 +55,15 @@ class Applied:
         changes: rows taken.
         files: of state tables, written or removed.
         tables: that were written.
+        last_commit: when the last change was committed on the source, in seconds since 1970; None when
+            there was none of the stream.
     """
 
     versions: int = 0
     changes: int = 0
     files: int = 0
     tables: set[TableName] = field(default_factory=set)
+    last_commit: float | None = None
 
 
 @dataclass
@@ -145,6 +148,9 @@ class Applier:
             return
         rows = self.log.rows(version.files)
         self._done.changes += rows.num_rows
+        if rows.num_rows:
+            last = pc.max(rows["_commit_timestamp"]).cast(pa.int64()).as_py()
+            self._done.last_commit = last / 1_000_000
         is_row = pc.is_in(rows["operation"], value_set=_ROWS)
         statements = pc.indices_nonzero(pc.invert(is_row)).to_pylist()
         begin, step = 0, version.number * STEPS
@@ -398,7 +404,7 @@ class Applier:
         step = version.number * STEPS
         files = sorted(version.files, key=lambda file: file.path)
         entry: TableEntry | None = None
-        low = ""
+        low = high = ""
         for file in files:
             rows = self.log.rows([file], sort=False)
             told = json.loads(rows["after"][rows.num_rows - 1].as_py())
@@ -411,7 +417,7 @@ class Applier:
                 self._state(entry, building=True).create()
                 entry.building = True
                 self.catalog.save()
-            low = min(low or told["low"], told["low"])
+            low, high = min(low or told["low"], told["low"]), max(high, told["high"])
             state = self._state(entry, building=True)
             if state.step < step:
                 self._fold(state, rows.slice(0, rows.num_rows - 1), step)
@@ -420,25 +426,39 @@ class Applier:
             step += 1
         if entry is None:
             return
+        assert entry.model is not None
+        if not entry.model.primary_key:
+            # Its rows cannot be told apart: the copy must be that of one place.
+            if any(part.num_rows for part in self._changes_since(entry, low, version.number, high)):
+                entry.needs_copy("rows of a table without a primary key changed while it was read")
+                return
+            low = high
         self._catch_up(entry, low, version.number, step)
         self._show(entry, version.number)
 
     def _catch_up(self, entry: TableEntry, low: str, before: int, step: int) -> None:
         """Changes since the first chunk was read: the newest state of each row wins."""
         state = self._state(entry, building=True)
+        for rows in self._changes_since(entry, low, before):
+            if rows.num_rows and state.step < step:
+                self._fold(state, rows, step)
+            step += 1
+
+    def _changes_since(
+        self, entry: TableEntry, low: str, before: int, high: str = ""
+    ) -> Iterator[pa.Table]:
+        """Row changes of a table from a place on, up to another one, version by version."""
         for version in self.log.since(low, before):
             if any("/snapshot/" in name for name in version.transactions):
                 continue
             rows = self.log.rows(version.files)
-            mine = pc.and_(
+            wanted = pc.and_(
                 pc.equal(rows["database"], entry.database), pc.equal(rows["table"], entry.name)
             )
-            later = pc.greater_equal(rows["_commit_version"], low)
-            is_row = pc.is_in(rows["operation"], value_set=_ROWS)
-            rows = rows.filter(pc.and_(pc.and_(mine, later), is_row))
-            if rows.num_rows and state.step < step:
-                self._fold(state, rows, step)
-            step += 1
+            wanted = pc.and_(wanted, pc.greater_equal(rows["_commit_version"], low))
+            if high:
+                wanted = pc.and_(wanted, pc.less(rows["_commit_version"], high))
+            yield rows.filter(pc.and_(wanted, pc.is_in(rows["operation"], value_set=_ROWS)))
 
     def _show(self, entry: TableEntry, version: int) -> None:
         source, target = self.catalog.workshop(entry.table), self.catalog.home(entry.table)
