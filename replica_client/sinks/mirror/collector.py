@@ -11,7 +11,7 @@ from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.schema.history import SchemaChange
-from replica_client.schema.model import TableModel
+from replica_client.schema.model import TEXT_KINDS, TableModel
 from replica_client.schema.shape import ColumnShape
 from replica_client.sinks.column_models import table_model
 from replica_client.sinks.formats.row_text import delivered_columns, numbered_rows
@@ -176,6 +176,12 @@ class Collector:
                 f"{text}: the source's columns are {', '.join(shape.column_names)}, the mirror's "
                 f"{', '.join(model.column_names)}: drop the table from the mirror and begin anew"
             )
+        for column, known in zip(shape.columns, model.columns if model else (), strict=False):
+            if known.kind in TEXT_KINDS and known.labels is None and column.collation_id is None:
+                raise SinkError(
+                    f"{text}: the character set of {column.name} is not known; begin where the schema "
+                    "history knows it, or set binlog_row_metadata on the source"
+                )
 
 
 def unknown_table(database: str, table: str) -> SinkError:
