@@ -404,7 +404,34 @@ cdef extern from *:
         memcpy(to + i, from + i, n - i);
         return rc_utf8(from + i, n - i);
     }
+    /* Whether the bytes are ASCII without control characters, quotation marks and backslashes. */
+    static inline int rc_plain(unsigned char c) {
+        return c >= 0x20 && c < 0x80 && c != 0x22 && c != 0x5C;
+    }
+    static inline int rc_copy_plain(unsigned char* to, const unsigned char* from, size_t n) {
+        size_t i = 0;
+        int plain = 1;
+    #if defined(__SSE2__)
+        const __m128i space = _mm_set1_epi8(0x20), quote = _mm_set1_epi8(0x22);
+        const __m128i back = _mm_set1_epi8(0x5C);
+        for (; n - i >= 16; i += 16) {
+            __m128i v = _mm_loadu_si128((const __m128i*)(from + i));
+            /* Bytes from 0x80 on are negative. */
+            __m128i bad = _mm_or_si128(
+                _mm_cmplt_epi8(v, space),
+                _mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, back)));
+            if (_mm_movemask_epi8(bad)) return 0;
+            _mm_storeu_si128((__m128i*)(to + i), v);
+        }
+    #endif
+        for (; i < n; i++) {
+            plain &= rc_plain(from[i]);
+            to[i] = from[i];
+        }
+        return plain;
+    }
     """
+    bint rc_copy_plain(unsigned char* to, const unsigned char* data, size_t size) noexcept nogil
     bint rc_utf8(const unsigned char* data, size_t size) noexcept nogil
     bint rc_copy_utf8(unsigned char* to, const unsigned char* data, size_t size) noexcept nogil
 
@@ -416,3 +443,9 @@ cdef inline bint copy_utf8(
     Py_ssize_t size,
 ) noexcept nogil:
     return rc_copy_utf8(target + to, data + offset, size)
+
+cdef inline bint copy_plain(
+    unsigned char* target, Py_ssize_t to, const unsigned char* data, Py_ssize_t offset,
+    Py_ssize_t size,
+) noexcept nogil:
+    return rc_copy_plain(target + to, data + offset, size)

@@ -60,6 +60,12 @@ def copy_utf8(target: Any, to: int, data: Any, offset: int, size: int) -> bool:
     return utf8_ok(data, offset, size)
 
 
+def copy_plain(target: Any, to: int, data: Any, offset: int, size: int) -> bool:
+    """Copy ``size`` bytes; whether they are ASCII that JSON has in strings as it is."""
+    copy_bytes(target, to, data, offset, size)
+    return all(0x20 <= byte < 0x80 and byte not in b'"\\' for byte in data[offset : offset + size])
+
+
 def checksum(data: Any, offset: int, size: int) -> int:
     """CRC-32 of ``size`` bytes (the polynomial of zlib)."""
     return crc32(memoryview(data)[offset : offset + size])

@@ -42,12 +42,13 @@ if cython.compiled:
     from cython.cimports.libc.string import memcpy
     from cython.cimports.replica_client.codec.memory import (
         copy_bytes,
+        copy_plain,
         load_le,
         load_signed,
         utf8_ok,
     )
 else:
-    from replica_client.codec.memory import copy_bytes, load_le, load_signed, utf8_ok
+    from replica_client.codec.memory import copy_bytes, copy_plain, load_le, load_signed, utf8_ok
 
 _LITERAL = cython.declare(cython.int, LITERAL)
 _INT16 = cython.declare(cython.int, INT16)
@@ -60,6 +61,7 @@ _DOUBLE = cython.declare(cython.int, DOUBLE)
 _STRING = cython.declare(cython.int, STRING)
 _OPAQUE = cython.declare(cython.int, OPAQUE)
 _MAX_DEPTH = cython.declare(cython.int, MAX_DEPTH)
+_EXPANSION_LIMIT = cython.declare(cython.longlong, EXPANSION_LIMIT)
 
 _LITERALS = (b"null", b"true", b"false")
 _DOUBLE_STRUCT = struct.Struct("<d")
@@ -118,7 +120,7 @@ class JsonTextWriter:
             self._room = _FIRST_ROOM
         if not size:
             return self._put_literal(0)
-        self._budget = EXPANSION_LIMIT * size
+        self._budget = _EXPANSION_LIMIT * size
         if self.data[0] >= _LITERAL:
             return self._put_text(self._scalar(self.data[0], 1, size))
         return self._container(self.data[0], 1, size, 0)
@@ -214,9 +216,11 @@ class JsonTextWriter:
         except ValueError as error:
             raise malformed(str(error), at) from None
 
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def _put_decimal(
         self, whole: cython.longlong, digits: cython.int, negative: cython.bint
-    ) -> int:
+    ) -> cython.int:
         """Write a number that has ``digits`` digits behind its point."""
         power: cython.longlong = 1
         i: cython.Py_ssize_t
@@ -238,10 +242,16 @@ class JsonTextWriter:
     @cython.exceptval(-1, check=False)
     def _put_quoted(self, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.int:
         """Write the bytes from ``at`` to ``stop`` as a string."""
+        size: cython.Py_ssize_t = stop - at
+        self._reserve(size + 2)
+        if copy_plain(self.out, self.used + 1, self.data, at, size):
+            self.out[self.used] = 34
+            self.used += size + 2
+            self.out[self.used - 1] = 34
+            return 0
         if not utf8_ok(self.data, at, stop - at):
             utf8(self._bytes(), at, stop)
             raise malformed("a string that is not UTF-8", at)
-        self._reserve(stop - at + 2)
         self.out[self.used] = 34
         self.used += 1
         begin: cython.Py_ssize_t = at
