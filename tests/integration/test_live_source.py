@@ -78,7 +78,8 @@ async def test_gtid_start_passes_over_what_is_known(any_server, new_database) ->
         assert end.gtid_set == at.gtid_set.add(_gtid(server, transactions[0].gtid))
         place = transactions[0].start
         assert place.file == server.binlog_files()[-1]
-        assert place.offset < end.offset == server.binlog_position()[1]
+        # MariaDB may write a checkpoint meanwhile.
+        assert place.offset < end.offset <= server.binlog_position()[1]
 
 
 def _gtid(server, text: str):
