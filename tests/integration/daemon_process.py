@@ -48,6 +48,8 @@ class DaemonProcess:
         sinks: keys of each ``[[source.sink]]``.
         daemon: more keys of ``[daemon]``.
         store: keys of ``[store]``.
+        before: a command that it is run with.
+        output: where standard output goes; into the log by default.
     """
 
     directory: Path
@@ -59,6 +61,7 @@ class DaemonProcess:
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
     before: tuple[str, ...] = ()
+    output: int | None = None
 
     @property
     def config(self) -> Path:
@@ -83,7 +86,7 @@ class DaemonProcess:
             self.process = subprocess.Popen(
                 [*self.before, sys.executable, "-m", "replica_client", "run", str(self.config)],
                 stdin=subprocess.DEVNULL,
-                stdout=log,
+                stdout=log if self.output is None else self.output,
                 stderr=log,
                 env={**os.environ, **self.environment},
             )
