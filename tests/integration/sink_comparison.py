@@ -17,14 +17,18 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from replica_client import Position, open_binlog
 from replica_client.sinks.formats.line_format import make_format
+from replica_client.sinks.parquet.journal import read_journal
 from replica_client.testing.sink_conformance import assert_repeats
 from tests.integration.mirror_source import source_rows, source_tables
 from tests.servers.local import LocalServer
@@ -79,6 +83,8 @@ def compare_sink(
         assert output is not None, "stdout: output is wanted"
         got = output.read_text("utf-8").splitlines()
         return _compare_lines(got, options, server, tables, start, stop, exactly=False)
+    if kind == "parquet":
+        return _compare_parquet(options, server, tables, start, stop)
     raise AssertionError(f"no comparison of {kind}")
 
 
@@ -150,6 +156,61 @@ def _without_clock(line_format: str) -> Callable[[str], str]:
         return json.dumps(value)
 
     return clean
+
+
+# Parquet.
+
+
+def parquet_changes(directory: Path) -> list[tuple[Any, ...]]:
+    """All committed rows of the sink ``parquet``: published, and those that wait in its journal.
+
+    Each is the table's name, then its place, change type and values, as Arrow gives them.
+    """
+    checkpoint = directory / "parquet.checkpoint.json"
+    if not checkpoint.exists():
+        return []
+    saved = json.loads(checkpoint.read_text())["with"]
+    batches = []
+    for path in sorted((directory / "_segments").glob("*.json")):
+        if int(path.stem) < saved["segment"]:
+            for file in json.loads(path.read_text())["files"]:
+                table = pq.read_table(directory / file["path"], partitioning=None)
+                assert table.num_rows == file["rows"]
+                batches += table.to_batches()
+    if saved["length"]:
+        journal = directory / "_open" / f"{saved['segment']:08d}.journal"
+        batches += read_journal(journal, saved["length"])
+    return batch_rows(batches)
+
+
+def batch_rows(batches: Iterable[pa.RecordBatch]) -> list[tuple[Any, ...]]:
+    """Rows of batches of any tables, in the order of the binlog."""
+    found = []
+    for batch in batches:
+        name = batch.schema.metadata[b"database"] + b"." + batch.schema.metadata[b"table"]
+        for row in batch.to_pylist():
+            place = (row["_commit_version"], row["_event_index"], row.get("_row_index", -1))
+            # An update's image before stands before the one after it.
+            before = row.get("_change_type") != "update_postimage"
+            found.append((place, not before, name.decode(), tuple(map(repr, row.values()))))
+    return sorted(found, key=lambda one: one[:3])
+
+
+def _compare_parquet(
+    options: Mapping[str, Any],
+    server: LocalServer,
+    tables: Sequence[str],
+    start: Position | str | None,
+    stop: Position | str | None,
+) -> Compared:
+    paths = [server.binlog_path(name) for name in server.binlog_files()]
+    reader = open_binlog(paths, tables=list(tables), start=start, stop=stop)
+    expected = batch_rows(reader.batches())
+    got = [row for row in parquet_changes(Path(options["path"])) if row[2] != "._schema_changes"]
+    for at, (mine, theirs) in enumerate(zip(got, expected, strict=False)):
+        assert mine == theirs, f"row {at}: {mine} instead of {theirs}"
+    assert len(got) == len(expected), f"{len(got)} rows instead of {len(expected)}"
+    return Compared(len(tables), len(expected))
 
 
 # Mirrors.

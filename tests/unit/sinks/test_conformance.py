@@ -9,13 +9,18 @@ from replica_client.sinks.formats.line_format import make_format
 from replica_client.sinks.json_lines.file_sink import make as make_file
 from replica_client.sinks.json_lines.stdout_sink import StdoutOptions, StdoutSink
 from replica_client.sinks.mirror.sqlite_sink import make as make_sqlite
+from replica_client.sinks.parquet.sink import make as make_parquet
 from replica_client.sinks.protocol import Sink
 from replica_client.testing.sink_conformance import SinkConformance
-from tests.integration.sink_comparison import file_lines
+from tests.integration.sink_comparison import file_lines, parquet_changes
+
+# Killed at every system call instead of at some; takes minutes.
+ALL = bool(os.environ.get("REPLICA_CLIENT_TEST_ALL_CALLS"))
 
 
 class TestFile(SinkConformance):
     system_calls = True
+    call_stride = 1 if ALL else 3
 
     def make_sink(self, place: Path) -> Sink:
         return make_file({"path": str(place / "lines")})
@@ -63,3 +68,19 @@ class TestSqlite(SinkConformance):
             }
         finally:
             connection.close()
+
+
+class TestParquet(SinkConformance):
+    def make_sink(self, place: Path) -> Sink:
+        return make_parquet({"path": str(place / "lake")})
+
+    async def content(self, place: Path) -> Any:
+        return parquet_changes(place / "lake")
+
+
+class TestParquetThatRolls(TestParquet):
+    system_calls = True
+    call_stride = 1 if ALL else 7
+
+    def make_sink(self, place: Path) -> Sink:
+        return make_parquet({"path": str(place / "lake"), "roll_rows": 5, "file_rows": 4})

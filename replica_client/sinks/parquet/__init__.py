@@ -1,0 +1,1 @@
+"""Parquet files of row changes by table and time."""

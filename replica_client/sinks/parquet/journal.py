@@ -1,0 +1,104 @@
+"""Record batches that are committed and wait to become Parquet files.
+
+A Parquet file cannot be added to once its footer is written, and commits are more frequent than files
+should be: what is committed goes to a journal first, whose bytes up to a committed length count.
+
+======  =====================================================
+size    field
+======  =====================================================
+8       payload length, little-endian
+rest    an Arrow IPC stream: schema, dictionaries, one batch
+======  =====================================================
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from replica_client.errors import SinkError
+from replica_client.sinks.durable import sync_directory, write_all
+
+_HEADER = 8
+
+
+class Journal:
+    """A journal that is written.
+
+    Args:
+        path: of the file.
+        length: bytes of it that are committed; what is behind them goes.
+
+    Attributes:
+        path: as given.
+        length: bytes in it.
+        rows: rows that were appended to this object.
+
+    Raises:
+        SinkError: committed bytes are missing.
+    """
+
+    def __init__(self, path: Path, length: int) -> None:
+        self.path, self.length, self.rows = path, length, 0
+        found = path.exists()
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        if not found:
+            sync_directory(path.parent)
+        size = os.fstat(self._descriptor).st_size
+        if size < length:
+            self.close()
+            raise SinkError(
+                f"{path} has {size} bytes, of which {length} were committed: bring it back, or begin anew "
+                "in an empty directory"
+            )
+        if size > length:
+            os.ftruncate(self._descriptor, length)
+            os.fsync(self._descriptor)
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Add a batch; it counts when it was synced and its length committed."""
+        stream = pa.BufferOutputStream()
+        with pa.ipc.new_stream(stream, batch.schema) as writer:
+            writer.write_batch(batch)
+        payload = stream.getvalue()
+        write_all(self._descriptor, payload.size.to_bytes(_HEADER, "little"))
+        write_all(self._descriptor, memoryview(payload))
+        self.length += _HEADER + payload.size
+        self.rows += batch.num_rows
+
+    def sync(self) -> None:
+        """Make all that was added durable."""
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Write no more."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        if getattr(self, "_descriptor", -1) >= 0:
+            self.close()
+
+
+def read_journal(path: Path, length: int) -> Iterator[pa.RecordBatch]:
+    """The batches in the first ``length`` bytes of a journal.
+
+    Raises:
+        SinkError: it is damaged.
+    """
+    with path.open("rb") as file:
+        at = 0
+        while at < length:
+            size = int.from_bytes(file.read(_HEADER), "little")
+            at += _HEADER + size
+            if not size or at > length:
+                raise SinkError(f"{path} is damaged at byte {at - size - _HEADER}")
+            try:
+                with pa.ipc.open_stream(file.read(size)) as reader:
+                    yield from reader
+            except (pa.ArrowInvalid, OSError) as error:
+                raise SinkError(f"{path} is damaged before byte {at}: {error}") from error

@@ -1,0 +1,172 @@
+"""A journal made into Parquet files, all of which appear or none.
+
+A segment's files are written beside the data under temporary names, synced, and renamed into place;
+then ``_segments/NUMBER.json`` lists them. Who reads must see whole segments only, or nothing twice
+while one is being published, takes the files of these lists; after a crash in the middle the same files
+are published again under the same names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+from collections import OrderedDict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from replica_client.sinks.durable import TEMPORARY, replace_file, sync_directory
+
+_GROUP_ROWS = 131_072
+_GROUP_BYTES = 64 << 20
+_MOST_OPEN = 128
+
+
+class SegmentWriter:
+    """Writes the files of one segment.
+
+    Args:
+        directory: of the sink.
+        number: the segment's.
+        begun: when it was begun, in seconds since 1970; names its files.
+        compression: Parquet's.
+        file_rows: rows that a file has at most.
+    """
+
+    def __init__(
+        self, directory: Path, number: int, begun: float, compression: str, file_rows: int
+    ) -> None:
+        self._directory = directory
+        self._number = number
+        moment = datetime.datetime.fromtimestamp(begun, datetime.UTC)
+        self._day, self._time = f"{moment:%Y-%m-%d}", f"{moment:%H%M%S}"
+        self._compression = compression
+        self._file_rows = file_rows
+        self._open: OrderedDict[tuple[str, str], _File] = OrderedDict()
+        self._made: list[_File] = []
+
+    def publish(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Write all batches and let the files appear."""
+        try:
+            for batch in batches:
+                self._add(batch)
+            for file in list(self._open.values()):
+                self._finish(file)
+        except BaseException:
+            for file in self._open.values():
+                file.abandon()
+            raise
+        for file in self._made:
+            file.path.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(file.temporary, file.path)
+        for directory in {
+            one for file in self._made for one in _with_parents(file, self._directory)
+        }:
+            sync_directory(directory)
+        listed = {"segment": self._number, "files": [self._listed(file) for file in self._made]}
+        segments = self._directory / "_segments"
+        segments.mkdir(exist_ok=True)
+        replace_file(segments / f"{self._number:08d}.json", json.dumps(listed, indent=1).encode())
+
+    def _listed(self, file: _File) -> dict[str, Any]:
+        return {
+            "path": str(file.path.relative_to(self._directory)),
+            "database": file.name[0],
+            "table": file.name[1],
+            "rows": file.rows,
+            "bytes": file.path.stat().st_size,
+        }
+
+    def _add(self, batch: pa.RecordBatch) -> None:
+        metadata = batch.schema.metadata or {}
+        name = (metadata[b"database"].decode(), metadata[b"table"].decode())
+        file = self._open.get(name)
+        if file is not None and (
+            not file.schema.equals(batch.schema, check_metadata=True)
+            or file.rows + batch.num_rows > self._file_rows
+        ):
+            self._finish(file)
+            file = None
+        if file is None:
+            if len(self._open) >= _MOST_OPEN:
+                self._finish(next(iter(self._open.values())))
+            file = self._open[name] = self._new_file(name, batch.schema)
+        self._open.move_to_end(name)
+        file.add(batch)
+
+    def _new_file(self, name: tuple[str, str], schema: pa.Schema) -> _File:
+        number = sum(1 for file in self._made if file.name == name) + 1
+        directory = self._directory
+        for part in name:
+            if part:
+                directory = directory / quote(part, safe=" ,;=+@()[]{}!$&'^~")
+        path = directory / self._day / f"{self._time}-{self._number:08d}-{number:03d}.parquet"
+        count = len(self._made) + len(self._open)
+        temporary = self._directory / "_open" / f"{self._number:08d}-{count:05d}{TEMPORARY}"
+        return _File(name, path, temporary, schema, self._compression)
+
+    def _finish(self, file: _File) -> None:
+        file.finish()
+        del self._open[file.name]
+        self._made.append(file)
+
+
+def _with_parents(file: _File, top: Path) -> list[Path]:
+    found = []
+    for directory in file.path.parents:
+        found.append(directory)
+        if directory == top:
+            break
+    return found
+
+
+class _File:
+    """A Parquet file that is being written."""
+
+    def __init__(
+        self,
+        name: tuple[str, str],
+        path: Path,
+        temporary: Path,
+        schema: pa.Schema,
+        compression: str,
+    ) -> None:
+        self.name, self.path, self.temporary, self.schema = name, path, temporary, schema
+        self.rows = 0
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = self._waiting_bytes = 0
+        self._stream = temporary.open("wb")
+        self._writer = pq.ParquetWriter(self._stream, schema, compression=compression)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch)
+        self.rows += batch.num_rows
+        self._waiting_rows += batch.num_rows
+        self._waiting_bytes += batch.nbytes
+        if self._waiting_rows >= _GROUP_ROWS or self._waiting_bytes >= _GROUP_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        table = pa.Table.from_batches(self._waiting, self.schema).unify_dictionaries()
+        self._writer.write_table(table, row_group_size=_GROUP_ROWS)
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+
+    def finish(self) -> None:
+        if self._waiting:
+            self._write()
+        self._writer.close()
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        self._stream.close()
+
+    def abandon(self) -> None:
+        with contextlib.suppress(OSError, ValueError, pa.ArrowException):
+            self._writer.close()
+        with contextlib.suppress(OSError):
+            self._stream.close()
