@@ -1,3 +1,4 @@
+# cython: boundscheck=False
 """Row images of rows events to tuples of Python values.
 
 This module is compiled where that is possible (Cython's pure Python mode; the C types are here and
@@ -76,6 +77,8 @@ _NULL = cython.declare(cython.int, int(ColumnOp.NULL))
 _JSON = cython.declare(cython.int, int(ColumnOp.JSON))
 
 _PARTIAL_JSON = 1
+_CUT_OFF = cython.declare(cython.int, 1)
+_UNREADABLE = cython.declare(cython.int, 2)
 _MAX_CACHED_SETS = 4096
 _MAX_PLANS = 1024
 _SPACE = cython.declare(cython.int, 0x20)
@@ -412,24 +415,28 @@ class RowImageDecoder:
         i: cython.Py_ssize_t
         column: Column
         value: Any
-        for i in range(count):
-            column = cython.cast(Column, columns[i])
-            if data[nulls + (i >> 3)] >> (i & 7) & 1:
+        fault: cython.int = 0
+        try:
+            for i in range(count):
+                column = cython.cast(Column, columns[i])
+                if data[nulls + (i >> 3)] >> (i & 7) & 1:
+                    if column.target >= 0:
+                        put_value(row, column.target, None)
+                    continue
+                length = column.size
+                if column.prefix:
+                    if column.prefix > end - offset:
+                        fault = _CUT_OFF
+                        break
+                    length = cython.cast(cython.Py_ssize_t, load_le(data, offset, column.prefix))
+                    offset += column.prefix
+                if length > end - offset or length < 0:
+                    fault = _CUT_OFF
+                    break
+                if column.op == _UNKNOWN:
+                    fault = _UNREADABLE
+                    break
                 if column.target >= 0:
-                    put_value(row, column.target, None)
-                continue
-            length = column.size
-            if column.prefix:
-                if column.prefix > end - offset:
-                    raise self._cut_off(column, offset - cursor.start)
-                length = cython.cast(cython.Py_ssize_t, load_le(data, offset, column.prefix))
-                offset += column.prefix
-            if length > end - offset or length < 0:
-                raise self._cut_off(column, offset - cursor.start)
-            if column.op == _UNKNOWN:
-                raise self._failure(column, offset - cursor.start, column.convert)
-            if column.target >= 0:
-                try:
                     if column.json_index >= 0 and partial_bits is not None:
                         value = self._json(
                             column, cursor.data, offset, length, partial_bits, before
@@ -438,10 +445,14 @@ class RowImageDecoder:
                         value = self._value(column, data, offset, length)
                         if column.as_python:
                             value = value.to_python()
-                except (ValueError, OverflowError, LookupError, BinlogDecodeError) as error:
-                    raise self._failure(column, offset - cursor.start, error) from error
-                put_value(row, column.target, value)
-            offset += length
+                    put_value(row, column.target, value)
+                offset += length
+        except (ValueError, OverflowError, LookupError, BinlogDecodeError) as error:
+            raise self._failure(column, offset - cursor.start, error) from error
+        if fault == _CUT_OFF:
+            raise self._cut_off(column, offset - cursor.start)
+        if fault:
+            raise self._failure(column, offset - cursor.start, column.convert)
         cursor.offset = offset
         return filled(row, self._row_type)
 

@@ -60,6 +60,7 @@ _DOUBLE = cython.declare(cython.int, DOUBLE)
 _STRING = cython.declare(cython.int, STRING)
 _OPAQUE = cython.declare(cython.int, OPAQUE)
 _MAX_DEPTH = cython.declare(cython.int, MAX_DEPTH)
+_EXPANSION_LIMIT = cython.declare(cython.longlong, EXPANSION_LIMIT)
 
 _LITERALS = (None, True, False)
 _DOUBLE_STRUCT = struct.Struct("<d")
@@ -125,7 +126,7 @@ class JsonValueReader:
     def __init__(self, source: bytes) -> None:
         self._source = source
         self._data = source
-        self._budget = EXPANSION_LIMIT * len(source)
+        self._budget = _EXPANSION_LIMIT * len(source)
 
     def _overspent(self) -> ColumnDecodeError:
         return ColumnDecodeError(
@@ -212,7 +213,7 @@ class JsonValueReader:
         if code == _UINT16:
             return field & 0xFFFF
         if large and code in (_INT32, _UINT32):
-            return field - 0x100000000 if code == _INT32 and field >= 0x80000000 else field
+            return load_signed(data, entry + 1, 4) if code == _INT32 else field
         if field < header or field >= end - start:
             raise malformed("a value outside of its container", start + field)
         if self._budget < 0:
@@ -281,10 +282,10 @@ class JsonValueReader:
         if length > _MAX_KEPT_KEY or not length:
             return self._text(at, length)
         data: cython.p_const_uchar = self._data
-        slot: cython.uint = cython.cast(cython.uint, length)
+        slot: cython.longlong = length
         i: cython.Py_ssize_t
         for i in range(at, at + length):
-            slot = (slot * 31 + data[i]) & 0xFFFFFFFF
+            slot = (slot * 31 + data[i]) & 0x7FFFFFF
         slot = (slot ^ (slot >> 10)) & (_KEY_SLOTS - 1)
         pair: tuple[bytes, str] = _keys[slot]
         known: bytes = pair[0]
