@@ -42,6 +42,19 @@ class CutAt(Fault):
 
 
 @dataclass(frozen=True, slots=True)
+class CutInFile(Fault):
+    """Close the connection when the bytes of a file before ``offset`` were sent.
+
+    Wherever the dump began; a dump that begins behind the offset is not cut. Without compression.
+    """
+
+    file: str
+    offset: int
+    reset: bool = False
+    connection: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Stall(Fault):
     """Send nothing for a while, the connection staying open; no heartbeats either."""
 

@@ -7,7 +7,7 @@ import socket
 import struct
 from collections.abc import Sequence
 
-from replica_client.testing.faults import CutAt, Drip, Fault, SendBytes, Stall
+from replica_client.testing.faults import CutAt, CutInFile, Drip, Fault, SendBytes, Stall
 from replica_client.wire.compressed import Compression, encode_frames
 from replica_client.wire.framing import encode_packets, packet_count
 
@@ -47,7 +47,8 @@ class Output:
         self._garbage = [fault for fault in faults if isinstance(fault, SendBytes)]
         self._drips = [fault for fault in faults if isinstance(fault, Drip)]
         self._scripted = bool(self._cuts or self._stalls or self._garbage or self._drips)
-        self.chunk_size = SMALL_CHUNK_SIZE if self._cuts or self._garbage else CHUNK_SIZE
+        near = any(isinstance(fault, CutAt | CutInFile | SendBytes) for fault in faults)
+        self.chunk_size = SMALL_CHUNK_SIZE if near else CHUNK_SIZE
 
     @property
     def pending_size(self) -> int:
@@ -58,6 +59,11 @@ class Output:
         """Queue a payload."""
         self._pending += encode_packets(payload, self.sequence + wrong_sequence)
         self.sequence = (self.sequence + packet_count(len(payload))) & 0xFF
+
+    def cut_after(self, size: int, reset: bool) -> None:
+        """Close the connection when ``size`` bytes more than those that are queued were sent."""
+        self._cuts.append(CutAt(self._sent[False] + len(self._pending) + size, reset))
+        self._scripted = True
 
     async def flush(self) -> None:
         """Send what is queued.

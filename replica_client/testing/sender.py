@@ -19,6 +19,7 @@ from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag, E
 from replica_client.errors import ServerError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, format_uuid
 from replica_client.testing.faults import (
+    CutInFile,
     Fault,
     FlipByte,
     InjectEvent,
@@ -33,6 +34,10 @@ from replica_client.wire.framing import SEMI_SYNC_MAGIC
 from replica_client.wire.packets import EofPacket
 
 FATAL = 1236
+PACKET_HEADER_SIZE = 4
+
+# What is before an event in its packet, by whether the dump is semi-synchronous.
+_PACKET_HEAD = {False: b"\0", True: bytes((0, SEMI_SYNC_MAGIC, 0))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,7 @@ class DumpSender:
         self._checksums = order.checksum is ChecksumAlgorithm.CRC32
         self._flips = [fault for fault in faults if isinstance(fault, FlipByte)]
         self._errors = {f.before_event: f for f in faults if isinstance(f, SendError)}
+        self._cuts = [fault for fault in faults if isinstance(fault, CutInFile)]
         self._inserts = [fault for fault in faults if isinstance(fault, InjectEvent)]
         self._misnumbered = {f.packet for f in faults if isinstance(f, WrongSequence)}
 
@@ -106,6 +112,8 @@ class DumpSender:
             self._rotate_to(file, position)
             from_start = position == FIRST_POSITION
             keep_created = from_start and not (first and self._clears_created())
+            if from_start:
+                self._script_cut(file, position, len(file.description))
             self._send(file.sent_description(from_start, keep_created), file)
             self._checksums = bool(file.format.checksum_size)
             if from_start:
@@ -236,6 +244,7 @@ class DumpSender:
                 self._skipped_to = position + header.event_size
             elif header.type_code != EventType.ANNOTATE_ROWS_EVENT or self._order.annotate_rows:
                 self._end_of_skip(file, position)
+                self._script_cut(file, position, header.event_size)
                 self._send(file.read(position, header.event_size), file)
             position += header.event_size
             if self._output.pending_size >= self._output.chunk_size:
@@ -314,6 +323,12 @@ class DumpSender:
         header = EventHeader(0, code, self._library.server_id, size, position & 0xFFFFFFFF, 0)
         self._send(encode_event(BinlogEvent(header, body), layout), file)
 
+    def _script_cut(self, file: ServedFile, position: int, size: int) -> None:
+        for cut in self._cuts:
+            if cut.file == file.name and position <= cut.offset < position + size:
+                head = PACKET_HEADER_SIZE + len(_PACKET_HEAD[self._order.semi_sync])
+                self._output.cut_after(head + cut.offset - position, cut.reset)
+
     def _send(self, event: bytes, file: ServedFile) -> None:
         number = self._event_number
         for insert in self._inserts:
@@ -331,11 +346,11 @@ class DumpSender:
         self._put(event)
 
     def _put(self, event: bytes) -> None:
-        head = b"\0"
+        head = _PACKET_HEAD[self._order.semi_sync]
         wants_reply = False
         if self._order.semi_sync:
             wants_reply = event[4] in (EventType.XID_EVENT, EventType.QUERY_EVENT)
-            head = bytes((0, SEMI_SYNC_MAGIC, wants_reply))
+            head = head[:-1] + bytes((wants_reply,))
         self._output.packet(head + event, wrong_sequence=self._packet_number in self._misnumbered)
         self._packet_number += 1
         if wants_reply:

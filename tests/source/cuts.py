@@ -13,23 +13,26 @@ import asyncio
 import gc
 import logging
 import random
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import replica_client as rc
 from replica_client.position.position import Position
+from replica_client.readers.backup.engine import Backup, BackupOptions
 from replica_client.readers.event_feed import EventFeed
 from replica_client.readers.source_start import dump_request, transaction_start
 from replica_client.rows.json_values import change_to_json
 from replica_client.testing import BinlogSource
-from replica_client.testing.faults import CutAt, Drip, Fault, Stall
+from replica_client.testing.faults import CutAt, CutInFile, Drip, Fault, Stall
 from replica_client.testing.files import ServedFile
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.url import parse_url
 from replica_client.wire.framing import encode_packets
 
 POLICY = rc.ReconnectPolicy(first_delay=0.0, max_delay=0.0, attempts=1_000_000)
+AT_ONCE = 8
 _EOF_SIZE = 9
 
 
@@ -188,6 +191,73 @@ def strides(plan: CutPlan, stride: int, every: int, rest: int = 0) -> Iterator[l
             yield offsets
 
 
+def _not_in_use(path: Path) -> bytes:
+    """A file without LOG_EVENT_BINLOG_IN_USE_F, which the newest has in a copy."""
+    data = path.read_bytes()
+    return data[:21] + bytes((data[21] & 0xFE,)) + data[22:]
+
+
+async def prove_backup(
+    files: Sequence[Path],
+    directory: Path,
+    *,
+    every: int = 1,
+    stride: int = 997,
+    part: int = 0,
+    parts: int = 1,
+    seconds: float | None = None,
+) -> dict[str, int]:
+    """Cut a backup at every ``every``-th byte of the files, many times in each run, and compare them.
+
+    Args:
+        files: of the source.
+        directory: for the copies.
+        every: which bytes.
+        stride: bytes between the cuts of one run.
+        part: of the runs, those of one process.
+        parts: how many processes there are.
+        seconds: end after so long.
+    """
+    logging.getLogger("replica_client").setLevel(logging.ERROR)
+    gc.freeze()
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds if seconds else None
+    wanted = [_not_in_use(path) for path in files]
+    places = [
+        (path.name, at)
+        for path, data in zip(files, wanted, strict=True)
+        for at in range(4, len(data))
+    ]
+    counts = {"size": len(places), "offsets": 0, "connections": 0}
+    options = BackupOptions(stop_at_end=True, reconnect=POLICY)
+    async with BinlogSource(files, auth_plugin="mysql_native_password") as source:
+        firsts = list(range(0, max(stride, every), every))[part::parts]
+        random.Random(1).shuffle(firsts)
+        for first in firsts:
+            if deadline is not None and loop.time() > deadline:
+                break
+            number = source.connections
+            chosen = places[first::stride]
+            source.faults[:] = [
+                CutInFile(*place, connection=number + at) for at, place in enumerate(chosen)
+            ]
+            copy = directory / str(first)
+            await Backup(source.url + "?tls=disabled", copy, options).run()
+            for path, data in zip(files, wanted, strict=True):
+                if _not_in_use(copy / path.name) != data:
+                    raise WrongChangesError(f"cuts at {chosen}: {path.name} differs")
+            if source.connections - number != len(chosen) + 1:
+                raise WrongChangesError(
+                    f"{source.connections - number} connections, {len(chosen)} cuts"
+                )
+            shutil.rmtree(copy)
+            counts["offsets"] += len(chosen)
+            counts["connections"] += source.connections - number
+            source.seen_statements.clear()
+            source.logins.clear()
+    return counts
+
+
 async def prove(
     files: Sequence[Path],
     mode: str,
@@ -219,9 +289,20 @@ async def prove(
             counts["offsets"] += len(offsets)
             source.seen_statements.clear()
             source.logins.clear()
-        for seed in list(seeds)[part::parts]:
-            if deadline is not None and loop.time() > deadline:
-                break
-            await disturb(source, start, plan, seed)
-            counts["seeds"] += 1
-        return counts
+    waiting = iter(list(seeds)[part::parts])
+
+    async def work() -> None:
+        # Most of the time such a stream waits, so that many go on at once, each with its own source.
+        async with BinlogSource(files, auth_plugin="mysql_native_password") as own:
+            for seed in waiting:
+                if deadline is not None and loop.time() > deadline:
+                    break
+                await disturb(own, start, plan, seed)
+                counts["seeds"] += 1
+                own.seen_statements.clear()
+                own.logins.clear()
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(AT_ONCE):
+            group.create_task(work())
+    return counts

@@ -25,6 +25,12 @@ async def test_chained_cuts(mode: str) -> None:
     assert counts["seeds"] == 4
 
 
+async def test_chained_cuts_of_a_backup(tmp_path: Path) -> None:
+    counts = await cuts.prove_backup(FILES, tmp_path, every=131, stride=393)
+    assert counts["offsets"] > 60
+    assert counts["connections"] == counts["offsets"] + 3
+
+
 async def test_plan_names_the_places_that_a_stream_resumes_at() -> None:
     async with BinlogSource(FILES) as source:
         start = cuts.start_of("gtid", False, source.library.files[0])
