@@ -14,6 +14,9 @@ import replica_client as rc
 from replica_client.errors import BinlogPurgedError, UnknownTableError
 from replica_client.position.losses import LOSSES_KEY
 from replica_client.position.stores.file import FilePositionStore
+from replica_client.readers.assembler import AssemblyOptions
+from replica_client.rows.selection import Selection
+from replica_client.schema.history import STATE_KEY
 
 CREATE = "CREATE TABLE {} (id INT PRIMARY KEY, a VARCHAR(20), d DATE) CHARSET utf8mb4"
 
@@ -204,12 +207,12 @@ async def test_tables_whose_shape_is_unknown(fresh_server, tmp_path) -> None:
     # What the table looks like now is proven for what follows the last ALTER.
     assert _kinds(items) == ["unknown_table", "alter_table", "insert"]
     assert items[0].count == 2
-    [saved] = FilePositionStore(path).load_checkpoint().state[LOSSES_KEY]
+    [saved] = _saved(FilePositionStore(path))
     assert (saved["table"], saved["events"], saved["count"]) == ("t", 1, 2)
     # A new client counts on.
     server.execute("INSERT INTO d.t VALUES (4, 'd', NULL)")
     assert _kinds(await _follow(server, "earliest", "d.*", **options)) == ["insert"]
-    [saved] = FilePositionStore(path).load_checkpoint().state[LOSSES_KEY]
+    [saved] = _saved(FilePositionStore(path))
     assert saved["count"] == 2
     shown = _command("schema", "show", str(path))
     assert "lost: unknown_table of d.t: 2 rows in 1 events" in shown.stdout
@@ -225,6 +228,53 @@ async def test_tables_whose_shape_is_unknown(fresh_server, tmp_path) -> None:
     wrong = _command(*command, "--record-losses", "everything")
     assert wrong.returncode == 2
     assert "is none of all, statement" in wrong.stderr
+
+
+def _saved(store: FilePositionStore) -> list[dict[str, Any]]:
+    checkpoint = store.load_checkpoint()
+    assert checkpoint is not None
+    found: Any = checkpoint.state[LOSSES_KEY]
+    return list(found)
+
+
+async def test_counts_are_the_same_wherever_a_client_is_replaced(fresh_server) -> None:
+    """In a transaction that comes in parts: each loss is counted by exactly one client."""
+    server = fresh_server("mysql-9.7", ["binlog-row-metadata=MINIMAL"])
+    server.execute("CREATE DATABASE d")
+    server.execute("CREATE TABLE d.u (a INT)")
+    start = rc.Position(*server.binlog_position())
+    server.execute("CREATE TABLE d.t (id INT)")
+    for _ in range(2):
+        with server.connected() as connection, connection.cursor() as cursor:
+            cursor.execute("BEGIN")
+            for row in range(6):
+                cursor.execute(f"INSERT INTO d.t VALUES ({row})")
+                cursor.execute(f"INSERT INTO d.u VALUES ({row}), (7)")
+            connection.commit()
+    paths = [server.binlog_path(name) for name in server.binlog_files()]
+    assembly = AssemblyOptions(
+        Selection("d.*"), part_size=1, on_unknown_table="error", record_losses="unknown_table"
+    )
+    whole = rc.open_binlog(paths, start=start, assembly=assembly)
+    positions = [transaction.position for transaction in whole.transactions()]
+    assert len(positions) > 12
+    assert [(count.events, count.count) for count in whole.losses.counts] == [(12, 24)]
+    for replaced in range(len(positions)):
+        first = rc.open_binlog(paths, start=start, assembly=assembly)
+        transactions = first.transactions()
+        for _ in range(replaced + 1):
+            transaction = next(transactions)
+        saved = first.state(transaction.position)
+        second = rc.open_binlog(
+            paths,
+            start=transaction.position,
+            assembly=assembly,
+            schema=rc.SchemaHistory.from_state(saved[STATE_KEY]),
+            losses=rc.LossLedger.from_state(saved.get(LOSSES_KEY, [])),
+        )
+        rest = [one.position for one in second.transactions()]
+        assert rest == positions[replaced + 1 :]
+        assert [(count.events, count.count) for count in second.losses.counts] == [(12, 24)]
 
 
 def _command(*words: str) -> subprocess.CompletedProcess[str]:
@@ -345,5 +395,5 @@ async def test_a_purged_source(gapped, tmp_path) -> None:
     server.execute("INSERT INTO d.t VALUES (7, 'x', NULL)")
     items = await _follow(server, "earliest", "d.t", **options)
     assert [item.after[0] for item in items] == [7]
-    [saved] = store.load_checkpoint().state[LOSSES_KEY]
+    [saved] = _saved(store)
     assert (saved["kind"], saved["count"], saved["events"]) == ("gtid_gap", 3, 1)
