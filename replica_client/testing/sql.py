@@ -71,6 +71,7 @@ class SqlSession:
     kill: Callable[[int], bool]
     semi_sync: bool = False
     user_variables: dict[str, Value] = field(default_factory=dict)
+    _variables: tuple[object, dict[str, Value]] | None = None
 
     def execute(self, sql: str) -> Rows | None:
         """Run a statement: rows, or None for an OK.
@@ -101,12 +102,17 @@ class SqlSession:
 
     def variables(self) -> dict[str, Value]:
         """System variables by lower-case name."""
-        return system_variables(
-            self.library,
-            port=self.port,
-            server_uuid=self.server_uuid,
-            semi_sync=self.semi_sync,
-        )
+        files = self.library.files
+        state = (files[0].name, files[-1].name, files[-1].size)
+        if self._variables is None or self._variables[0] != state:
+            values = system_variables(
+                self.library,
+                port=self.port,
+                server_uuid=self.server_uuid,
+                semi_sync=self.semi_sync,
+            )
+            self._variables = state, values
+        return self._variables[1]
 
     # SHOW
 

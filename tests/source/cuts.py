@@ -220,6 +220,7 @@ async def prove_backup(
     """
     logging.getLogger("replica_client").setLevel(logging.ERROR)
     gc.freeze()
+    gc.set_threshold(200_000, 20, 100)  # connections are cycles; most of the time went into looking
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds if seconds else None
     wanted = [_not_in_use(path) for path in files]
@@ -272,6 +273,7 @@ async def prove(
     """Cut at every ``every``-th offset, and disturb with each seed; says how many of each were run."""
     logging.getLogger("replica_client").setLevel(logging.ERROR)
     gc.freeze()
+    gc.set_threshold(200_000, 20, 100)  # connections are cycles; most of the time went into looking
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds if seconds else None
     async with BinlogSource(files, auth_plugin="mysql_native_password") as source:
