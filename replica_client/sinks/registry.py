@@ -22,7 +22,7 @@ _OWN = {
     "parquet": "replica_client.sinks.parquet.sink:make",
     "redis": "replica_client.sinks.redis_streams.sink:make",
 }
-_EXTRAS = {"pyarrow": "arrow", "redis": "redis"}
+_EXTRAS = {"pyarrow": "arrow", "redis": "redis", "msgspec": "daemon"}
 
 
 def sink_kinds() -> list[str]:

@@ -85,8 +85,8 @@ class SinkConformance:
         options = AssemblyOptions(Selection(None, None, None), part_size=_PART_SIZE)
         return list(open_binlog(_DATA, assembly=options).transactions())
 
-    def abandon(self, sink: Sink) -> None:
-        """Make nothing of a sink happen any more, as a kill would, without closing it."""
+    async def abandon(self, sink: Sink) -> None:
+        """Do what the system does for a process that is killed: close its connections, nothing more."""
 
     # The tests.
 
@@ -140,6 +140,7 @@ class SinkConformance:
                 if transaction.schema_changes:
                     break
                 await held[0].write(transaction)
+            await self.abandon(held[0])
 
         asyncio.run(run())
         self._drop(held)
@@ -226,14 +227,18 @@ class SinkConformance:
 
         async def run() -> None:
             held.append(self.make_sink(place))
-            step()
-            checkpoint = await held[0].open()
-            if not held[0].holds_position:
-                checkpoint = saved.checkpoint
-            step()
-            await self._feed(held[0], self.transactions(), checkpoint, saved, step)
-            step()
-            await held[0].close()
+            try:
+                step()
+                checkpoint = await held[0].open()
+                if not held[0].holds_position:
+                    checkpoint = saved.checkpoint
+                step()
+                await self._feed(held[0], self.transactions(), checkpoint, saved, step)
+                step()
+                await held[0].close()
+            except SimulatedCrashError:
+                await self.abandon(held[0])
+                raise
 
         # What is there already is no garbage: the search for the dropped sink passes it over.
         gc.freeze()
@@ -291,7 +296,6 @@ class SinkConformance:
     def _drop(self, held: list[Sink]) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
-            self.abandon(held[0])
             alive = weakref.ref(held[0])
             held.clear()
             # A thread of the sink's may hold it a moment longer than its last call takes.

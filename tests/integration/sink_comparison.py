@@ -83,6 +83,10 @@ def compare_sink(
         assert output is not None, "stdout: output is wanted"
         got = output.read_text("utf-8").splitlines()
         return _compare_lines(got, options, server, tables, start, stop, exactly=False)
+    if kind == "redis":
+        return _compare_lines(
+            redis_lines(options), options, server, tables, start, stop, exactly=True
+        )
     if kind == "parquet":
         return _compare_parquet(options, server, tables, start, stop)
     raise AssertionError(f"no comparison of {kind}")
@@ -104,6 +108,15 @@ def file_lines(directory: Path, name: str = "changes") -> list[str]:
             continue
         lines += data.decode().splitlines()
     return lines
+
+
+def redis_lines(options: Mapping[str, Any]) -> list[str]:
+    """The values of all entries of the sink ``redis``."""
+    from redis import Redis
+
+    with Redis.from_url(options["url"]) as client:
+        entries = client.xrange(options.get("stream", "replica_client"))
+        return [entry[b"value"].decode() for _, entry in entries]
 
 
 def expected_lines(

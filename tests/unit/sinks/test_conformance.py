@@ -41,7 +41,7 @@ class TestStdout(SinkConformance):
         sink.opened_by_the_test = descriptor
         return sink
 
-    def abandon(self, sink: Any) -> None:
+    async def abandon(self, sink: Any) -> None:
         os.close(sink.opened_by_the_test)
 
     async def content(self, place: Path) -> Any:

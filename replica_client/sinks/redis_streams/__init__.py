@@ -1,0 +1,1 @@
+"""Row changes as entries of a Redis stream."""

@@ -1,0 +1,59 @@
+"""Lines that wait for a commit: in memory up to a limit, then in a temporary file."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+
+from replica_client.readers.transaction import Transaction
+from replica_client.sinks.formats.line_format import LineFormat
+from replica_client.sinks.json_lines.encoding import encode_lines
+
+
+class LineSpool:
+    """Keeps lines in order.
+
+    Args:
+        line_format: makes them.
+        memory_bytes: that are kept in memory.
+
+    Attributes:
+        count: how many there are.
+    """
+
+    def __init__(self, line_format: LineFormat, memory_bytes: int) -> None:
+        self._format = line_format
+        self._memory_bytes = memory_bytes
+        self._file: tempfile.SpooledTemporaryFile[bytes] | None = None
+        self.count = 0
+
+    def take(self, transactions: Iterable[Transaction]) -> None:
+        """Add the lines of transactions."""
+        for data in encode_lines(self._format, transactions):
+            if self._file is None:
+                # Closed by clear, in another call.
+                self._file = tempfile.SpooledTemporaryFile(self._memory_bytes)  # noqa: SIM115
+            self._file.write(data)
+            self.count += data.count(b"\n")
+
+    def chunks(self, lines: int, size: int) -> Iterator[list[bytes]]:
+        """All lines without line ends, in lists of at most so many lines, or bytes and one line more."""
+        if self._file is None:
+            return
+        self._file.seek(0)
+        chunk: list[bytes] = []
+        held = 0
+        for line in self._file:
+            chunk.append(line[:-1])
+            held += len(line)
+            if len(chunk) >= lines or held >= size:
+                yield chunk
+                chunk, held = [], 0
+        if chunk:
+            yield chunk
+
+    def clear(self) -> None:
+        """Forget all lines."""
+        file, self._file, self.count = self._file, None, 0
+        if file is not None:
+            file.close()
