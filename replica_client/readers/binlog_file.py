@@ -106,7 +106,7 @@ class BinlogFileReader:
         since = self._since()
         for ready in self._transaction_steps():
             for transaction in ready:
-                if since is not None and transaction.timestamp < since:
+                if since is not None and transaction.is_before(since):
                     continue
                 self._count_losses(transaction)
                 yield transaction

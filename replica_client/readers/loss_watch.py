@@ -182,9 +182,9 @@ def _missing(told: GtidSet | MariadbGtidSet, known: GtidSet | MariadbGtidSet) ->
         gone = told - known if isinstance(known, GtidSet) else told
         return gone.compact(), gone.count
     missing, count = [], 0
-    for domain in told.domains:
+    # A domain's position is its last GTID; another server's may have had a greater number before.
+    for domain, last in [(gtid.domain_id, gtid.sequence) for gtid in told.positions()]:
         reached = known.reached(domain) if isinstance(known, MariadbGtidSet) else 0
-        last = told.reached(domain)
         if last > reached:
             missing.append(f"domain {domain}: {reached + 1}-{last}")
             count += last - reached

@@ -414,7 +414,7 @@ class SourceStream:
         if placed.event.header.type_code == EventType.TABLE_MAP_EVENT:
             await self._prove(placed, assembler)
         for transaction in assembler.feed(placed, feed.decoder, feed.tracker):
-            if since is not None and transaction.timestamp < since:
+            if since is not None and transaction.is_before(since):
                 continue
             self._delivered = transaction
             self._parted = not transaction.complete

@@ -76,6 +76,11 @@ class Transaction:
             yield rows
         yield from notices[at:]
 
+    def is_before(self, timestamp: float) -> bool:
+        """Whether it is of before a start given in seconds since 1970; a gap in the GTIDs never is."""
+        gap = any(loss.kind == "gtid_gap" for loss in self.losses)
+        return self.timestamp < timestamp and not gap
+
     @property
     def changes(self) -> Iterator[Change]:
         """The row changes in the order of the binlog; may be iterated again."""
