@@ -397,3 +397,39 @@ async def test_a_purged_source(gapped, tmp_path) -> None:
     assert [item.after[0] for item in items] == [7]
     [saved] = _saved(store)
     assert (saved["kind"], saved["count"], saved["events"]) == ("gtid_gap", 3, 1)
+
+
+async def test_holes_and_disorder_are_no_gaps(gapped) -> None:
+    """GTIDs that were given by hand, out of order or with holes, are in the binlog as they are."""
+    server = gapped
+    with server.connected() as connection, connection.cursor() as cursor:
+        for number in range(10, 16):
+            server.rotate()
+            if server.flavor == "mariadb":
+                # Another server's number is smaller than ours; another domain begins.
+                cursor.execute(f"SET SESSION server_id = {number % 3 + 70}")
+                cursor.execute(f"SET SESSION gtid_domain_id = {number % 2}")
+                cursor.execute(f"SET SESSION gtid_seq_no = {200 - 7 * number}")
+            else:
+                sid = "3e11fa47-71ca-11e1-9e33-c80aa942956" + str(number % 2)
+                cursor.execute(f"SET SESSION gtid_next = '{sid}:{200 - 7 * number}'")
+            cursor.execute(f"INSERT INTO d.t VALUES ({number}, 'x', NULL)")
+            connection.commit()
+        if server.flavor == "mysql":
+            cursor.execute("SET SESSION gtid_next = 'AUTOMATIC'")
+        cursor.execute("INSERT INTO d.t VALUES (16, 'x', NULL)")
+        connection.commit()
+    server.rotate()
+    server.execute("INSERT INTO d.t VALUES (17, 'x', NULL)")
+    paths = [server.binlog_path(name) for name in server.binlog_files()]
+    wanted = [*range(6), *range(10, 18)]
+    rows = [change.after["id"] for change in rc.open_binlog(paths, tables="d.t").changes()]
+    assert rows == wanted
+    positions = [
+        transaction.position
+        for transaction in rc.open_binlog(paths, tables="d.t").transactions()
+        if any(transaction.changes)
+    ]
+    for done in (0, 5, 7, 9, 12):
+        items = await _follow(server, str(positions[done]), "d.t")
+        assert [item.after["id"] for item in items] == wanted[done + 1 :]
