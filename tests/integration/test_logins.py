@@ -11,10 +11,17 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 import replica_client as rc
-from replica_client.errors import AccessDeniedError, ConfigError, TlsError
+from replica_client.errors import (
+    AccessDeniedError,
+    ConfigError,
+    TlsError,
+    UnexpectedPacketError,
+)
 from replica_client.testing import BinlogSource
+from replica_client.testing.certificates import rsa_key
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.url import parse_url
 from tests.integration import logins
@@ -132,6 +139,64 @@ async def test_client_certificates(certified, certificates, name) -> None:
     ) as stream:
         assert [change.after[0] async for change in stream.changes()] == [1, 2]
     assert "secret" not in repr(options)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("plugin", ["caching_sha2_password", "sha256_password"])
+async def test_the_servers_public_key_beforehand(fresh_server, tmp_path, plugin) -> None:
+    """Without TLS nobody can put another key in its place, and none is asked for."""
+    server = fresh_server("mysql-9.7")
+    clause = f"IDENTIFIED WITH {plugin} BY 'secret'"
+    server.execute(f"CREATE USER keyed@'%' {clause}")
+    server.execute("GRANT REPLICATION CLIENT ON *.* TO keyed@'%'")
+    url = f"mysql://keyed:secret@127.0.0.1:{server.port}/?tls=disabled"
+    with pytest.raises(UnexpectedPacketError, match=f"{plugin}.*server_public_key"):
+        await log_in(url)
+    await log_in(f"{url}&server_public_key={server.datadir / 'public_key.pem'}")
+    server.execute("FLUSH PRIVILEGES")  # a cold cache
+    other = tmp_path / "other.pem"
+    other.write_bytes(
+        rsa_key()
+        .public_key()
+        .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    )
+    with pytest.raises(AccessDeniedError):
+        await log_in(f"{url}&server_public_key={other}")
+
+
+@pytest.mark.integration
+async def test_credentials_that_are_not_in_the_url(fresh_server, tmp_path, monkeypatch) -> None:
+    server = fresh_server("mariadb-11.8")
+    server.execute("CREATE USER other@'%' IDENTIFIED BY 'it''s # \"quoted\"'")
+    server.execute("GRANT REPLICATION CLIENT, BINLOG MONITOR ON *.* TO other@'%'")
+    file = tmp_path / ".my.cnf"
+    file.write_text(
+        "[mysqld]\nuser=mysql\n[client]\nuser = other\npassword='it\\'s # \"quoted\"'\n"
+        f"socket={server.socket}\n[replica_client]\nssl-mode=REQUIRED\n"
+    )
+    file.chmod(0o600)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    await log_in("mysql:///?option_file=~/.my.cnf")
+    monkeypatch.setenv("REPLICA_CLIENT_PASSWORD", server.password)
+    url = f"mysql://{server.user}@127.0.0.1:{server.port}/"
+    await log_in(url)
+    monkeypatch.setenv("REPLICA_CLIENT_PASSWORD", "nonsense")
+    with pytest.raises(AccessDeniedError) as caught:
+        await log_in(url)
+    assert "nonsense" not in str(caught.value)
+
+    asked: list[int] = []
+
+    async def provider() -> str:
+        asked.append(len(asked))
+        return server.password
+
+    options = replace(parse_url(url), password_provider=provider)
+    async with rc.connect(options, start="earliest", stop_at_end=True) as stream:
+        async for _ in stream.events():
+            pass
+    assert asked
+    assert server.password not in repr(options) + repr(stream)
 
 
 async def test_a_source_that_wants_a_client_certificate(tmp_path, certificates) -> None:
