@@ -73,12 +73,14 @@ _COMMANDS = {
     "serve": "Binlog files over the real protocol.",
     "run": "The position-resume daemon.",
     "pipeline": "The Spark pipeline.",
+    "verify": "Whether the lake equals its source.",
     "demo": "The main job on the embedded source.",
 }
 # Each is a module with commands of its own.
 _GROUPS = {
     "schema": "What tables looked like, by position.",
     "position": "Saved positions.",
+    "lake": "The tables of a pipeline's lake.",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from replica_client import errors
-from replica_client.errors import ConfigError, ReplicaClientError
+from replica_client.errors import ConfigError, ReplicaClientError, TlsError, TransportError
 
 _OURS = re.compile(r"replica_client\.errors\.(\w+): (.+)")
 _PYTHON = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception|Interrupt)): (.+)$", re.MULTILINE)
@@ -31,3 +31,21 @@ def cause_of(error: BaseException) -> ReplicaClientError:
     if python:
         return PipelineError(f"{python[-1][0]}: {python[-1][1]}"[:_MAX_TEXT])
     return PipelineError(" ".join(text.split())[:_MAX_TEXT])
+
+
+_TRANSIENT = frozenset(
+    ("ConnectError", "ConnectionLostError", "StreamEndedError", "TransportTimeoutError")
+)
+_SERVER_GOES = re.compile(r"\b(1053|1317|1927|2006|2013|3169)\b")
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether a query failed because the source went away, and may be there again soon."""
+    if isinstance(error, TransportError):
+        return not isinstance(error, TlsError)
+    ours = _OURS.findall(str(error))
+    if not ours:
+        return False
+    name, message = ours[-1]
+    # A server that shuts down, or whose session was killed, says so in an error of its own.
+    return name in _TRANSIENT or (name == "ServerError" and bool(_SERVER_GOES.search(message)))

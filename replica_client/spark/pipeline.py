@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,12 +17,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
-from replica_client.errors import ConfigError
+from replica_client.errors import ConfigError, TransportError
 from replica_client.position.position import Position
 from replica_client.spark import change_log, source
 from replica_client.spark.config import PipelineConfig, load_config
 from replica_client.spark.envelope import ENVELOPE_SCHEMA
-from replica_client.spark.failures import cause_of
+from replica_client.spark.failures import cause_of, is_transient
 from replica_client.spark.lake.run import LakeRun, check_image, prepare_lake
 from replica_client.spark.live_plan import LivePlanner
 from replica_client.spark.options import SourceOptions
@@ -38,6 +38,9 @@ from replica_client.spark.run_history import RunHistory
 from replica_client.spark.session import make_session
 
 _LOOK = 0.2
+_TRIES = 10
+"""Times in a row that a source that went away is looked for."""
+
 _ROUNDS = 20
 """Times that tables are copied again because statements changed them meanwhile."""
 
@@ -103,7 +106,7 @@ def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineRes
     progress.start("starting Spark")
     history = RunHistory()
     spark: SparkSession | None = None
-    query: StreamingQuery | None = None
+    run: _Run | None = None
     lake: LakeRun | None = None
     try:
         spark = make_session(
@@ -115,29 +118,18 @@ def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineRes
         if config.lake.current:
             lake = LakeRun(config, state.pipeline, arrow_schema, spark, progress.say)
             _apply(lake, history)  # what a run that was killed has left
-        for _ in range(_ROUNDS):
-            if lake is not None and config.trigger == "available-now":
-                lake.read_copies()
-            query = _start(spark, config, state)
-            while query.isActive:
-                progress.update(query.recentProgress)
-                history.take(query.recentProgress)
-                if lake is None or not _keep_step(lake, config, state, history):
-                    time.sleep(_LOOK)
-            progress.update(query.recentProgress)
-            history.take(query.recentProgress)
-            query.awaitTermination()
-            if lake is None:
-                break
-            while _keep_step(lake, config, state, history):
-                pass
-            if lake.complete:
-                break
+        run = _Run(spark, config, state, lake, progress, history)
+        patience = _Patience(progress)
+        while not run.ended:
+            try:
+                run.once()
+            except (PySparkException, StreamingQueryException, TransportError) as error:
+                patience.wait(error, run.moved)
     except (PySparkException, StreamingQueryException, Py4JError) as error:
         raise cause_of(error) from None
     finally:
         progress.stop()
-        _stop(spark, query)
+        _stop(spark, None if run is None else run.query)
     version = DeltaTable(str(config.change_log)).version()
     position = progress.position or _checkpoint_position(config)
     result = PipelineResult(progress.rows, position, config.change_log, version)
@@ -158,19 +150,91 @@ def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineRes
     return result
 
 
-def _keep_step(
-    lake: LakeRun, config: PipelineConfig, state: PipelineState, history: RunHistory
-) -> bool:
-    """Take what the stream wrote into the tables, and copy what is to be copied; True: did something."""
-    reached = _reached(config, state)
-    done = _apply(lake, history)
-    if config.trigger == "continuous" and lake.to_copy:
-        lake.read_copies()
-        return True
-    if lake.log_copies(reached):
-        _apply(lake, history)
-        return True
-    return done
+class _Run:
+    """A session's work: the stream into the change log, the change log into the tables, copies.
+
+    Attributes:
+        query: the stream that was started last.
+        ended: whether there is nothing left to do.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        config: PipelineConfig,
+        state: PipelineState,
+        lake: LakeRun | None,
+        progress: Progress,
+        history: RunHistory,
+    ) -> None:
+        self._spark = spark
+        self._config = config
+        self._state = state
+        self._lake = lake
+        self._progress = progress
+        self._history = history
+        self._rounds = 0
+        self._position = ""
+        self.query: StreamingQuery | None = None
+        self.ended = False
+
+    def moved(self) -> bool:
+        """Whether the stream has come further since this was asked last."""
+        before, self._position = self._position, self._progress.position
+        return before != self._position
+
+    def once(self) -> None:
+        """Run the stream to its end, and keep the tables in step with it."""
+        lake, config = self._lake, self._config
+        if lake is not None and config.trigger == "available-now":
+            lake.read_copies()
+        query = self.query = _start(self._spark, config, self._state)
+        while query.isActive:
+            self._watch(query)
+            if not self._step():
+                time.sleep(_LOOK)
+        self._watch(query)
+        query.awaitTermination()
+        while self._step():
+            pass
+        self._rounds += 1
+        self.ended = lake is None or lake.complete or self._rounds >= _ROUNDS
+
+    def _watch(self, query: StreamingQuery) -> None:
+        self._progress.update(query.recentProgress)
+        self._history.take(query.recentProgress)
+
+    def _step(self) -> bool:
+        """Take what the stream wrote into the tables, and copy; whether there was anything to do."""
+        lake = self._lake
+        if lake is None:
+            return False
+        reached = _reached(self._config, self._state)
+        done = _apply(lake, self._history)
+        if self._config.trigger == "continuous" and lake.to_copy:
+            lake.read_copies()
+            return True
+        if lake.log_copies(reached):
+            _apply(lake, self._history)
+            return True
+        return done
+
+
+class _Patience:
+    """Waits for a source that went away."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._tries = 0
+
+    def wait(self, error: Exception, moved: Callable[[], bool]) -> None:
+        """Wait a while; raises the error when it is another one, or was waited for in vain."""
+        self._tries = 1 if moved() else self._tries + 1
+        if self._tries > _TRIES or not is_transient(error):
+            raise error
+        seconds = min(30.0, 0.5 * 2**self._tries)
+        self._progress.say(f"the source went away; again in {seconds:g} s ({cause_of(error)})")
+        time.sleep(seconds)
 
 
 def _apply(lake: LakeRun, history: RunHistory) -> bool:

@@ -61,6 +61,7 @@ def _page(origin: str, result: PipelineResult, lake: LakeRun, history: RunHistor
         ("rows copied", f"{result.copied:,} of {lake.copied.tables} tables"),
         ("current tables", f"{result.tables:,}"),
         ("files written or removed", f"{applied.files:,}"),
+        ("files passed over by their ranges", f"{applied.kept:,}"),
         ("lag of the last change", lag),
         ("change log", f"{result.change_log} (version {result.version})"),
     ]

@@ -273,7 +273,7 @@ def test_files_without_a_change_stay(log, lake, monkeypatch):
     done = []
 
     def runner(works):
-        done.append([work.path for work in works])
+        done.append([work.paths for work in works])
         return local_runner(1)(works)
 
     engine = applier(lake, log, runner=runner)

@@ -10,6 +10,7 @@ it twice is doing it once.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -54,6 +55,7 @@ class Applied:
         versions: of the change log.
         changes: rows taken.
         files: of state tables, written or removed.
+        kept: files of those tables that no change concerned.
         tables: that were written.
         last_commit: when the last change was committed on the source, in seconds since 1970; None when
             there was none of the stream.
@@ -62,6 +64,7 @@ class Applied:
     versions: int = 0
     changes: int = 0
     files: int = 0
+    kept: int = 0
     tables: set[TableName] = field(default_factory=set)
     last_commit: float | None = None
 
@@ -109,6 +112,7 @@ class Applier:
         self._tables: dict[TableName, StateTable] = {}
         self._moves: dict[TableName, TableName] = {}
         self._done = Applied()
+        self._lock = threading.Lock()
 
     def run(self, *, versions: int | None = None) -> Applied:
         """Take what is new in the change log.
@@ -207,10 +211,10 @@ class Applier:
         parts = [part for number, part in waiting.parts if number > done]
         # Rows of a step that is the table's own were written with it.
         if parts:
-            self._done.files += self._fold(state, pa.concat_tables(parts), step)
+            self._fold(state, pa.concat_tables(parts), step)
             self._done.tables.add(entry.table)
 
-    def _fold(self, state: StateTable, rows: pa.Table, step: int) -> int:
+    def _fold(self, state: StateTable, rows: pa.Table, step: int) -> None:
         change = fold(
             state.shape,
             rows["operation"].to_pylist(),
@@ -218,7 +222,10 @@ class Applier:
             rows["after"].to_pylist(),
             state.copies,
         )
-        return state.apply(change, step, self._runner)
+        files, kept = state.apply(change, step, self._runner)
+        with self._lock:
+            self._done.files += files
+            self._done.kept += kept
 
     # Tables.
 
@@ -421,7 +428,6 @@ class Applier:
             state = self._state(entry, building=True)
             if state.step < step:
                 self._fold(state, rows.slice(0, rows.num_rows - 1), step)
-                self._done.files += 1
             self._done.changes += rows.num_rows - 1
             step += 1
         if entry is None:

@@ -79,6 +79,19 @@ def leaves_of(delta: DeltaTable, table: LakeTable) -> list[Leaf]:
     return known + [leaf for leaf in leaves if leaf.least is None or leaf.greatest is None]
 
 
+def neighbours(leaves: Sequence[Leaf]) -> list[list[Leaf]]:
+    """Files in groups, each of two or more that follow each other and are small together."""
+    groups: list[list[Leaf]] = []
+    size = FULL_LEAF_SIZE
+    for leaf in leaves:
+        if size + leaf.size >= FULL_LEAF_SIZE:
+            groups.append([])
+            size = 0
+        groups[-1].append(leaf)
+        size += leaf.size
+    return [group for group in groups if len(group) > 1]
+
+
 def _column(actions: pa.Table, name: str) -> list[Any]:
     if name not in actions.column_names:
         return [None] * actions.num_rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,26 +94,40 @@ class ChangeLogVersions:
         return LoggedVersion(number, tuple(files), transactions)
 
     def rows(self, files: Sequence[LoggedFile], *, sort: bool = True) -> pa.Table:
-        """The rows of files, in the order of the binlog."""
-        parts = [
-            pq.read_table(self.directory / file.path, columns=list(_COLUMNS), partitioning=None)
-            for file in files
-        ]
+        """The rows of files, in the order of the binlog.
+
+        Raises:
+            SinkError: a file cannot be read.
+        """
+        try:
+            parts = [
+                pq.read_table(self.directory / file.path, columns=list(_COLUMNS), partitioning=None)
+                for file in files
+            ]
+        except (OSError, pa.ArrowInvalid) as error:
+            text = getattr(error, "strerror", None) or " ".join(str(error).split())[:300]
+            raise SinkError(
+                f"{self.directory}: {text}; a file that the current tables need cannot be read (was it "
+                "removed by a vacuum?): restore it, or start anew with a snapshot"
+            ) from None
         if not parts:
             return pa.table({name: pa.array([], pa.string()) for name in _COLUMNS})
         found = pa.concat_tables(parts)
         return found.sort_by(ORDER) if sort else found
 
-    def since(self, commit_version: str, before: int, first: int = 0) -> Iterator[LoggedVersion]:
-        """Versions that may have rows of transactions from a place on.
+    def since(self, commit_version: str, before: int) -> list[LoggedVersion]:
+        """Versions, in order, that may have rows of transactions from a place on.
 
         Args:
             commit_version: of the place.
             before: the version that ends the search.
-            first: the oldest version to look at.
         """
-        for number in range(max(first, 0), before):
-            found = self.version(number)
-            files = tuple(f for f in found.files if not f.last or f.last >= commit_version)
+        found: list[LoggedVersion] = []
+        for number in range(before - 1, -1, -1):
+            version = self.version(number)
+            files = tuple(f for f in version.files if not f.last or f.last >= commit_version)
             if files:
-                yield LoggedVersion(number, files, found.transactions)
+                found.append(LoggedVersion(number, files, version.transactions))
+            elif version.files and not any("/snapshot/" in name for name in version.transactions):
+                break  # the stream's versions follow the binlog
+        return found[::-1]

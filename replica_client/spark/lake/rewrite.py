@@ -32,8 +32,8 @@ class Rewrite:
 
     Attributes:
         directory: of the table.
-        path: the file, or None for a new one.
-        size: its bytes.
+        paths: the file; none for a new one, several that become one.
+        size: their bytes.
         schema: of the table, as it is written.
         key: names of the key's columns.
         ordered: whether the first of them tells files apart.
@@ -43,7 +43,7 @@ class Rewrite:
     """
 
     directory: str
-    path: str | None
+    paths: tuple[str, ...]
     size: int
     schema: pa.Schema
     key: tuple[str, ...]
@@ -79,25 +79,25 @@ def run(work: Rewrite) -> list[NewFile] | None:
             return None
         if not rows.num_rows:
             return []
-        base = work.size if work.path is not None else 0
+        base = work.size if work.paths else 0
         before = rows.num_rows - (work.added.num_rows if work.added is not None else 0)
         size = base * rows.num_rows // max(before, 1) if base and before else rows.nbytes // 3
         pieces = max(1, size // (SPLIT_SIZE // 2)) if size > SPLIT_SIZE else 1
-        if work.ordered and (pieces > 1 or work.path is None):
+        if work.ordered and (pieces > 1 or len(work.paths) != 1):
             rows = rows.sort_by([(name, "ascending") for name in work.key])
         step = -(-rows.num_rows // pieces)
         return [_write(work, rows.slice(at, step)) for at in range(0, rows.num_rows, step)]
     except (OSError, pa.ArrowInvalid) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:300]
         raise SinkError(
-            f"{work.directory}: {work.path or 'a new file'}: {reason}; what was committed before is whole"
+            f"{work.directory}: {', '.join(work.paths) or 'a new file'}: {reason}; what was committed before is whole"
         ) from None
 
 
 def _rows(work: Rewrite) -> pa.Table | None:
     parts = []
-    if work.path is not None:
-        found = pq.read_table(Path(work.directory, work.path), partitioning=None)
+    for path in work.paths:
+        found = pq.read_table(Path(work.directory, path), partitioning=None)
         kept = _kept(work, found)
         unchanged = kept.num_rows == found.num_rows and work.renamed is None
         if unchanged and (work.added is None or not work.added.num_rows):

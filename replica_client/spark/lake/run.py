@@ -151,6 +151,7 @@ class LakeRun:
         total.versions += done.versions
         total.changes += done.changes
         total.files += done.files
+        total.kept += done.kept
         total.tables |= done.tables
         return done
 

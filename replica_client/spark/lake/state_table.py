@@ -21,7 +21,13 @@ from deltalake.transaction import AddAction, RemoveAction, Transaction
 from replica_client.errors import SinkError
 from replica_client.spark.lake import rewrite
 from replica_client.spark.lake.fold import Fold
-from replica_client.spark.lake.leaves import Leaf, LeafWork, leaves_of, plan_leaves
+from replica_client.spark.lake.leaves import (
+    Leaf,
+    LeafWork,
+    leaves_of,
+    neighbours,
+    plan_leaves,
+)
 from replica_client.spark.lake.rewrite import NewFile, Rewrite
 from replica_client.spark.lake.shape import COPY_KEY, LakeTable
 
@@ -81,11 +87,11 @@ class StateTable:
         except (DeltaError, OSError) as error:
             raise self._failed("the table cannot be made", error) from None
 
-    def apply(self, change: Fold, step: int, runner: Runner) -> int:
+    def apply(self, change: Fold, step: int, runner: Runner) -> tuple[int, int]:
         """Let rows go and come, in one commit.
 
         Returns:
-            files that were written or removed.
+            how many files were written or removed, and how many stayed as they were.
 
         Raises:
             SinkError: it failed; nothing of it is visible.
@@ -94,10 +100,10 @@ class StateTable:
         if delta is None:
             raise SinkError(f"{self.directory}: the table is gone; restore it, or start anew")
         if (done := delta.transaction_version(self._pipeline)) is not None and done >= step:
-            return 0
-        works = plan_leaves(leaves_of(delta, self.shape), self.shape, change)
+            return 0, 0
+        leaves = leaves_of(delta, self.shape)
+        works = plan_leaves(leaves, self.shape, change)
         gone = self.shape.key_table(change.keys)
-        # Schema of the disk: a column may have been added behind.
         written = runner([self._rewrite(work, gone, change.rows) for work in works])
         removed = [
             work.leaf
@@ -106,13 +112,13 @@ class StateTable:
         ]
         added = [file for files in written if files is not None for file in files]
         self._commit(delta, removed, added, step)
-        return len(removed) + len(added)
+        return len(removed) + len(added), len(leaves) - len(removed)
 
     def _rewrite(self, work: LeafWork, gone: pa.Table, rows: pa.Table) -> Rewrite:
         leaf = work.leaf
         return Rewrite(
             str(self.directory),
-            None if leaf is None else leaf.path,
+            () if leaf is None else (leaf.path,),
             0 if leaf is None else leaf.size,
             self.shape.schema,
             self.shape.key,
@@ -151,7 +157,7 @@ class StateTable:
         kept = {**{name: name for name in shape.schema.names if name.startswith("_")}, **names}
         works = [
             Rewrite(
-                str(self.directory), leaf.path, leaf.size, shape.schema, shape.key,
+                str(self.directory), (leaf.path,), leaf.size, shape.schema, shape.key,
                 shape.is_ordered, renamed=kept,
             )
             for leaf in leaves
@@ -179,6 +185,36 @@ class StateTable:
             raise self._failed("columns cannot be added", error) from None
         self._commit(delta, [], [], step)
 
+    def compact(self, runner: Runner) -> tuple[int, int]:
+        """Put neighbouring small files together.
+
+        Returns:
+            how many files there were, and how many there are.
+        """
+        delta = self._open()
+        if delta is None:
+            return 0, 0
+        leaves = leaves_of(delta, self.shape)
+        groups = neighbours(leaves)
+        works = [
+            Rewrite(
+                str(self.directory),
+                tuple(leaf.path for leaf in group),
+                sum(leaf.size for leaf in group),
+                self.shape.schema,
+                self.shape.key,
+                self.shape.is_ordered,
+                renamed={name: name for name in self.shape.schema.names},
+            )
+            for group in groups
+        ]
+        if not works:
+            return len(leaves), len(leaves)
+        added = [file for files in runner(works) if files is not None for file in files]
+        removed = [leaf for group in groups for leaf in group]
+        self._commit(delta, removed, added, None)
+        return len(leaves), len(leaves) - len(removed) + len(added)
+
     def copies(self, digests: Iterable[str]) -> Counter[str]:
         """How many equal rows of each digest there are, of a table without a primary key."""
         wanted = set(digests)
@@ -202,30 +238,31 @@ class StateTable:
         delta: DeltaTable,
         removed: Sequence[Leaf],
         added: Sequence[NewFile],
-        step: int,
+        step: int | None,
         *,
         reshaped: bool = False,
     ) -> None:
+        """``step`` None: the rows stay the same, their files do not."""
+        changed = step is not None
         now = int(time.time() * 1000)
         actions: list[Any] = [
-            AddAction(file.path, file.size, {}, file.modified, True, file.statistics)
+            AddAction(file.path, file.size, {}, file.modified, changed, file.statistics)
             for file in added
         ]
         if not reshaped:  # an overwrite removes all by itself
-            actions += [RemoveAction(leaf.path, True, now, leaf.size) for leaf in removed]
+            actions += [RemoveAction(leaf.path, changed, now, leaf.size) for leaf in removed]
+        counted = [] if step is None else [Transaction(self._pipeline, step)]
         try:
             delta.create_write_transaction(
                 actions,
                 mode="overwrite" if reshaped else "append",
                 schema=Schema.from_arrow(self.shape.schema) if reshaped else delta.schema(),
-                commit_properties=CommitProperties(
-                    app_transactions=[Transaction(self._pipeline, step)], max_commit_retries=0
-                ),
+                commit_properties=CommitProperties(app_transactions=counted, max_commit_retries=0),
             )
         except CommitFailedError as error:
             rewrite.remove(str(self.directory), added)
             self._delta = None
-            if self.step >= step:
+            if step is not None and self.step >= step:
                 return  # a driver that was given up did it
             raise self._failed("somebody else changed the table", error) from None
         except (DeltaError, OSError) as error:
