@@ -90,7 +90,14 @@ class SourceConnection:
             ProtocolError: it does not speak the protocol, or wants what we refuse.
         """
         key = _read_key(options.server_public_key)
-        options = await _with_password(options)
+        try:
+            async with asyncio.timeout(options.connect_timeout):
+                options = await _with_password(options)
+        except TimeoutError:
+            raise TransportTimeoutError(
+                f"password_provider gave no password for {options.address} within "
+                f"{options.connect_timeout:g} s (option connect_timeout)"
+            ) from None
         connection = LoginConnection(options, key)
         self = cls(options, connection)
         try:
@@ -484,8 +491,16 @@ async def _log_in(connection: LoginConnection, options: ConnectOptions) -> None:
 async def _with_password(options: ConnectOptions) -> ConnectOptions:
     if options.password_provider is None:
         return options
-    answer = options.password_provider()
-    password = answer if isinstance(answer, str) else await answer
+    try:
+        answer = options.password_provider()
+        password = answer if isinstance(answer, str) else await answer
+    except (ReplicaClientError, TimeoutError):
+        raise
+    except Exception as error:
+        # A service for tokens that is away for a while: a stream tries again.
+        raise ConnectError(
+            f"password_provider failed for {options.address} with {type(error).__name__}"
+        ) from error
     return replace(options, password=password)
 
 

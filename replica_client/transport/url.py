@@ -96,6 +96,8 @@ def parse_url(url: str, environment: Mapping[str, str] | None = None) -> Connect
             "the URL's host or port cannot be read: write mysql://user:password@host:port/ and "
             "percent-encode special characters in user and password (@ is %40, / is %2F, # is %23)"
         ) from None
+    if host and "," in host:
+        raise ConfigError("several hosts in a URL are for streams; give one host here")
     if parts.scheme.lower() not in SCHEMES:
         raise ConfigError("a source's URL begins with mysql:// or mariadb://")
     if parts.fragment or ("#" in url and not parts.fragment):

@@ -8,6 +8,7 @@ import aiomysql
 import pymysql
 import pytest
 
+import replica_client as rc
 from replica_client.errors import (
     AccessDeniedError,
     ConfigError,
@@ -20,6 +21,7 @@ from replica_client.errors import (
     ServerError,
     TlsError,
     TransportError,
+    TransportTimeoutError,
     UnexpectedPacketError,
 )
 from replica_client.testing import BinlogSource
@@ -385,3 +387,42 @@ async def test_password_from_a_callable(tmp_path) -> None:
         assert asked == [1]
         with pytest.raises(AccessDeniedError):
             await SourceConnection.open(replace(options, password_provider=lambda: "wrong"))
+
+
+async def test_a_callable_that_fails_for_a_while(tmp_path) -> None:
+    path = BinlogMaker().save(tmp_path / "binlog.000001")
+    answers: list[Exception | str] = ["secret", OSError("hunter2 is down"), KeyError("x"), "secret"]
+
+    async def token() -> str:
+        answer = answers.pop(0) if answers else "secret"
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async with BinlogSource(path, faults=[CutAt(100, connection=0)]) as source:
+        options = replace(parse_url(source.url.replace(":secret", ""), {}), password_provider=token)
+        async with rc.connect(
+            options,
+            start=rc.Position("binlog.000001", 4),
+            stop_at_end=True,
+            reconnect=rc.ReconnectPolicy(first_delay=0.0, max_delay=0.0),
+        ) as stream:
+            assert [event async for event in stream.events()]
+        assert not answers
+        answers.append(OSError("hunter2 is down"))
+        with pytest.raises(ConnectError, match="password_provider failed .* OSError") as caught:
+            await SourceConnection.open(options)
+        assert "hunter2" not in str(caught.value)
+
+        async def never() -> str:
+            await asyncio.sleep(3600)
+            return ""
+
+        slow = replace(options, password_provider=never, connect_timeout=0.1)
+        with pytest.raises(TransportTimeoutError, match="password_provider"):
+            await SourceConnection.open(slow)
+
+
+def test_several_hosts_where_one_is_wanted() -> None:
+    with pytest.raises(ConfigError, match="several hosts"):
+        parse_url("mysql://repl:secret@one,two:3307/")
