@@ -9,6 +9,7 @@ count; every client reads until it has seen all changes.
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import resource
@@ -62,6 +63,19 @@ def file_arrow(**options: Any) -> Any:
     import replica_client.rows.batching
 
     return lambda: sum(b.num_rows for b in rc.open_binlog(PATH, **options).batches())
+
+
+def memory_arrow() -> Any:
+    """Arrow record batches from the file's bytes in memory."""
+    import replica_client as rc
+    import replica_client.rows.batching
+
+    class Named(io.BytesIO):
+        name = FILE
+
+    with open(PATH, "rb") as file:
+        data = Named(file.read())
+    return lambda: sum(b.num_rows for b in rc.open_binlog(data).batches())
 
 
 def filtered() -> Any:

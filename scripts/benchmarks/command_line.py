@@ -15,19 +15,22 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.chart import svg
+from benchmarks.growth import growth
 from benchmarks.workloads import WORKLOADS, Workload
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 CLIENT = Path(__file__).with_name("client.py")
 PEERS = ("mysql-replication", "asyncmy", "mysql-event-stream", "cryptography")
-OURS = ("arrow", "dicts", "file_arrow", "filtered")
+OURS = ("arrow", "dicts", "file_arrow", "memory_arrow", "filtered")
 PYTHON_PEERS = ("python_mysql_replication", "asyncmy", "mysql_event_stream")
-SERVER = "mysql-9.7"
+TOOLS = {"mysql-9.7": "mysqlbinlog", "mariadb-11.8": "mariadb-binlog"}
+_PATIENCE = 600
 _TARGETS = (
     ("arrow", "python_mysql_replication", ">= 60"),
     ("arrow", "asyncmy", ">= 45"),
     ("arrow", "mysql_event_stream", ">= 8"),
     ("arrow", "mysqlbinlog", ">= 5"),
+    ("arrow", "mariadb-binlog", ">= 5"),
     ("dicts", "python_mysql_replication", ">= 20"),
     ("dicts", "mysql_event_stream", ">= 2"),
 )
@@ -48,16 +51,33 @@ def main(arguments: Sequence[str]) -> int:
         default=SCRIPTS.parent / ".venv-bench",
         help="where the peers are installed (.venv-bench)",
     )
+    parser.add_argument(
+        "--memory", action="store_true", help="peak memory of our clients while they read 1 GB"
+    )
+    parser.add_argument(
+        "--growth",
+        action="store_true",
+        help="whether cost grows with the data; counts instructions, needs valgrind and no server",
+    )
     chosen = parser.parse_args(arguments)
+    if chosen.growth:
+        return 0 if growth() else 1
+    if chosen.memory:
+        chosen.workload, chosen.scale, chosen.rounds = ["a"], 6.8, 1
+        chosen.client = chosen.client or ["arrow", "dicts"]
     python = _peer_python(chosen.environment)
-    server = _start()
+    servers: dict[str, dict[str, Any]] = {}
+    results = {}
     try:
-        results = {
-            name: _measure(WORKLOADS[name], server, python, chosen)
-            for name in chosen.workload or ("a", "b", "c")
-        }
+        for name in chosen.workload or ("a", "b", "c"):
+            workload = WORKLOADS[name]
+            if workload.server not in servers:
+                servers[workload.server] = _start(workload.server)
+            results[name] = _measure(workload, servers[workload.server], python, chosen)
     finally:
-        subprocess.run([sys.executable, SCRIPTS / "servers", "stop", server["id"]], check=False)
+        for server in servers.values():
+            stop = [sys.executable, SCRIPTS / "servers", "stop", server["id"]]
+            subprocess.run(stop, check=False)
     for name, result in results.items():
         _show(name, result)
     if chosen.json:
@@ -66,7 +86,7 @@ def main(arguments: Sequence[str]) -> int:
         groups = {
             f"{name}: {result['about']}": {
                 client: result["clients"][client]["cpu"] / result["clients"]["arrow"]["cpu"]
-                for client in (*PYTHON_PEERS, "mysqlbinlog")
+                for client in (*PYTHON_PEERS, *TOOLS.values())
                 if client in result["clients"] and "arrow" in result["clients"]
             }
             for name, result in results.items()
@@ -84,8 +104,8 @@ def _peer_python(environment: Path) -> Path:
     return python
 
 
-def _start() -> dict[str, Any]:
-    command = [sys.executable, SCRIPTS / "servers", "start", SERVER, "--json"]
+def _start(name: str) -> dict[str, Any]:
+    command = [sys.executable, SCRIPTS / "servers", "start", name, "--json"]
     options = ("binlog-row-metadata=FULL", "max-binlog-size=1G", "sync-binlog=0")
     command += [f"--option={option}" for option in options]
     command += ["--option=innodb-flush-log-at-trx-commit=0"]
@@ -115,12 +135,14 @@ def _measure(
     connection.commit()
     connection.close()
     path = Path(server["datadir"], file)
-    clients = chosen.client or ["memory", *OURS, "mysqlbinlog", *PYTHON_PEERS]
+    clients = chosen.client or ["memory", *OURS, TOOLS[workload.server], *PYTHON_PEERS]
     runs: dict[str, list[dict[str, float]]] = {client: [] for client in clients}
     for _ in range(chosen.rounds):
         for client in clients:
-            found = _run(client, server, python, file, changes, path)
-            if found is not None:
+            found = _run(client, server, python, file, changes, path) if client in runs else None
+            if found is None:
+                runs.pop(client, None)  # it cannot read this
+            else:
                 runs[client].append(found)
                 print(f"  {client}: {found}", file=sys.stderr, flush=True)
     medians = {
@@ -149,8 +171,8 @@ def _run(
         server["replica_user"],
         server["replica_password"],
     )
-    if client == "mysqlbinlog":
-        command = [sys.executable, str(SCRIPTS / "servers"), "tool", SERVER, "mysqlbinlog", "-v"]
+    if client in TOOLS.values():
+        command = [sys.executable, str(SCRIPTS / "servers"), "tool", server["name"], client, "-v"]
         command += ["--base64-output=DECODE-ROWS", str(path)]
         return _timed(command)
     interpreter = str(python) if client in PYTHON_PEERS else sys.executable
@@ -158,13 +180,20 @@ def _run(
     environment = dict(os.environ)
     if interpreter == sys.executable:
         environment["PYTHONPATH"] = str(SCRIPTS.parent)
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=environment, timeout=1800, check=False
-    )
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment, timeout=_PATIENCE, check=False
+        )
+    except subprocess.TimeoutExpired:
+        print(f"  {client}: no end after {_PATIENCE} s", file=sys.stderr)
+        return None
     if done.returncode:
         print(f"  {client} failed:\n{done.stderr[-1500:]}", file=sys.stderr)
         return None
     found: dict[str, float] = json.loads(done.stdout)
+    if client in PYTHON_PEERS and found["result"] != changes:
+        print(f"  {client}: {found['result']} of {changes} changes", file=sys.stderr)
+        return None
     return found
 
 
@@ -205,7 +234,7 @@ def _show(name: str, result: dict[str, Any]) -> None:
             wall = clients[peer]["wall"] / clients[ours]["wall"]
             print(f"  {peer} / {ours}: cpu {cpu:.1f}x, wall {wall:.1f}x  (target {target})")
     if "memory" in clients:
-        for ours in ("file_arrow", "filtered"):
+        for ours in ("file_arrow", "memory_arrow", "filtered"):
             if ours in clients:
                 share = clients["memory"]["wall"] / clients[ours]["wall"]
                 rate = size / 1000 / clients[ours]["cpu"]

@@ -18,7 +18,7 @@ class Workload:
     name: str
     about: str
     write: Callable[[Any, float], int]
-    tables: tuple[str, ...]
+    server: str = "mysql-9.7"
 
 
 def _run(connection: Any, *statements: str) -> None:
@@ -142,12 +142,19 @@ def _many_tables(connection: Any, scale: float) -> int:
     return tables * rounds * 5
 
 
+def _compressed(connection: Any, scale: float) -> int:
+    _run(connection, "SET SESSION binlog_transaction_compression = ON")
+    return _sysbench(connection, scale)
+
+
 WORKLOADS = {
     workload.name: workload
     for workload in (
-        Workload("a", "sysbench-like rows: int, int, char(120), char(60)", _sysbench, ("sbtest1",)),
-        Workload("b", "orders: 20 columns with JSON, decimals, text", _orders, ("orders",)),
-        Workload("c", "one-row transactions", _small, ("events",)),
-        Workload("d", "tables interleaved", _many_tables, ()),
+        Workload("a", "sysbench-like rows: int, int, char(120), char(60)", _sysbench),
+        Workload("b", "orders: 20 columns with JSON, decimals, text", _orders),
+        Workload("c", "one-row transactions", _small),
+        Workload("d", "1,000 tables interleaved", _many_tables),
+        Workload("e", "the rows of a, compressed transactions", _compressed),
+        Workload("f", "the rows of a, MariaDB", _sysbench, "mariadb-11.8"),
     )
 }
