@@ -1,0 +1,273 @@
+"""The service: reload, metrics, health, systemd, one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from replica_client.daemon import logs
+from replica_client.daemon.config_file import read_config
+from replica_client.daemon.lock import StateLock
+from replica_client.daemon.notify import Notifier
+from replica_client.daemon.observation import Observation, RouteState
+from replica_client.daemon.source_watch import SourceEnd
+from replica_client.daemon.unit_file import unit_file
+from replica_client.errors import ConfigError
+from replica_client.position.position import Position
+from tests.unit.daemon.conftest import running, until
+from tests.unit.daemon.test_delivery import route
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture(autouse=True)
+def logger():
+    """A reload sets the log up; it is as before afterwards."""
+    yield
+    ours = logging.getLogger(logs.LOGGER)
+    ours.handlers.clear()
+    ours.propagate = True
+    ours.setLevel(logging.NOTSET)
+
+
+async def get(service, path):
+    def fetch():
+        try:
+            with urllib.request.urlopen(f"{service.http.url}{path}", timeout=10) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read()
+
+    return await asyncio.to_thread(fetch)
+
+
+async def test_pages(configure, disk, wanted):
+    one = disk()
+    async with running(configure()) as service:
+        await until(lambda: one.lines == wanted and service.http is not None)
+        await until(lambda: service.lag_bytes(route(service)) == 0)
+        assert await get(service, "healthz") == (200, b"ok\n")
+        assert (await get(service, "readyz"))[0] == 200
+        status = json.loads((await get(service, "status.json"))[1])
+        assert status["routes"][0]["rows"] == len(wanted)
+        assert status["routes"][0]["tables"][0]["name"] == "shop.orders"
+        code, text = await get(service, "metrics")
+        assert code == 200
+        values = {
+            (sample.name, sample.labels.get("table", sample.labels.get("state", ""))): sample.value
+            for family in text_string_to_metric_families(text.decode())
+            for sample in family.samples
+        }
+        assert values["replica_client_rows_total", "shop.orders"] == 73
+        assert values["replica_client_state", "streaming"] == 1
+        assert values["replica_client_lag_seconds", ""] == 0
+        assert values["replica_client_lag_bytes", ""] == 0
+        assert values["replica_client_up", ""] == 1
+        assert values["process_open_fds", ""] > 0
+        for path in ("", "page.js", "page.css"):
+            assert (await get(service, path))[0] == 200
+
+
+async def test_not_ready_while_a_sink_is_away(configure, disk):
+    one = disk()
+    one.before_open = lambda: 1 / 0
+    async with running(configure()) as service:
+        await until(lambda: bool(route(service).observation.errors) and service.http is not None)
+        code, body = await get(service, "readyz")
+        assert code == 503
+        assert "division by zero" in json.loads(body)["waiting"]["shop.one"]
+        assert (await get(service, "healthz"))[0] == 200
+
+
+async def test_a_reload_begins_ends_and_adopts(configure, disk, wanted):
+    disks = {name: disk(name) for name in ("kept", "gone", "new", "moved")}
+    path = configure({"name": "kept"}, {"name": "gone"}, {"name": "moved"})
+    async with running(path) as service:
+        await until(lambda: all(disks[name].lines == wanted for name in ("kept", "gone", "moved")))
+        kept = route(service, "kept")
+        configure(
+            {"name": "kept", "batch_rows": 7},
+            {"name": "new"},
+            {"name": "moved", "tables": ["shop.orders"]},
+            daemon={"log_level": "warning"},
+        )
+        service.reload()
+        await until(lambda: disks["new"].lines == wanted)
+        assert route(service, "kept") is kept
+        assert kept.config.sink.batch_rows == 7
+        assert kept._delivery.limits.rows == 7
+        assert disks["kept"].opened == 1
+        assert not disks["gone"].is_open
+        await until(lambda: disks["moved"].opened == 2)
+        assert disks["moved"].lines == wanted  # it went on where it was
+        assert [one.config.sink.name for one in service.routes] == ["kept", "new", "moved"]
+        assert logging.getLogger(logs.LOGGER).level == logging.WARNING
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"daemon": {"state": "elsewhere"}}, "a change of state needs a restart"),
+        ({"store": {"type": "sqlite"}}, "a change of store needs a restart"),
+        ({"source": {"startt": "latest"}}, "no such key; did you mean 'start'"),
+    ],
+)
+async def test_a_reload_that_cannot_be_is_refused_and_shown(configure, disk, wanted, change, text):
+    one = disk()
+    async with running(configure()) as service:
+        await until(lambda: one.lines == wanted)
+        configure(**change)
+        service.reload()
+        await until(lambda: text in service.config_error)
+        assert json.loads((await get(service, "status.json"))[1])["config_error"]
+        configure()
+        service.reload()
+        await until(lambda: not service.config_error)
+        assert one.opened == 1
+
+
+async def test_a_reload_tries_again_at_once(configure, disk, wanted):
+    one = disk()
+    fault = [True]
+
+    def fail():
+        if fault:
+            raise ZeroDivisionError
+
+    one.before_open = fail
+    async with running(configure({"retry_seconds": 600})) as service:
+        await until(lambda: route(service).observation.state is RouteState.FAILED)
+        fault.clear()
+        service.reload()
+        await until(lambda: one.lines == wanted, 20)
+
+
+async def test_one_daemon_at_a_time(configure, disk):
+    disk()
+    path = configure()
+    async with running(path) as service:
+        await until(lambda: service.http is not None)
+        with pytest.raises(ConfigError, match="another daemon uses it"):
+            StateLock(read_config(path, {}).state)
+    StateLock(read_config(path, {}).state).release()
+
+
+async def test_systemd_is_told(configure, disk, tmp_path, monkeypatch, wanted):
+    one = disk()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "notify"))
+        listener.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "150000")
+        monkeypatch.setenv("WATCHDOG_PID", str(os.getpid()))
+        said = []
+
+        def hear():
+            while True:
+                try:
+                    said.append(listener.recv(4096).decode())
+                except BlockingIOError:
+                    return said
+
+        async with running(configure()) as service:
+            await until(lambda: one.lines == wanted and service.http is not None)
+            await until(lambda: hear().count("WATCHDOG=1") >= 2)
+            service.reload()
+            await until(lambda: any(text.startswith("RELOADING=1\nMONO") for text in hear()))
+        assert said[0] == f"READY=1\nMAINPID={os.getpid()}"
+        assert hear()[-1] == "STOPPING=1"
+
+
+def test_no_systemd_is_no_fault(tmp_path):
+    Notifier({}).send("READY=1")
+    Notifier({"NOTIFY_SOCKET": str(tmp_path / "none")}).send("READY=1")
+    assert Notifier({"WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"}).watchdog_seconds is None
+
+
+def test_the_unit_names_what_it_runs(configure):
+    config = read_config(configure({"path": "out/lines.db"}), {})
+    text = unit_file(config, Path("/usr/bin/replica-client"))
+    assert f"ExecStart=/usr/bin/replica-client run {config.file}\n" in text
+    assert "Type=notify" in text
+    assert "WatchdogSec=60" in text
+    assert f"ReadWritePaths={config.directory}/out\n" in text
+
+
+class Clock:
+    def __init__(self):
+        self.monotonic, self.wall = 1000.0, 5_000_000.0
+
+    def pass_(self, seconds):
+        self.monotonic += seconds
+        self.wall += seconds
+
+
+class Dump:
+    queued = 0
+
+
+class Stream:
+    """What an observation asks of a stream."""
+
+    def __init__(self):
+        self.dump, self.loss, self.generation = Dump(), None, 1
+
+
+def test_lag_is_that_of_the_oldest_change_and_0_when_idle():
+    clock = Clock()
+    seen = Observation(lambda: clock.wall, lambda: clock.monotonic)
+    clock.pass_(3)
+    assert seen.lag_seconds() == 3  # never connected: at most since the start
+    stream = Stream()
+    seen.attach(stream)
+    seen.enter(RouteState.STREAMING)
+    assert seen.lag_seconds() == 0
+    clock.pass_(3600)
+    assert seen.lag_seconds() == 0  # idle
+    seen.pending.oldest = clock.wall - 2
+    assert seen.lag_seconds() == pytest.approx(2)
+    # Our clock jumps by an hour; the source's is known.
+    seen.source_offset = clock.wall - clock.monotonic
+    clock.wall += 3600
+    assert seen.lag_seconds() == pytest.approx(2)
+    clock.wall -= 7200
+    assert seen.lag_seconds() == pytest.approx(2)
+    seen.did_commit(Position("binlog.000001", 4), 0.1)
+    assert seen.lag_seconds() == 0
+    stream.dump = None
+    assert seen.shown_state is RouteState.RECONNECTING
+    clock.pass_(30)
+    assert seen.lag_seconds() == 30
+    stream.dump = Dump()
+    assert seen.lag_seconds() == 0
+
+
+def test_bytes_behind():
+    sizes = {"b.1": 100, "b.2": 200, "b.3": 50}
+    end = SourceEnd("b.3", 60, "", sizes, 0.0, "")
+    assert end.bytes_behind(Position("b.3", 20)) == 40
+    assert end.bytes_behind(Position("b.1", 30)) == 70 + 200 + 60
+    assert end.bytes_behind(Position("b.2", 200)) == 60
+    assert end.bytes_behind(Position("b.0", 4)) is None
+    assert end.bytes_behind(None) is None
+
+
+def test_json_lines_of_the_log():
+    record = logging.LogRecord("replica_client", logging.WARNING, "", 1, "ä %s", ("b",), None)
+    entry = json.loads(logs.JsonFormatter().format(record))
+    assert (entry["level"], entry["message"], entry["logger"]) == (
+        "warning",
+        "ä b",
+        "replica_client",
+    )
+    assert entry["time"].endswith("+00:00")
