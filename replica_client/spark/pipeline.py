@@ -186,6 +186,8 @@ class _Run:
     def once(self) -> None:
         """Run the stream to its end, and keep the tables in step with it."""
         lake, config = self._lake, self._config
+        if self.query is not None and self.query.isActive:
+            self.query.stop()  # something else than the stream failed
         if lake is not None and config.trigger == "available-now":
             lake.read_copies()
         query = self.query = _start(self._spark, config, self._state)

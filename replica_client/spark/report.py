@@ -89,8 +89,8 @@ def _page(origin: str, result: PipelineResult, lake: LakeRun, history: RunHistor
     return "\n".join(parts) + "\n"
 
 
-def plot(title: str, unit: str, points: Points) -> str:
-    """A plot over seconds as an SVG element; a sentence when there is nothing to be seen."""
+def plot(title: str, unit: str, points: Points, across: str = " s") -> str:
+    """A plot over seconds, or what else, as an SVG element; a sentence when there is nothing to see."""
     head = f"<h2>{escape(title)}</h2>"
     if not points:
         return f"{head}<p>Nothing in this run."
@@ -111,7 +111,7 @@ def plot(title: str, unit: str, points: Points) -> str:
     for part in (0.0, 0.5, 1.0):
         x, _ = place(last * part, 0)
         rows.append(
-            f"<text x={x:.1f} y={_HEIGHT - 6} text-anchor=middle>{last * part:,.0f} s</text>"
+            f"<text x={x:.1f} y={_HEIGHT - 6} text-anchor=middle>{last * part:,.0f}{across}</text>"
         )
     placed = [place(at, value) for at, value in sorted(points)]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in placed)

@@ -1,0 +1,167 @@
+"""A workload with DDL on a real server, and the full comparison of its tables with the lake."""
+
+import random
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pymysql
+from deltalake import DeltaTable
+
+DATABASE = "shop"
+_NAMES = ("orders", "lines", "notes", "parts")
+
+
+class Workload:
+    """Changes tables until it is stopped; a server that is gone is waited for.
+
+    `pause` is the time between two transactions in seconds.
+    """
+
+    def __init__(self, server: Any, seed: int, pause: float = 0.02, ddl: float = 0.01) -> None:
+        self._server = server
+        self._rng = random.Random(seed)
+        self._pause = pause
+        self._ddl = ddl
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.statements: Counter[str] = Counter()
+        self.failures = 0
+
+    def prepare(self) -> None:
+        """Makes and fills the tables."""
+        for sql in (
+            f"create database {DATABASE}",
+            f"create table {DATABASE}.orders (id int primary key auto_increment, v int, name varchar(40), "
+            "price decimal(12,3), made datetime(3), ratio double)",
+            f"create table {DATABASE}.lines (shop varchar(9), nr int, v int, primary key (shop, nr))",
+            f"create table {DATABASE}.notes (a int, b varchar(20))",
+            f"create table {DATABASE}.parts (id bigint unsigned primary key, v int, doc json)",
+        ):
+            self._server.execute(sql)
+        for at in range(0, 4000, 500):
+            rows = ", ".join(
+                f"({n}, {n}, 'é{n}', {n}.5, '2026-01-01 00:00:00.{n % 1000:03}', {n} / 7)"
+                for n in range(at + 1, at + 501)
+            )
+            self._server.execute(f"insert into {DATABASE}.orders values {rows}")
+        rows = ", ".join(f"('s{n % 5}', {n}, 0)" for n in range(300))
+        self._server.execute(f"insert into {DATABASE}.lines values {rows}")
+        rows = ", ".join(f"({n % 9}, 'x')" for n in range(200))
+        self._server.execute(f"insert into {DATABASE}.notes values {rows}")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(120)
+
+    def _run(self) -> None:
+        connection = None
+        while not self._stop.is_set():
+            try:
+                if connection is None:
+                    connection = self._server.connect(autocommit=False, read_timeout=20)
+                with connection.cursor() as cursor:
+                    self._transaction(cursor)
+                connection.commit()
+            except pymysql.err.MySQLError as error:
+                self.failures += 1
+                if error.args and error.args[0] in (1062, 1213, 1205, 1054, 1060, 1091, 1146, 1136):
+                    if connection is not None and connection.open:
+                        connection.rollback()
+                    continue
+                if connection is not None:
+                    connection._force_close()
+                connection = None
+                time.sleep(0.3)
+            time.sleep(self._pause)
+        if connection is not None and connection.open:
+            connection.close()
+
+    def _transaction(self, cursor: Any) -> None:
+        rng = self._rng
+        if rng.random() < self._ddl:
+            self._do(cursor, "ddl", self._statement())
+            return
+        for _ in range(rng.randrange(1, 4)):
+            at, v = rng.randrange(1, 5000), rng.randrange(1000)
+            kind, sql = rng.choice(
+                (
+                    ("update", f"update orders set v = {v} where id = {at}"),
+                    ("update", f"update orders set v = v + 1 where id between {at} and {at + 5}"),
+                    ("delete", f"delete from orders where id = {at}"),
+                    ("insert", f"insert into orders (v, name, made) values ({v}, 'n{v}', now(3))"),
+                    ("key", f"update ignore orders set id = id + 10000 where id = {at}"),
+                    ("insert", f"replace into lines (shop, nr, v) values ('s{v % 5}', {at % 400}, {v})"),
+                    ("delete", f"delete from lines where nr = {at % 400}"),
+                    ("key", f"update ignore lines set shop = 'z' where nr = {at % 400}"),
+                    ("insert", f"insert into notes (a, b) values ({v % 9}, 'x')"),
+                    ("delete", f"delete from notes where a = {v % 9} limit 1"),
+                    ("update", f"update notes set b = 'y{v % 3}' where a = {v % 9} limit 2"),
+                    ("insert", f"replace into parts (id, v, doc) values ({at}, {v}, '[{v}, null]')"),
+                )
+            )  # fmt: skip
+            self._do(cursor, kind, sql)
+
+    def _statement(self) -> str:
+        rng = self._rng
+        number = rng.randrange(3)
+        return rng.choice(
+            (
+                f"alter table orders add column c{number} varchar(20)",
+                f"alter table orders drop column c{number}",
+                f"alter table orders rename column c{number} to d{number}",
+                f"alter table orders drop column d{number}",
+                "alter table orders modify name varchar(60)",
+                f"alter table lines add column n{number} int not null default {number}",
+                f"alter table lines drop column n{number}",
+                "truncate table parts",
+                "drop table parts",
+                "create table if not exists parts (id bigint unsigned primary key, v int, doc json)",
+                "rename table parts to tmp, tmp to parts",
+                f"alter table parts add index i{number} (v)",
+            )
+        )
+
+    def _do(self, cursor: Any, kind: str, sql: str) -> None:
+        cursor.execute(f"use {DATABASE}")
+        cursor.execute(sql)
+        self.statements[kind] += 1
+
+
+def compare(server: Any, lake: Path) -> dict[str, int]:
+    """Every row of every table, read with the driver and from Delta; returns rows by table.
+
+    Fails with the first rows that differ.
+    """
+    found = {}
+    names = [str(row[0]) for row in server.query(
+        "select table_name from information_schema.tables where table_schema = %s", (DATABASE,))]  # fmt: skip
+    there = sorted(path.name for path in (lake / "tables" / DATABASE).iterdir())
+    assert sorted(names) == there, (names, there)
+    for name in names:
+        with server.connected() as connection, connection.cursor() as cursor:
+            cursor.execute(f"select * from {DATABASE}.`{name}`")
+            columns = [one[0] for one in cursor.description]
+            theirs = Counter(tuple(map(repr, map(_plain, row))) for row in cursor.fetchall())
+        table = DeltaTable(str(lake / "tables" / DATABASE / name)).to_pyarrow_table()
+        kept = [one for one in table.column_names if not one.startswith("_")]
+        assert sorted(kept) == sorted(columns), (name, kept, columns)
+        mine = Counter(
+            tuple(repr(_plain(row[one])) for one in columns) for row in table.to_pylist()
+        )
+        assert mine == theirs, (
+            name,
+            list((mine - theirs).items())[:3],
+            list((theirs - mine).items())[:3],
+        )
+        found[name] = sum(theirs.values())
+    return found
+
+
+def _plain(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
