@@ -24,8 +24,7 @@ _BUSY_SECONDS = 5.0
 _MANY = 500
 _CREATE = (
     "create table if not exists indexes (path text primary key, version text, data blob)",
-    "create table if not exists histories (path text primary key, head blob, state integer)",
-    "create table if not exists states (id integer primary key, state text unique)",
+    "create table if not exists histories (path text primary key, state text)",
 )
 
 
@@ -33,7 +32,7 @@ class IndexStore:
     """A store.
 
     Args:
-        directory: where it is; None: in the user's cache directory.
+        directory: where it is; None: :func:`default_directory`.
     """
 
     def __init__(self, directory: str | None = None) -> None:
@@ -74,34 +73,32 @@ class IndexStore:
         except (OSError, sqlite3.Error) as error:
             _LOG.info("the cache of binlog indexes is not writable: %s", error)
 
-    def history(self, path: str, head: bytes) -> str | None:
-        """The schema history at the start of a file, by the file's path and first bytes."""
+    def history_before(self, path: str) -> tuple[str, str] | None:
+        """The newest schema history that is kept of this file or one before it.
+
+        Returns:
+            path of the file at whose start it was so, and the history's state.
+        """
         if not (self._directory / _NAME).exists():
             return None
+        begin = path.rpartition(".")[0] + "."
         try:
             with closing(self._open()) as database:
                 found = database.execute(
-                    "select states.state from histories join states on states.id = histories.state "
-                    "where path = ? and head = ?",
-                    (path, head),
+                    "select path, state from histories where path >= ? and path <= ? "
+                    "and length(path) = ? order by path desc limit 1",
+                    (begin, path, len(path)),
                 ).fetchone()
         except (OSError, sqlite3.Error) as error:
             _LOG.info("the cache of schema histories is not readable: %s", error)
             return None
-        return None if found is None else str(found[0])
+        return None if found is None else (str(found[0]), str(found[1]))
 
-    def save_histories(self, histories: dict[tuple[str, bytes], str]) -> None:
-        """Keep schema histories at the start of files, by path and first bytes."""
-        if not histories:
-            return
+    def save_history(self, path: str, state: str) -> None:
+        """Keep the schema history at the start of a file."""
         try:
             with closing(self._open()) as database, database:
-                for (path, head), state in histories.items():
-                    database.execute("insert or ignore into states (state) values (?)", (state,))
-                    database.execute(
-                        "insert or replace into histories select ?, ?, id from states where state = ?",
-                        (path, head, state),
-                    )
+                database.execute("insert or replace into histories values (?, ?)", (path, state))
         except (OSError, sqlite3.Error) as error:
             _LOG.info("the cache of schema histories is not writable: %s", error)
 
@@ -117,7 +114,10 @@ class IndexStore:
 
 
 def default_directory() -> Path:
-    """In the user's cache directory."""
+    """As ``REPLICA_CLIENT_CACHE`` says, else in the user's cache directory."""
+    chosen = os.environ.get("REPLICA_CLIENT_CACHE")
+    if chosen:
+        return Path(chosen)
     base = os.environ.get("XDG_CACHE_HOME")
     if base:
         return Path(base, "replica-client")

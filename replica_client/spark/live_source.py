@@ -62,6 +62,8 @@ class LiveSource:
         self._run(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
+        if not self._thread.is_alive():
+            self._loop.close()
 
     async def _disconnect(self) -> None:
         connection, self._connection = self._connection, None

@@ -17,7 +17,8 @@ endingPosition         batch only: ``latest``, FILE:OFFSET or a time: changes be
 maxBytesPerTrigger     stream: binlog bytes per micro-batch, in whole transactions
 maxRowsPerTrigger      stream: changed rows per micro-batch, in whole transactions
 partitionSize          bytes of a binlog file that one partition reads, about
-indexDirectory         where indexes of binlog files are kept between queries (a cache)
+indexDirectory         where indexes of binlog files are kept between queries (a cache); default:
+                       ``$REPLICA_CLIENT_CACHE``, else the user's cache directory
 json                   ``string``, or ``variant``: JSON columns, and before and after, as VARIANT
 onSchemaChange         with table: ``error``, or ``evolve``: rows of other definitions are fitted
                        to the columns; new ones appear when the query is started again

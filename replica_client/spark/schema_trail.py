@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
 
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import BinlogDecodeError
-from replica_client.position.position import Position
+from replica_client.position.position import Position, split_file_name
 from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
 from replica_client.spark.file_catalog import FileCatalog
+from replica_client.spark.file_index import FileIndex
 from replica_client.spark.file_list import ListedFile
+
+_KEEP_EVERY = 100
 
 
 class SchemaTrail:
@@ -35,6 +35,7 @@ class SchemaTrail:
         self._done: dict[str, int] = {}
         self._states: dict[int, str | None] = {}
         self._began = False
+        self._unkept = 0
 
     def follow(self, files: list[ListedFile], start: Position, last: ListedFile) -> None:
         """Know everything up to the end of a file.
@@ -49,7 +50,6 @@ class SchemaTrail:
         """
         if not self._began and files:
             self._begin(files[0])
-        histories: dict[tuple[str, bytes], str] = {}
         for file in files:
             if self._done.get(file.name, -1) < file.size:
                 try:
@@ -62,35 +62,49 @@ class SchemaTrail:
                     self._places, self._states = [], {}
                     self._done[file.name] = file.size
                     continue
-                if file.name not in self._done and self._history.known_tables():
-                    histories[file.path, index.head] = self._history.to_state()
+                if file.name not in self._done:
+                    self._keep(file, file.name == last.name)
                 if index.has_statements:
-                    self._run(file, index.statements(file.name, self._decode))
+                    self._run(file.name, index)
                 self._done[file.name] = file.size
             if file.name == last.name:
                 break
         self._catalog.save()
-        if self._catalog.store is not None:
-            self._catalog.store.save_histories(histories)
+
+    def _keep(self, file: ListedFile, is_last: bool) -> None:
+        """Keep what is known at the start of a file, now and then, for when older files are gone."""
+        self._unkept += 1
+        store = self._catalog.store
+        if store is None or not self._places or not (is_last or self._unkept >= _KEEP_EVERY):
+            return
+        self._unkept = 0
+        state = self.state_at(Position(file.name, 0))
+        if state is not None:
+            store.save_history(file.path, state)
 
     def _begin(self, first: ListedFile) -> None:
+        """Go on from what was kept of files that are gone, by their indexes up to the first one."""
         self._began = True
-        if self._catalog.store is None:
+        store = self._catalog.store
+        kept = None if store is None else store.history_before(first.path)
+        if store is None or kept is None:
             return
-        try:
-            head = self._catalog.index(first).head
-        except BinlogDecodeError:
+        path, state = kept
+        number, first_number = (split_file_name(one)[1] for one in (path, first.path))
+        base, _, digits = first.path.rpartition(".")
+        between = [f"{base}.{one:0{len(digits)}d}" for one in range(number, first_number)]
+        indexes = store.load(between)
+        if len(indexes) != len(between):
             return
-        state = self._catalog.store.history(first.path, head)
-        if state is not None:
-            self._history = SchemaHistory.from_state(state)
+        self._history = SchemaHistory.from_state(state)
+        for one in between:
+            if indexes[one].has_statements:
+                self._run(one.rpartition("/")[2], indexes[one])
 
-    def _run(
-        self, file: ListedFile, statements: Iterable[tuple[BinlogEvent, BinlogDecoder]]
-    ) -> None:
+    def _run(self, name: str, index: FileIndex) -> None:
         tracker = SchemaTracker(self._history, Selection())
-        for event, decoder in statements:
-            place = Position(file.name, event.position)
+        for event, decoder in index.statements(name, self._decode):
+            place = Position(name, event.position)
             if self._places and place <= self._places[-1]:
                 continue
             tracker.run(event, decoder.format, 0)

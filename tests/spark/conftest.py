@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Caches of these tests alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("REPLICA_CLIENT_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
 
 

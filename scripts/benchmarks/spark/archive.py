@@ -1,0 +1,69 @@
+"""Decoding a directory of binlogs: how it grows with cores, and whether a cluster gives the same."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.spark.sessions import in_session
+
+_PLACE = ("_commit_version", "_event_index", "_row_index")
+_TABLES = ("wa.sbtest1", "wb.orders", "wc.events")
+
+
+def _load(spark: Any, directory: str, **options: str) -> Any:
+    reader = spark.read.format("mysql-binlog").option("path", directory)
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    return reader.load()
+
+
+def _seconds(spark: Any, directory: str, rounds: int, options: dict[str, str]) -> list[float]:
+    found = []
+    for _ in range(rounds + 1):
+        begun = time.perf_counter()
+        _load(spark, directory, **options).write.format("noop").mode("overwrite").save()
+        found.append(time.perf_counter() - begun)
+    return found[1:]  # the first one warms Java up
+
+
+def archive(directory: Path, rounds: int) -> Iterator[dict[str, Any]]:
+    """Seconds of one core and of two, into nothing."""
+    size = sum(file.stat().st_size for file in directory.iterdir())
+    median: dict[int, float] = {}
+    for cores in (1, 2):
+        seconds = in_session(f"local[{cores}]", _seconds, str(directory), rounds, {})
+        median[cores] = statistics.median(seconds)
+        yield {
+            "figure": "archive",
+            "cores": cores,
+            "seconds": [round(one, 2) for one in seconds],
+            "mb_per_second": round(size / median[cores] / 1e6, 1),
+        }
+    yield {"figure": "archive", "two cores over one": round(median[1] / median[2], 2)}
+
+
+def _digest(spark: Any, directory: str, options: dict[str, str]) -> list[tuple[Any, ...]]:
+    from pyspark.sql import functions
+
+    frame = _load(spark, directory, **options)
+    columns = [name for name in frame.columns if not name.startswith("_lossless")]
+    found = frame.select("_file", functions.xxhash64(*columns).alias("hash"))
+    totals = found.groupBy("_file").agg(
+        functions.count("*"), functions.sum(found.hash.cast("decimal(38,0)"))
+    )
+    return sorted(tuple(row) for row in totals.collect())
+
+
+def identical(directory: Path) -> Iterator[dict[str, Any]]:
+    """Each row of a cluster of two executors with the same hash as of one partition per file."""
+    whole = in_session("local[1]", _digest, str(directory), {"partitionSize": "100g"})
+    parts = in_session("local-cluster[2,1,1024]", _digest, str(directory), {"partitionSize": "2m"})
+    yield {
+        "figure": "identical",
+        "rows": sum(row[1] for row in whole),
+        "same": whole == parts,
+    }

@@ -1,0 +1,24 @@
+"""Sessions in processes of their own: a Java process keeps the number of its cores."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from typing import Any
+
+from replica_client.spark.session import make_session
+
+
+def in_session(master: str, work: Callable[..., Any], *arguments: Any) -> Any:
+    """What ``work(spark, *arguments)`` gives in a new session."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        return pool.apply(_run, (master, work, arguments))
+
+
+def _run(master: str, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    session = make_session("bench", master=master)
+    try:
+        return work(session, *arguments)
+    finally:
+        session.stop()

@@ -1,0 +1,203 @@
+"""Ranges of real sources, read without Spark's Java."""
+
+import threading
+import time
+
+import pytest
+
+from replica_client.errors import BinlogPurgedError, SchemaMismatchError
+from replica_client.spark import live_range
+from replica_client.spark.live_plan import LivePlanner
+from replica_client.spark.options import SourceOptions
+from replica_client.spark.ranges import batches
+
+NAMES = ("mysql-9.7", "mariadb-11.8")
+
+
+@pytest.fixture(params=NAMES)
+def source(request, server, new_database):
+    one = server(request.param)
+    database = new_database(one)
+    one.execute(f"create table {database}.t (id int primary key, v varchar(20))")
+    file, offset = one.binlog_position()
+    yield one, database, f"{file}:{offset}"
+    while live_range._KEPT:
+        live_range._KEPT.pop().close()
+
+
+@pytest.fixture
+def planned(source):
+    """Planners of queries, closed at the end."""
+    made = []
+
+    def plan(**options):
+        one, database, start = source
+        given = {"url": one.url(), "startingPosition": start, **options}
+        if "table" not in given:
+            given["tables"] = f"{database}.*"
+        parsed = SourceOptions.parse(given)
+        made.append(LivePlanner(parsed, stream=True))
+        return parsed, made[-1]
+
+    yield plan
+    for planner in made:
+        planner.close()
+
+
+def rows_of(options, parts, table=None):
+    rows = []
+    for part in parts:
+        for batch in batches(options, table, part):
+            rows += batch.to_pylist()
+    return rows
+
+
+def dumps(one):
+    text = "select count(*) from information_schema.processlist where command like 'Binlog Dump%'"
+    return int(one.query(text)[0][0])
+
+
+def test_connection_stays_for_the_next_range(source, planned):
+    one, database, _ = source
+    options, planner = planned()
+    before = dumps(one)
+    position = planner.start(stream=True)
+    ids = []
+    for number in range(4):
+        one.execute(f"insert into {database}.t values ({number}, 'x')")
+        end = planner.latest(position)
+        rows = rows_of(options, planner.ranges(position, end))
+        ids += [row["after"] for row in rows]
+        position = end
+        [kept] = live_range._KEPT
+        assert kept.stream.generation == 1
+        assert dumps(one) == before + 1
+    assert len(ids) == 4
+    # Another worker read a range meanwhile: this one passes it over.
+    one.execute(f"insert into {database}.t values (10, 'passed over')")
+    position = planner.latest(position)
+    one.execute(f"insert into {database}.t values (11, 'taken')")
+    end = planner.latest(position)
+    [row] = rows_of(options, planner.ranges(position, end))
+    assert "taken" in row["after"]
+    assert live_range._KEPT[0].stream.generation == 1
+    # A failed batch is read again from before where the connection stands.
+    [again] = rows_of(options, planner.ranges(position, end))
+    assert again == row
+
+
+def test_wait_ends_with_the_next_transaction(source, planned):
+    one, database, _ = source
+    _, planner = planned()
+    position = planner.latest(planner.start(stream=True))
+    begun = time.monotonic()
+    assert planner.latest(position, wait=1.0) == position
+    assert time.monotonic() - begun >= 1.0
+    writer = threading.Timer(0.5, one.execute, [f"insert into {database}.t values (1, 'x')"])
+    writer.start()
+    begun = time.monotonic()
+    reached = planner.latest(position, wait=30.0)
+    took = time.monotonic() - begun
+    writer.join()
+    assert reached > position
+    assert took < 10
+
+
+def test_source_that_rotates_while_it_is_followed(source, planned):
+    one, database, _ = source
+    options, planner = planned()
+    position = planner.start(stream=True)
+    found = []
+    for number in range(3):
+        one.execute(f"insert into {database}.t values ({number}, 'x')")
+        one.rotate()
+        end = planner.latest(position)
+        parts = planner.ranges(position, end)
+        found += [row["after"] for row in rows_of(options, parts)]
+        position = end
+    assert len(found) == 3
+
+
+def test_limits_in_bytes_and_rows_together(source, planned):
+    one, database, _ = source
+    for number in range(12):
+        one.execute(f"insert into {database}.t values ({2 * number}, 'a'), ({2 * number + 1}, 'b')")
+    options, planner = planned()
+    position, counts = planner.start(stream=True), []
+    while (end := planner.latest(position, max_bytes=100_000, max_rows=5)) != position:
+        counts.append(len(rows_of(options, planner.ranges(position, end))))
+        position = end
+    assert sum(counts) == 24
+    assert set(counts) <= {0, 4}
+
+
+def test_purged_range_fails_naming_the_gap(source, planned):
+    one, database, _ = source
+    _, planner = planned()
+    position = planner.start(stream=True)
+    one.execute(f"insert into {database}.t values (1, 'lost')")
+    one.rotate()
+    file, _ = one.binlog_position()
+    if one.url().startswith("mariadb"):
+        one.execute("set global slave_connections_needed_for_purge = 0")
+    deadline = time.monotonic() + 60
+    # MariaDB keeps a file until its transactions are safe in the tables.
+    while one.query("show binary logs")[0][0] != file:
+        assert time.monotonic() < deadline
+        one.execute(f"purge binary logs to '{file}'")
+        time.sleep(0.2)
+    with pytest.raises(BinlogPurgedError, match="has purged") as caught:
+        planner.ranges(position, planner.latest(position))
+    assert str(position) in caught.value.missing
+
+
+def test_typed_query_stops_or_evolves(source, planned):
+    one, database, _ = source
+    table = f"{database}.t"
+    one.execute(f"insert into {table} values (1, 'before')")
+    strict, strict_planner = planned(table=table)
+    strict_table = strict_planner.typed(database, "t")
+    options, planner = planned(table=table, onSchemaChange="evolve")
+    first = planner.typed(database, "t")
+    one.execute(f"alter table {table} modify id bigint, add n int, drop v")
+    one.execute(f"insert into {table} values (5000000000, 7)")
+    start = planner.start(stream=True)
+    end = planner.latest(start)
+    parts = planner.ranges(start, end)
+    with pytest.raises(SchemaMismatchError, match="planned with") as caught:
+        rows_of(strict, parts, strict_table)
+    assert "int64" in str(caught.value)
+    assert "v string" in str(caught.value)
+    with pytest.raises(SchemaMismatchError, match="another one"):
+        rows_of(options, parts, first)  # a number became larger than its column
+    again = planner.typed(database, "t")
+    assert [name for name, _ in again.fields] == ["id", "n"]
+    rows = rows_of(options, parts, again)
+    assert [(row["id"], row["n"], row["_absent"]) for row in rows] == [
+        (1, None, ["n"]),
+        (5000000000, 7, None),
+    ]
+    one.execute(f"alter table {table} add more text")
+    one.execute(f"insert into {table} values (2, 3, 'new')")
+    later = planner.latest(end)
+    with pytest.raises(SchemaMismatchError, match="more came after it was planned"):
+        rows_of(options, planner.ranges(end, later), again)
+    assert rows_of(options, planner.ranges(end, later), planner.typed(database, "t"))
+
+
+def test_statement_that_empties_a_typed_table_is_a_row(source, planned):
+    one, database, _ = source
+    one.execute(f"insert into {database}.t values (1, 'x'), (2, 'y')")
+    one.execute(f"truncate table {database}.t")
+    one.execute(f"insert into {database}.t values (1, 'z')")
+    options, planner = planned(table=f"{database}.t")
+    start = planner.start(stream=True)
+    rows = rows_of(
+        options, planner.ranges(start, planner.latest(start)), planner.typed(database, "t")
+    )
+    assert [(row["_change_type"], row["id"]) for row in rows] == [
+        ("insert", 1),
+        ("insert", 2),
+        ("truncate_table", None),
+        ("insert", 1),
+    ]
