@@ -170,15 +170,18 @@ class Delivery:
 
     async def _commit_when_due(self) -> None:
         while True:
-            with contextlib.suppress(TimeoutError):
+            idle = False
+            try:
                 async with asyncio.timeout(IDLE_SECONDS):
                     await self._written.wait()
+            except TimeoutError:
+                idle = True
             if self._last is not None and not self._eager:
                 await asyncio.sleep(self._since + self.limits.seconds - self._loop.time())
             async with self._my_turn():
                 self._written.clear()
                 position = self._last
-                if position is None and not self._in_hand and self._whole_log:
+                if idle and position is None and not self._in_hand and self._whole_log:
                     position = self._stream.reached
                 if position is not None and position != self._saved and not self._parted:
                     await self._commit(position)

@@ -137,6 +137,7 @@ class SourceStream:
         self._open = False
         self._parted = False
         self._moved = False
+        self._waits = False
         self._feed: EventFeed | None = None
         self._replay: Replay | None = None
         self._resume: Position | None = None
@@ -192,12 +193,13 @@ class SourceStream:
     def reached(self) -> Position:
         """The safe resume point behind what was read, whether or not anything was delivered of it.
 
-        It moves past :attr:`position` where a file ends, and where the source sends nothing.
+        It moves past :attr:`position` where a file ends, and where the source sends nothing. While
+        what was read is being given, it is :attr:`position`.
 
         Raises:
             ConnectionLostError: the stream is not open.
         """
-        return self._live_feed().tracker.position
+        return self._live_feed().tracker.position if self._waits else self.position
 
     @property
     def dump(self) -> DumpStream | None:
@@ -582,7 +584,11 @@ class SourceStream:
                 return
             events = link.dump.events
             try:
-                is_last = not await link.dump.more(waiting)
+                self._waits = True  # all that was read before was given
+                try:
+                    is_last = not await link.dump.more(waiting)
+                finally:
+                    self._waits = False
             except (TransportError, ServerError) as error:
                 if not self._open:
                     raise
