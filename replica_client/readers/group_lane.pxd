@@ -14,6 +14,8 @@ cdef class LaneTable:
     cdef bytes gtid
     cdef bytes file
     cdef long long era
+    cdef long long number
+    cdef long long turn
     cdef int file_text
     cdef int version_text
     cdef int gtid_text
@@ -34,8 +36,8 @@ cdef class GroupLane:
     cdef object _generation
     cdef dict _tables
     cdef dict _by_id
-    cdef LaneTable _last
-    cdef long long _last_id
+    cdef list _near
+    cdef long long _turn
     cdef list _ready
     cdef readonly bint took
     cdef readonly bint incomplete
@@ -50,7 +52,6 @@ cdef class GroupLane:
     cdef bytes _file_bytes
     cdef bytes _version_bytes
     cdef bytes _gtid_bytes
-    cdef LaneTable _group_table
     cdef bint _wanted
     cdef long long _end
     cdef long long _verified
@@ -60,6 +61,8 @@ cdef class GroupLane:
         self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end, int code) except -1
     cdef bint _fields_ok(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef bint _begins(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef LaneTable _near_table(self, long long number)
+    cdef LaneTable _known(self, long long number)
     cdef LaneTable _table_of(self, const unsigned char* raw, Py_ssize_t start, Py_ssize_t end)
     cdef bint _rows_ok(
         self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end, int code) except -1

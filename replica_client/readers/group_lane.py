@@ -55,6 +55,7 @@ _CRC32 = ChecksumAlgorithm.CRC32
 _POST_HEADERS = {2: 13, 19: 8}
 _ROWS_POST_HEADERS = {23: 8, 24: 8, 25: 8, 30: 10, 31: 10, 32: 10}
 _MAX_TABLES = 4096
+_NEAR = cython.declare(cython.int, 1024)
 
 MAX_WAITING = 8 << 20
 """Bytes of a transaction that wait for its end; a larger one is read event by event."""
@@ -80,6 +81,8 @@ class LaneTable:
         self.gtid = b""
         self.file = b""
         self.era = -1
+        self.number = -1
+        self.turn = 0
         self.file_text = self.version_text = self.gtid_text = 0
         self.column_count = len(table_map.column_types)
         if builder is not None:
@@ -128,9 +131,10 @@ class GroupLane:
         self._revision: Any = None
         self._generation: Any = None
         self._tables: dict[bytes, LaneTable] = {}
+        # By table id: the tables of this turn, and the same where a table map is looked up first.
         self._by_id: dict[int, LaneTable] = {}
-        self._last: LaneTable | None = None
-        self._last_id = -1
+        self._near: list[LaneTable | None] = [None] * _NEAR
+        self._turn = 0
         self._ready: list[Any] = batches.ready
         self.took = False
         self.incomplete = False
@@ -184,7 +188,7 @@ class GroupLane:
             self._tables = {}
         # The decoder may have met other tables since.
         self._by_id = {}
-        self._last_id = -1
+        self._turn += 1
         if file != self._file:
             self._file = file
             key = Position(file, 0).sort_key()
@@ -271,7 +275,6 @@ class GroupLane:
         next_position: cython.ulonglong
         code: cython.int
         is_open: cython.bint = False
-        table: LaneTable | None
         # What was verified before more of the transaction was waited for is not verified again.
         if offset != self._verified_begin:
             self._verified_begin = self._verified = offset
@@ -302,10 +305,8 @@ class GroupLane:
             elif code == _TABLE_MAP:
                 if not is_open:
                     return 0
-                table = self._table_of(raw, start + _HEADER, end)
-                if table is None:
+                if self._table_of(raw, start + _HEADER, end) is None:
                     return 0
-                self._group_table = table
             elif 23 <= code <= 25 or 30 <= code <= 32:
                 if not is_open or not self._rows_codes >> code & 1:
                     return 0
@@ -398,10 +399,9 @@ class GroupLane:
         if end - start < 8:
             return None
         number: cython.longlong = load_le(raw, start, 6)
-        table: LaneTable | None
+        table: LaneTable | None = self._near_table(number)
         known: cython.p_const_uchar
-        if number == self._last_id:
-            table = cython.cast(LaneTable, self._last)
+        if table is not None:
             known = table.content
             if len(table.content) == end - start and same_bytes(known, 0, raw, start, end - start):
                 return table
@@ -416,9 +416,25 @@ class GroupLane:
             if table.builder is not None:
                 self._batches.builder(table.builder.shape, table.builder.decoder)
             self._feed.decoder.announce(table.table_map)
-        self._last = table
-        self._last_id = number
+        table.number = number
+        table.turn = self._turn
+        self._near[number & (_NEAR - 1)] = table
         return table
+
+    @cython.cfunc
+    @cython.inline
+    def _near_table(self, number: cython.longlong) -> LaneTable | None:
+        """The table that had this id in this turn, where that is quickly told."""
+        table: LaneTable | None = self._near[number & (_NEAR - 1)]
+        if table is not None and table.number == number and table.turn == self._turn:
+            return table
+        return None
+
+    @cython.cfunc
+    def _known(self, number: cython.longlong) -> LaneTable | None:
+        """The table that has an id now."""
+        table: LaneTable | None = self._near_table(number)
+        return self._by_id.get(number) if table is None else table
 
     def _new_table(self, content: bytes) -> LaneTable | None:
         table_map = self._feed.decoder.known_table_map(content)
@@ -446,13 +462,10 @@ class GroupLane:
         code: cython.int,
     ) -> cython.bint:
         """Whether a rows event is of the table map before it and has nothing unusual."""
-        table: LaneTable | None = self._group_table
         if end < at + 11:
             return False
-        number: cython.longlong = load_le(raw, at, 6)
+        table: LaneTable | None = self._known(load_le(raw, at, 6))
         at += 8
-        if number != self._last_id:
-            table = self._by_id.get(number)
         if table is None:
             return False
         if code >= 30:
@@ -519,9 +532,7 @@ class GroupLane:
             if code == _TABLE_MAP:
                 self._table_of(raw, at + _HEADER, end - self._tail)
             elif 23 <= code <= 25 or 30 <= code <= 32:
-                table = cython.cast(LaneTable, self._last)
-                if cython.cast(cython.longlong, load_le(raw, at + _HEADER, 6)) != self._last_id:
-                    table = self._by_id[load_le(raw, at + _HEADER, 6)]
+                table = cython.cast(LaneTable, self._known(load_le(raw, at + _HEADER, 6)))
                 if table.builder is not None:
                     stamp = timestamp
                     if stamp < 0:

@@ -163,9 +163,7 @@ class RowLane(GroupLane):  # type: ignore[misc]
             if code == _TABLE_MAP:
                 self._table_of(raw, at + _HEADER, end)
             elif 23 <= code <= 25 or 30 <= code <= 32:
-                table = cython.cast(LaneTable, self._last)
-                if cython.cast(cython.longlong, load_le(raw, at + _HEADER, 6)) != self._last_id:
-                    table = self._by_id[load_le(raw, at + _HEADER, 6)]
+                table = cython.cast(LaneTable, self._known(load_le(raw, at + _HEADER, 6)))
                 if table.builder is not None:
                     self._add(transaction, table, raw, at, end, offset, i - first)
             elif code == _QUERY:

@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
             results[name] = _measure(workload, servers[workload.server], python, chosen)
     finally:
         for server in servers.values():
-            stop = [sys.executable, SCRIPTS / "servers", "stop", server["id"]]
+            stop = [sys.executable, str(SCRIPTS / "servers"), "stop", server["id"]]
             subprocess.run(stop, check=False)
     for name, result in results.items():
         _show(name, result)
@@ -179,7 +179,7 @@ def _run(
     command = [interpreter, str(CLIENT), client, *place, file, str(changes), str(path)]
     environment = dict(os.environ)
     if interpreter == sys.executable:
-        environment["PYTHONPATH"] = str(SCRIPTS.parent)
+        environment |= {"PYTHONPATH": str(SCRIPTS.parent), "REPLICA_CLIENT_IMPL": "compiled"}
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, env=environment, timeout=_PATIENCE, check=False
