@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from replica_client.readers.transaction import Transaction
 
@@ -38,39 +38,47 @@ class Worker:
             self._executor = None
 
 
-class Batches(Generic[Result]):
-    """Collects transactions, so that small ones are not handed to the thread one by one.
+def in_thread(
+    worker: Worker, take: Callable[[list[Transaction]], None]
+) -> Callable[[list[Transaction]], Awaitable[None]]:
+    """What :class:`Batches` wants, of a function that blocks."""
+
+    async def handle(transactions: list[Transaction]) -> None:
+        await worker.run(take, transactions)
+
+    return handle
+
+
+class Batches:
+    """Collects transactions, so that small ones are not handed on one by one.
 
     Args:
-        worker: does the work.
-        take: what is done with the transactions, in the thread.
+        handle: what is done with them.
         limit: bytes of rows events that are collected.
     """
 
     def __init__(
         self,
-        worker: Worker,
-        take: Callable[[list[Transaction]], Result],
+        handle: Callable[[list[Transaction]], Awaitable[None]],
         limit: int = DEFAULT_BATCH_SIZE,
     ) -> None:
-        self._worker = worker
-        self._take = take
+        self._handle = handle
         self._limit = limit
         self._waiting: list[Transaction] = []
         self._size = 0
 
     async def add(self, transaction: Transaction) -> None:
-        """Collect a transaction; hand all over when they are enough."""
+        """Collect a transaction; hand all on when they are enough."""
         self._waiting.append(transaction)
         self._size += 64 + sum(rows.event.header.event_size for rows in transaction.rows)
         if self._size >= self._limit:
             await self.flush()
 
     async def flush(self) -> None:
-        """Hand over what is collected."""
+        """Hand on what is collected."""
         waiting, self._waiting, self._size = self._waiting, [], 0
         if waiting:
-            await self._worker.run(self._take, waiting)
+            await self._handle(waiting)
 
     def clear(self) -> None:
         """Forget what is collected."""

@@ -30,8 +30,10 @@ from replica_client import Position, open_binlog
 from replica_client.sinks.formats.line_format import make_format
 from replica_client.sinks.parquet.journal import read_journal
 from replica_client.testing.sink_conformance import assert_repeats
+from replica_client.transport.url import parse_url
 from tests.integration.mirror_source import source_rows, source_tables
 from tests.servers.local import LocalServer
+from tests.servers.server import Address, Server
 
 
 @dataclass(frozen=True)
@@ -269,4 +271,22 @@ def _sqlite_rows(
         connection.close()
 
 
-_MIRRORS = {"sqlite": _sqlite_rows}
+def _mysql_rows(
+    options: Mapping[str, Any], database: str, table: str
+) -> list[tuple[Any, ...]] | None:
+    target = parse_url(options["url"])
+    mirror = Server(
+        Address(
+            "mirror", "", "0.0.0", target.host, target.port, root_password=target.password or ""
+        )
+    )
+    try:
+        mirrored = options.get("database_prefix", "") + database
+        if (mirrored, table) not in source_tables(mirror):
+            return None
+        return source_rows(mirror, mirrored, table)
+    finally:
+        mirror.disconnect()
+
+
+_MIRRORS = {"sqlite": _sqlite_rows, "mysql": _mysql_rows}

@@ -19,6 +19,19 @@ async def drive(
     commit_every: int = 50,
 ) -> Position | None:
     """Write what is behind the sink's checkpoint (or ``start``), commit, close; the end."""
+    try:
+        return await _drive(sink, server, tables, start, commit_every)
+    finally:
+        await sink.close()
+
+
+async def _drive(
+    sink: Sink,
+    server: LocalServer,
+    tables: Sequence[str],
+    start: Position | str | None,
+    commit_every: int,
+) -> Position | None:
     checkpoint = await sink.open()
     begin = checkpoint.position if checkpoint is not None else start
     paths = [server.binlog_path(name) for name in server.binlog_files()]
@@ -33,5 +46,4 @@ async def drive(
             written = 0
     if written and last is not None:
         await sink.commit(Checkpoint(last))
-    await sink.close()
     return last

@@ -44,6 +44,42 @@ async def test_sqlite_equals_the_source(
     assert compared.tables == len(server.query(f"SHOW TABLES FROM {database}"))
 
 
+@pytest.mark.parametrize(
+    ("source_name", "target_name"),
+    [
+        ("mysql-9.7", "mariadb-11.8"),
+        ("mariadb-11.8", "mysql-9.7"),
+        ("mariadb-10.11", "mariadb-11.8"),
+        ("mysql-5.6", "mysql-5.6"),
+    ],
+)
+async def test_mysql_equals_the_source(
+    source_name: str,
+    target_name: str,
+    server: Callable[[str], LocalServer],
+    new_database: Callable[..., str],
+) -> None:
+    source, target = server(source_name), server(target_name)
+    source.rotate()
+    start = f"{source.binlog_files()[-1]}:4"
+    database = new_database(source)
+    groups = [statements.VALUES, statements.KEYS, statements.DDL]
+    if source_name != "mysql-5.6":
+        groups.append(statements.JSON)
+    state = f"state_{database[-12:]}"
+    options = {"url": target.url("root"), "database_prefix": "m_", "state_database": state}
+    tables = [f"{database}.*"]
+    try:
+        for group in groups:
+            run(source, database, (group,))
+            await drive(make_sink("mysql", options), source, tables, start, commit_every=3)
+            compared = compare_sink("mysql", options, source, tables=tables)
+    finally:
+        for made in (state, f"m_{database}"):
+            target.execute(f"DROP DATABASE IF EXISTS `{made}`")
+    assert compared.tables == len(source.query(f"SHOW TABLES FROM {database}"))
+
+
 async def test_sqlite_follows_alterations_or_says_why_not(
     server: Callable[[str], LocalServer], new_database: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -27,7 +27,7 @@ from replica_client.sinks.formats.line_format import LineFormat, make_format
 from replica_client.sinks.json_lines.encoding import encode_lines
 from replica_client.sinks.options import read_options
 from replica_client.sinks.protocol import Guarantee
-from replica_client.sinks.worker import Batches, Worker
+from replica_client.sinks.worker import Batches, Worker, in_thread
 
 _NUMBERED: Final = re.compile(r"-([0-9]{6,})\.jsonl")
 
@@ -86,7 +86,7 @@ class FileSink:
         self._format = line_format
         self._directory = Path(options.path)
         self._worker = Worker()
-        self._batches = Batches(self._worker, self._append)
+        self._batches = Batches(in_thread(self._worker, self._append))
         self._lock: DirectoryLock | None = None
         self._checkpoints = CheckpointFile(self._directory, options.name)
         self._file: _OpenFile | None = None

@@ -21,7 +21,7 @@ from replica_client.sinks.formats.line_format import LineFormat, make_format
 from replica_client.sinks.json_lines.encoding import encode_lines
 from replica_client.sinks.options import read_options
 from replica_client.sinks.protocol import Guarantee
-from replica_client.sinks.worker import Batches, Worker
+from replica_client.sinks.worker import Batches, Worker, in_thread
 
 _STDOUT = 1
 _PIECE = 1 << 20
@@ -73,7 +73,7 @@ class StdoutSink:
         self._format = line_format
         self._descriptor = descriptor
         self._worker = Worker()
-        self._batches = Batches(self._worker, self._take)
+        self._batches = Batches(in_thread(self._worker, self._take))
         self._spool: tempfile.SpooledTemporaryFile[bytes] | None = None
 
     async def open(self) -> Checkpoint | None:

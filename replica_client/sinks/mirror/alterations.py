@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from replica_client.errors import SinkError
 from replica_client.schema.ddl.changes import AddColumn, AlterTable, ChangeColumn, RenameColumn
 from replica_client.schema.ddl.columns import ColumnText
 from replica_client.schema.ddl.context import StatementContext
@@ -70,3 +71,11 @@ def column_sources(
         else:
             sources.append(ColumnSource(column, None))
     return sources
+
+
+def cannot_follow(change: SchemaChange, error: CannotFollowError) -> SinkError:
+    """The error for an alteration that a mirror cannot follow."""
+    return SinkError(
+        f"{change.database}.{change.table}: the mirror cannot follow {change.statement[:200]!r}: {error}; "
+        "drop the table from the mirror and begin it anew"
+    )

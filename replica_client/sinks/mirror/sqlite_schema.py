@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from replica_client.errors import SinkError
-from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import TableModel
 from replica_client.sinks.mirror.added_values import added_value
 from replica_client.sinks.mirror.alterations import (
     CannotFollowError,
     ColumnSource,
+    cannot_follow,
     column_sources,
 )
 from replica_client.sinks.mirror.collector import ApplySchema, unknown_table
@@ -71,14 +70,6 @@ def _alter(store: SqliteStore, before: TableModel, step: ApplySchema) -> None:
             store.rebuild(before, after, rows)
     except CannotFollowError as error:
         raise cannot_follow(change, error) from error
-
-
-def cannot_follow(change: SchemaChange, error: CannotFollowError) -> SinkError:
-    """The error for an alteration that a mirror cannot follow."""
-    return SinkError(
-        f"{change.database}.{change.table}: the mirror cannot follow {change.statement[:200]!r}: {error}; "
-        "drop the table from the mirror and begin it anew"
-    )
 
 
 def _keeps_rows(before: TableModel, after: TableModel, sources: list[ColumnSource]) -> bool:

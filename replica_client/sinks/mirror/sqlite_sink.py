@@ -20,7 +20,7 @@ from replica_client.sinks.mirror.sqlite_store import SqliteStore
 from replica_client.sinks.mirror.sqlite_values import sqlite_encoder
 from replica_client.sinks.options import read_options
 from replica_client.sinks.protocol import Guarantee
-from replica_client.sinks.worker import Batches, Worker
+from replica_client.sinks.worker import Batches, Worker, in_thread
 
 _MAY_PASS = frozenset(
     (
@@ -73,7 +73,7 @@ class SqliteSink:
         self._path = Path(options.path)
         self._create = options.unknown_tables == "create"
         self._worker = Worker()
-        self._batches = Batches(self._worker, self._take)
+        self._batches = Batches(in_thread(self._worker, self._take))
         self._store: SqliteStore | None = None
         self._collector: Collector | None = None
 

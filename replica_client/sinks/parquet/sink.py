@@ -30,7 +30,7 @@ from replica_client.sinks.parquet.journal import Journal, read_journal
 from replica_client.sinks.parquet.schema_changes import schema_changes_batch
 from replica_client.sinks.parquet.segments import SegmentWriter
 from replica_client.sinks.protocol import Guarantee
-from replica_client.sinks.worker import Batches, Worker
+from replica_client.sinks.worker import Batches, Worker, in_thread
 
 _BATCH_ROWS = 16_384
 _MOST_COLLECTED = 32 << 20
@@ -88,7 +88,7 @@ class ParquetSink:
         self._directory = Path(options.path)
         self._checkpoints = CheckpointFile(self._directory, "parquet")
         self._worker = Worker()
-        self._batches = Batches(self._worker, self._take)
+        self._batches = Batches(in_thread(self._worker, self._take))
         self._lock: DirectoryLock | None = None
         self._journal: Journal | None = None
         self._segment, self._begun, self._committed = 1, 0.0, 0

@@ -37,7 +37,7 @@ from replica_client.sinks.options import read_options
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.redis_streams.errors import redis_errors
 from replica_client.sinks.redis_streams.spool import LineSpool
-from replica_client.sinks.worker import Batches, Worker
+from replica_client.sinks.worker import Batches, Worker, in_thread
 
 _CHUNK_BYTES = 4 << 20
 _CLOCK = re.compile(rb'"ts(?:_ms|_us|_ns)?":[0-9]+')
@@ -104,7 +104,7 @@ class RedisSink:
         self._where = f"{parts.hostname}:{parts.port or 6379}" if parts.hostname else parts.path
         self._spool = LineSpool(line_format, options.memory_bytes)
         self._worker = Worker()
-        self._batches = Batches(self._worker, self._spool.take)
+        self._batches = Batches(in_thread(self._worker, self._spool.take))
         self._client: Redis | None = None
         self._version = b""
         self._ahead = 0

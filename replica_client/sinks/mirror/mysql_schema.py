@@ -1,0 +1,218 @@
+"""Schema changes of the source done to a mirror on MySQL or MariaDB."""
+
+from __future__ import annotations
+
+from replica_client.errors import SinkError
+from replica_client.schema.history import SchemaChange
+from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.sinks.mirror.added_values import StoredValue, added_value
+from replica_client.sinks.mirror.alterations import (
+    CannotFollowError,
+    ColumnSource,
+    cannot_follow,
+    column_sources,
+)
+from replica_client.sinks.mirror.collector import ApplySchema, unknown_table
+from replica_client.sinks.mirror.conversions import conversion
+from replica_client.sinks.mirror.mysql_store import MysqlStore
+from replica_client.sinks.mirror.mysql_values import GEOMETRIES, quoted
+
+_NO_DEFAULT = frozenset(("json", *GEOMETRIES))
+
+
+async def create_table(store: MysqlStore, model: TableModel, place: str) -> None:
+    """Make a table, in place of one of the mirror's that is there.
+
+    Raises:
+        SinkError: there is one that is not the mirror's.
+    """
+    name = (model.database, model.name)
+    await store.create_database(model.database)
+    ours = await store.is_ours(name)
+    if ours is False:
+        raise SinkError(
+            f"the mirror's server has a table {store.table(name)} that the mirror did not make: drop it, "
+            "or set database_prefix"
+        )
+    if ours:
+        await store.ddl(f"DROP TABLE {store.table(name)}")
+    await store.ddl(_definition(store, model, place))
+
+
+async def apply_schema(store: MysqlStore, step: ApplySchema, *, create: bool, done: int) -> None:
+    """Do to the mirror what a statement did to the source.
+
+    Args:
+        store: the mirror.
+        step: what was done.
+        create: see :class:`~replica_client.sinks.mirror.collector.Collector`.
+        done: how many of the statement's changes were done before a crash.
+
+    Raises:
+        SinkError: what it did to rows that are there is not known.
+    """
+    change = step.change
+    name = (change.database, change.table)
+    place = f"{place_of(change)}/{step.number}"
+    is_done = step.number < done
+    if change.kind == "drop_database":
+        await _drop(store, [one for one in store.tables if one[0] == change.database])
+    elif change.kind == "create_table":
+        if change.after is not None:
+            if not is_done:
+                await create_table(store, change.after, place)
+            store.keep(change.after)
+    elif name not in store.tables:
+        if change.kind == "rename_table" and change.after is not None and not create:
+            raise unknown_table(change.after.database, change.after.name)
+    elif change.kind == "drop_table":
+        await _drop(store, [name])
+    elif change.kind == "truncate_table":
+        await store.ddl(f"TRUNCATE TABLE {store.table(name)}")
+    elif change.kind == "rename_table" and change.after is not None:
+        model = store.tables[name].renamed(change.after.database, change.after.name)
+        if not is_done:
+            await _rename(store, name, model, place)
+        store.keep(model, name)
+    elif change.kind in ("alter_table", "rename_table", "not_understood"):
+        await _alter(store, step, place, is_done=is_done)
+
+
+def place_of(change: SchemaChange) -> str:
+    """The place of a statement, as comments of tables have it."""
+    return f"replica_client {change.file}:{change.position}"
+
+
+async def _drop(store: MysqlStore, names: list[tuple[str, str]]) -> None:
+    for name in names:
+        await store.ddl(f"DROP TABLE IF EXISTS {store.table(name)}")
+    for name in names:
+        store.forget(name)
+
+
+async def _rename(store: MysqlStore, name: tuple[str, str], model: TableModel, place: str) -> None:
+    await store.create_database(model.database)
+    new = store.table((model.database, model.name))
+    await store.ddl(f"ALTER TABLE {store.table(name)} RENAME TO {new}, COMMENT = {_text(place)}")
+
+
+async def _alter(store: MysqlStore, step: ApplySchema, place: str, *, is_done: bool) -> None:
+    change, after = step.change, step.change.after
+    before = store.tables[change.database, change.table]
+    name = (before.database, before.name)
+    if is_done and after is not None:
+        store.keep(after, name)
+        return
+    if await store.is_empty(name):
+        # Without rows nothing can be lost; what is not known comes with the first row.
+        if after is None:
+            await _drop(store, [name])
+            return
+        await create_table(store, after, place)
+        if name != (after.database, after.name):
+            await store.ddl(f"DROP TABLE IF EXISTS {store.table(name)}")
+        store.keep(after, name)
+        return
+    try:
+        if after is None:
+            raise CannotFollowError("what it does is not understood")
+        clauses = _clauses(store, change, before, after, step.timestamp)
+    except CannotFollowError as error:
+        raise cannot_follow(change, error) from error
+    clauses.append(f"COMMENT = {_text(place)}")
+    if name != (after.database, after.name):
+        clauses.append(f"RENAME TO {store.table((after.database, after.name))}")
+    await store.ddl(f"ALTER TABLE {store.table(name)} {', '.join(clauses)}")
+    store.keep(after, name)
+
+
+def _clauses(
+    store: MysqlStore, change: SchemaChange, before: TableModel, after: TableModel, timestamp: int
+) -> list[str]:
+    sources = column_sources(change, before, after)
+    kept = {source.old.name for source in sources if source.old is not None}
+    clauses = [
+        f"DROP COLUMN {quoted(column.name)}" for column in before.columns if column.name not in kept
+    ]
+    old_key = [name for name, _ in before.primary_key]
+    new_key = {source.column.name: source.old for source in sources}
+    renamed_key = [
+        old.name if (old := new_key.get(name)) is not None else "" for name, _ in after.primary_key
+    ]
+    if old_key and renamed_key != old_key:
+        clauses.insert(0, "DROP PRIMARY KEY")
+    place = "FIRST"
+    keyed = {name for name, _ in after.primary_key}
+    for source in sources:
+        column = source.column
+        definition = _column(store, column, keyed)
+        if source.old is None:
+            definition += _default(column, added_value(source, timestamp))
+            clauses.append(f"ADD COLUMN {definition} {place}")
+        elif _differs(source) or place != _old_place(before, sources, source):
+            clauses.append(f"CHANGE COLUMN {quoted(source.old.name)} {definition} {place}")
+        place = f"AFTER {quoted(column.name)}"
+    if after.primary_key and renamed_key != old_key:
+        clauses.append(f"ADD PRIMARY KEY ({_key(after)})")
+    return clauses
+
+
+def _differs(source: ColumnSource) -> bool:
+    old, new = source.old, source.column
+    assert old is not None
+    conversion(old, new)  # raises where the source's conversion is not sure to be the server's here
+    return old != new
+
+
+def _old_place(before: TableModel, sources: list[ColumnSource], source: ColumnSource) -> str:
+    """Where a column is without any clause, once those that go are gone."""
+    assert source.old is not None
+    new_names = {one.old.name: one.column.name for one in sources if one.old is not None}
+    left = [column.name for column in before.columns if column.name in new_names]
+    at = left.index(source.old.name)
+    return f"AFTER {quoted(new_names[left[at - 1]])}" if at else "FIRST"
+
+
+def _definition(store: MysqlStore, model: TableModel, place: str) -> str:
+    keyed = {name for name, _ in model.primary_key}
+    parts = [_column(store, column, keyed) for column in model.columns]
+    if keyed:
+        parts.append(f"PRIMARY KEY ({_key(model)})")
+    table = store.table((model.database, model.name))
+    return f"CREATE TABLE {table} ({', '.join(parts)}) ENGINE=InnoDB COMMENT = {_text(place)}"
+
+
+def _column(store: MysqlStore, column: ColumnModel, keyed: set[str]) -> str:
+    text = f"{quoted(column.name)} {store.target.column(column)}"
+    if column.name in keyed or column.nullable is False:
+        text += " NOT NULL"
+        if column.kind == "timestamp":
+            # Without a default, servers before 8.0 let it follow the clock.
+            text += " DEFAULT '1971-01-01 00:00:00'"
+        return text
+    return text + " NULL"
+
+
+def _key(model: TableModel) -> str:
+    return ", ".join(
+        quoted(name) + (f"({prefix})" if prefix else "") for name, prefix in model.primary_key
+    )
+
+
+def _default(column: ColumnModel, value: StoredValue) -> str:
+    if value is None or (column.kind == "timestamp" and column.nullable is False):
+        return ""
+    if column.kind in _NO_DEFAULT or column.kind.endswith(("text", "blob")):
+        if value in ("", b""):
+            return ""  # what the server fills in by itself
+        raise CannotFollowError(f"{column.name} cannot have a default on the mirror's server")
+    if isinstance(value, bytes):
+        return f" DEFAULT x'{value.hex()}'" if value else " DEFAULT ''"
+    if isinstance(value, str):
+        return f" DEFAULT {_text(value)}"
+    return f" DEFAULT {value!r}"
+
+
+def _text(value: str) -> str:
+    """A string in SQL; the session's mode lets a backslash escape."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "''").replace("%", "%%") + "'"

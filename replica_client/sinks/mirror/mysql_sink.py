@@ -1,0 +1,161 @@
+"""Tables of the source on another MySQL or MariaDB: exactly once, rows and position in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
+from typing import Literal
+
+import msgspec
+
+from replica_client.errors import ConfigError, SinkError
+from replica_client.position.stores.base import Checkpoint
+from replica_client.readers.transaction import Transaction
+from replica_client.sinks.mirror.collector import ApplyRows, Collector, NewTable, Step
+from replica_client.sinks.mirror.mysql_schema import apply_schema, create_table, place_of
+from replica_client.sinks.mirror.mysql_store import MysqlStore, server_errors
+from replica_client.sinks.mirror.mysql_values import mysql_encoder
+from replica_client.sinks.options import read_options
+from replica_client.sinks.protocol import Guarantee
+from replica_client.sinks.worker import Batches, Worker
+from replica_client.transport.url import parse_url
+
+
+class MysqlOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of the sink ``mysql``.
+
+    Attributes:
+        url: ``mysql://user:password@host:3306/`` or ``mariadb://…``, of the mirror's server.
+        database_prefix: what is put before the source's database names.
+        state_database: where the mirror keeps its position.
+        missing_rows: what a change does of a row that the mirror does not have, or has already:
+            ``error`` stops; ``ignore`` goes on, for a mirror that does not begin with all rows.
+        unknown_tables: what a row of a table does of which neither CREATE TABLE nor a snapshot was
+            seen: ``error`` stops; ``create`` takes the table for empty.
+        statement_timeout: seconds that a statement may take, such as an ALTER of a large table.
+    """
+
+    url: str
+    database_prefix: str = ""
+    state_database: str = "replica_client"
+    missing_rows: Literal["error", "ignore"] = "error"
+    unknown_tables: Literal["error", "create"] = "error"
+    statement_timeout: float = 3600.0
+
+
+def make(table: Mapping[str, object]) -> MysqlSink:
+    """The sink of a table of the configuration.
+
+    Raises:
+        ConfigError: an option is wrong; names it.
+    """
+    options = read_options(MysqlOptions, table, "sink mysql")
+    try:
+        parse_url(options.url)
+    except ConfigError as error:
+        raise ConfigError(f"sink mysql: url: {error}") from error
+    if options.statement_timeout <= 0:
+        raise ConfigError("sink mysql: statement_timeout: more than 0 is wanted")
+    return MysqlSink(options)
+
+
+class MysqlSink:
+    """See the module.
+
+    Args:
+        options: what the user chose.
+    """
+
+    guarantee = Guarantee.EXACTLY_ONCE
+    holds_position = True
+
+    def __init__(self, options: MysqlOptions) -> None:
+        self._options = options
+        self._connect = replace(parse_url(options.url), read_timeout=options.statement_timeout)
+        self._where = self._connect.address
+        self._create = options.unknown_tables == "create"
+        self._worker = Worker()
+        self._batches = Batches(self._take)
+        self._store: MysqlStore | None = None
+        self._collector: Collector | None = None
+        self._may_repeat = True
+
+    async def open(self) -> Checkpoint | None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        options = self._options
+        strict = options.missing_rows == "error"
+        async with server_errors(self._where):
+            store = self._store = await MysqlStore.open(
+                self._connect,
+                prefix=options.database_prefix,
+                state=options.state_database,
+                strict=strict,
+            )
+            checkpoint = await store.prepare()
+        self._collector = Collector(store.tables, mysql_encoder, strict=strict, create=self._create)
+        self._may_repeat = True
+        return checkpoint
+
+    async def write(self, transaction: Transaction) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        await self._batches.add(transaction)
+
+    async def commit(self, checkpoint: Checkpoint) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        await self._batches.flush()
+        store, collector = self._opened()
+        async with server_errors(self._where):
+            await self._do_all(store, collector.flush())
+            await store.commit(checkpoint)
+        self._may_repeat = False
+
+    async def close(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        self._batches.clear()
+        self._worker.stop()
+        store, self._store, self._collector = self._store, None, None
+        if store is not None:
+            await store.close()
+
+    async def _take(self, transactions: list[Transaction]) -> None:
+        store, collector = self._opened()
+        async with server_errors(self._where):
+            await self._do_all(store, chain.from_iterable(map(collector.take, transactions)))
+
+    async def _do_all(self, store: MysqlStore, steps: Iterator[Step]) -> None:
+        while True:
+            # Rows are decoded and summed up in a thread, statements are run here.
+            step = await self._worker.run(next, steps, None)
+            if step is None:
+                return
+            await self._do(store, step)
+
+    async def _do(self, store: MysqlStore, step: Step) -> None:
+        if isinstance(step, ApplyRows):
+            await store.begin()
+            await store.apply(step.changes)
+        elif isinstance(step, NewTable):
+            await self._new_table(store, step)
+        else:
+            done = 0
+            if self._may_repeat:
+                done = await store.steps_done(place_of(step.change))
+            await apply_schema(store, step, create=self._create, done=done)
+
+    async def _new_table(self, store: MysqlStore, step: NewTable) -> None:
+        """Make a table in a session of its own: DDL would end the transaction of this one."""
+        options = self._options
+        other = await MysqlStore.open(
+            self._connect, prefix=options.database_prefix, state=options.state_database, strict=True
+        )
+        try:
+            await create_table(other, step.model, "replica_client")
+        finally:
+            await other.close()
+        store.keep(step.model)
+
+    def _opened(self) -> tuple[MysqlStore, Collector]:
+        if self._store is None or self._collector is None:
+            raise SinkError(f"mirror on {self._where}: the sink is not open")
+        return self._store, self._collector

@@ -1,0 +1,370 @@
+"""A MySQL or MariaDB server that holds tables of the source, and how far they are, in one transaction.
+
+A table has the source's database and name, the database behind a prefix where one is given. The
+database ``replica_client`` has two tables of the mirror's own: ``mirror_state`` (the position and what
+belongs to it) and ``mirror_tables`` (the definitions of the mirrored tables as JSON).
+
+DDL ends a transaction there. Each statement that makes or alters a table also sets the table's comment
+to the place of the source's statement, so that one that was done already is not done again.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from replica_client.errors import (
+    PositionFormatError,
+    SchemaError,
+    ServerError,
+    SinkError,
+    TransportError,
+)
+from replica_client.position.position import Position
+from replica_client.position.stores.base import Checkpoint
+from replica_client.schema.model import TableModel
+from replica_client.sinks.mirror.collector import TableName
+from replica_client.sinks.mirror.mysql_values import TargetServer, placeholder, quoted
+from replica_client.sinks.mirror.net_changes import DivergedError, NetChanges, Values
+from replica_client.transport.connection import SourceConnection
+from replica_client.transport.options import ConnectOptions
+from replica_client.wire.server_errors import TRANSIENT_ERRORS
+
+_MODE = (
+    "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION,"
+    "ERROR_FOR_DIVISION_BY_ZERO"
+)
+_SESSION = (
+    f"SET SESSION sql_mode = '{_MODE}', time_zone = '+00:00', foreign_key_checks = 0, "
+    "unique_checks = 1, autocommit = 1"
+)
+_MOST_ROWS = 500
+_DUPLICATE = 1062
+# Lock wait, deadlock, full disk or table, read-only, shutdown, too many connections.
+_MAY_PASS = frozenset((1205, 1213, 1021, 1114, 3675, 1290, 1836, 1053, 1040, 1203, 1135, 1037))
+
+
+class MysqlStore:
+    """An open session.
+
+    Args:
+        connection: to the mirror's server.
+        target: what it has.
+        prefix: of database names.
+        state: database of the mirror's own tables.
+        strict: a row that should be there and is not, or the reverse, is an error.
+
+    Attributes:
+        target: as given.
+        tables: the mirrored tables, under the source's names.
+    """
+
+    def __init__(
+        self,
+        connection: SourceConnection,
+        target: TargetServer,
+        *,
+        prefix: str,
+        state: str,
+        strict: bool,
+    ) -> None:
+        self._connection = connection
+        self.target = target
+        self._prefix = prefix
+        self._state_database = quoted(state).replace("%%", "%")
+        self._strict = strict
+        self._owner = secrets.token_hex(8)
+        self._state: object = None
+        self._in_transaction = False
+        self._packet = 1 << 20
+        self._unsaved: dict[TableName, TableModel | None] = {}
+        self.tables: dict[TableName, TableModel] = {}
+
+    @classmethod
+    async def open(
+        cls, options: ConnectOptions, *, prefix: str, state: str, strict: bool
+    ) -> MysqlStore:
+        """Connect, and ask what the server has."""
+        connection = await SourceConnection.open(options)
+        try:
+            await connection.query(_SESSION)
+            charsets = await connection.query(
+                "SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS", columns=1
+            )
+            collations = await connection.query(
+                "SELECT COLLATION_NAME FROM information_schema.COLLATIONS", columns=1
+            )
+            rows = await connection.query("SELECT @@max_allowed_packet", columns=1, rows=1)
+        except BaseException:
+            await connection.close()
+            raise
+        target = TargetServer(
+            connection.server.is_mariadb,
+            connection.server.version,
+            frozenset(str(row[0]) for row in charsets),
+            frozenset(str(row[0]) for row in collations),
+        )
+        store = cls(connection, target, prefix=prefix, state=state, strict=strict)
+        store._packet = int(rows[0][0])
+        return store
+
+    async def prepare(self) -> Checkpoint | None:
+        """Make the mirror's own tables, take the mirror over, and read how far it is.
+
+        Raises:
+            SinkError: the database holds something else.
+        """
+        run, own = self.run, self._state_database
+        await run(f"CREATE DATABASE IF NOT EXISTS {own}")
+        text = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
+        await run(
+            f"CREATE TABLE IF NOT EXISTS {own}.mirror_state (name VARCHAR(64) {text} PRIMARY KEY, "
+            f"value LONGTEXT {text}) ENGINE=InnoDB"
+        )
+        await run(
+            f"CREATE TABLE IF NOT EXISTS {own}.mirror_tables (database_name VARCHAR(64) {text}, "
+            f"name VARCHAR(64) {text}, definition LONGTEXT {text}, PRIMARY KEY (database_name, name)) "
+            "ENGINE=InnoDB"
+        )
+        await self._put("owner", self._owner)
+        try:
+            for database, name, definition in await run(
+                f"SELECT database_name, name, definition FROM {own}.mirror_tables"
+            ):
+                model = TableModel.from_json(database, name, json.loads(definition))
+                self.tables[database, name] = model
+            position = await self._get("position")
+            if position is None:
+                return None
+            self._state = state = json.loads(await self._get("state") or "{}")
+            return Checkpoint(Position.from_json(position), state)
+        except (SchemaError, PositionFormatError, ValueError) as error:
+            raise SinkError(f"{own} is no mirror of this release: {error}") from error
+
+    async def run(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement."""
+        return await self._connection.query(sql, args)
+
+    async def _get(self, name: str, *, lock: bool = False) -> str | None:
+        rows = await self.run(
+            f"SELECT value FROM {self._state_database}.mirror_state WHERE name = %s"
+            + (" FOR UPDATE" if lock else ""),
+            (name,),
+        )
+        return str(rows[0][0]) if rows else None
+
+    async def _put(self, name: str, value: str) -> None:
+        await self.run(
+            f"REPLACE INTO {self._state_database}.mirror_state VALUES (%s, %s)", (name, value)
+        )
+
+    async def begin(self) -> None:
+        """Begin a transaction where none is.
+
+        Raises:
+            SinkError: another process took the mirror over.
+        """
+        if self._in_transaction:
+            return
+        await self.run("START TRANSACTION")
+        self._in_transaction = True
+        if await self._get("owner", lock=True) != self._owner:
+            raise SinkError("another process writes this mirror; stop one of them")
+
+    async def commit(self, checkpoint: Checkpoint) -> None:
+        """Commit rows and position together."""
+        await self.begin()
+        await self._put("position", json.dumps(checkpoint.position.to_json()))
+        if checkpoint.state is not self._state and checkpoint.state != self._state:
+            await self._put("state", json.dumps(dict(checkpoint.state)))
+        await self._save_definitions()
+        await self.run("COMMIT")
+        self._in_transaction = False
+        self._state = checkpoint.state
+
+    async def close(self) -> None:
+        """Close; what is not committed goes."""
+        await self._connection.close()
+
+    # Tables.
+
+    def table(self, name: TableName) -> str:
+        """A table's name in SQL, for a statement with arguments."""
+        return f"{quoted(self._prefix + name[0])}.{quoted(name[1])}"
+
+    async def ddl(self, sql: str) -> None:
+        """Run DDL; what was written before must be committed.
+
+        Raises:
+            SinkError: it is not.
+        """
+        if self._in_transaction:
+            raise SinkError(
+                "a schema change was written before what is in front of it was committed"
+            )
+        await self.run(sql.replace("%%", "%"))
+
+    async def create_database(self, database: str) -> None:
+        """Make a database where it is not there."""
+        name = quoted(self._prefix + database)
+        await self.ddl(f"CREATE DATABASE IF NOT EXISTS {name}")
+
+    async def steps_done(self, place: str) -> int:
+        """How many changes of the statement at a place were done; those that leave a comment."""
+        rows = await self.run(
+            "SELECT table_comment FROM information_schema.tables WHERE table_comment LIKE %s",
+            (place.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "/%",),
+        )
+        return max((int(str(row[0]).rpartition("/")[2]) + 1 for row in rows), default=0)
+
+    def keep(self, model: TableModel, old: TableName | None = None) -> None:
+        """Save a table's definition with the next commit."""
+        name = (model.database, model.name)
+        if old is not None and old != name:
+            self.forget(old)
+        self.tables[name] = self._unsaved[name] = model
+
+    def forget(self, name: TableName) -> None:
+        """Remove a table's definition with the next commit."""
+        self.tables.pop(name, None)
+        self._unsaved[name] = None
+
+    async def _save_definitions(self) -> None:
+        table = f"{self._state_database}.mirror_tables"
+        for name, model in self._unsaved.items():
+            if model is None:
+                await self.run(f"DELETE FROM {table} WHERE database_name = %s AND name = %s", name)
+            else:
+                definition = json.dumps(model.to_json())
+                await self.run(f"REPLACE INTO {table} VALUES (%s, %s, %s)", (*name, definition))
+        self._unsaved.clear()
+
+    async def is_ours(self, name: TableName) -> bool | None:
+        """Whether a table is the mirror's; None when there is none.
+
+        The mirror's tables have its comment.
+        """
+        rows = await self.run(
+            "SELECT table_comment FROM information_schema.tables "
+            "WHERE table_schema = %s AND table_name = %s",
+            (self._prefix + name[0], name[1]),
+        )
+        return str(rows[0][0]).startswith("replica_client") if rows else None
+
+    async def is_empty(self, name: TableName) -> bool:
+        """Whether a table has no rows."""
+        return not await self.run(f"SELECT 1 FROM {self.table(name)} LIMIT 1".replace("%%", "%"))
+
+    # Rows.
+
+    async def apply(self, changes: NetChanges) -> None:
+        """Apply net changes.
+
+        Raises:
+            DivergedError: the table is not what it should be.
+        """
+        try:
+            if changes.keyed:
+                await self._apply_keyed(changes)
+            else:
+                await self._apply_keyless(changes)
+        except ServerError as error:
+            if error.errno == _DUPLICATE:
+                raise DivergedError(changes.name, "a row is added that is there") from error
+            raise
+
+    async def _apply_keyed(self, changes: NetChanges) -> None:
+        model, table = changes.model, self.table((changes.model.database, changes.model.name))
+        names = [quoted(column.name) for column in model.columns]
+        places = [placeholder(column) for column in model.columns]
+        keys = [names[at] for at in changes.key]
+        left = f"({', '.join(keys)})" if len(keys) > 1 else keys[0]
+        one = ", ".join(places[at] for at in changes.key)
+        if len(keys) > 1:
+            one = f"({one})"
+        for group in self._chunks(changes.removed):
+            await self.run(
+                f"DELETE FROM {table} WHERE {left} IN ({', '.join([one] * len(group))})",
+                _flat(group),
+            )
+            await self._check(changes, len(group))
+        verb = "INSERT" if self._strict else "REPLACE"
+        await self._insert(verb, table, places, changes.added.values())
+        where = " AND ".join(f"{names[at]} = {places[at]}" for at in changes.key)
+        for columns, patches in changes.patch_groups():
+            sets = ", ".join(f"{names[at]} = {places[at]}" for at in columns)
+            for values, key in patches:
+                await self.run(f"UPDATE {table} SET {sets} WHERE {where}", (*values, *key))
+
+    async def _apply_keyless(self, changes: NetChanges) -> None:
+        model, table = changes.model, self.table((changes.model.database, changes.model.name))
+        matches = [self.target.match(column) for column in model.columns]
+        where = " AND ".join(condition for condition, _ in matches)
+        for row, count in changes.fewer():
+            values = [
+                value if value is None or convert is None else convert(value)
+                for value, (_, convert) in zip(row, matches, strict=True)
+            ]
+            await self.run(f"DELETE FROM {table} WHERE {where} LIMIT {count}", values)
+            await self._check(changes, count)
+        places = [placeholder(column) for column in model.columns]
+        await self._insert("INSERT", table, places, changes.more())
+
+    async def _insert(
+        self, verb: str, table: str, places: list[str], rows: Iterable[Values]
+    ) -> None:
+        one = f"({', '.join(places)})"
+        for group in self._chunks(rows):
+            await self.run(
+                f"{verb} INTO {table} VALUES {', '.join([one] * len(group))}", _flat(group)
+            )
+
+    async def _check(self, changes: NetChanges, wanted: int) -> None:
+        if not self._strict:
+            return
+        rows = await self.run("SELECT ROW_COUNT()")
+        done = int(rows[0][0])
+        if done != wanted:
+            raise DivergedError(
+                changes.name, f"{wanted - done} of {wanted} rows to change are not there"
+            )
+
+    def _chunks(self, rows: Iterable[Values]) -> Iterable[list[Values]]:
+        """The rows in groups that make statements of a moderate size."""
+        limit = min(self._packet // 4, 4 << 20)
+        group: list[Values] = []
+        size = 0
+        for row in rows:
+            length = sum(2 * len(v) if isinstance(v, (str, bytes)) else 24 for v in row)
+            if group and (len(group) >= _MOST_ROWS or size + length > limit):
+                yield group
+                group, size = [], 0
+            group.append(row)
+            size += length
+        if group:
+            yield group
+
+
+def _flat(rows: list[Values]) -> list[Any]:
+    return [value for row in rows for value in row]
+
+
+@asynccontextmanager
+async def server_errors(where: str) -> AsyncIterator[None]:
+    """What the mirror's server refuses in the block is a ``SinkError``.
+
+    Args:
+        where: the server, without credentials.
+    """
+    try:
+        yield
+    except SinkError:
+        raise
+    except TransportError as error:
+        raise SinkError(f"mirror on {where}: {error}", retriable=True) from error
+    except ServerError as error:
+        passing = error.errno in _MAY_PASS or error.errno in TRANSIENT_ERRORS
+        raise SinkError(f"mirror on {where}: {error}", retriable=passing) from error

@@ -1,0 +1,145 @@
+"""Values and columns in a mirror on MySQL or MariaDB: the source's own types.
+
+Text keeps its character set where the server has it (else utf8mb4), with the binary collation, and the
+one without padding where the server has one: keys that the source tells apart must not be one here.
+UUID, INET4, INET6 (MariaDB) and VECTOR are text or bytes on a server that does not have them.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+from replica_client.binlog.values.enum_set import EnumValue
+from replica_client.binlog.values.geometry import encode_geometry
+from replica_client.constants.column_types import ColumnType
+from replica_client.errors import SinkError
+from replica_client.schema.model import TEXT_KINDS, ColumnModel
+from replica_client.schema.shape import ColumnShape
+from replica_client.sinks.column_models import column_model, sql_type
+from replica_client.sinks.mirror.collector import ValueEncoder
+
+_NUMBERS: Final = frozenset(
+    ("tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit", "decimal", "double")
+)
+_BYTES: Final = frozenset(
+    ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector")
+)
+GEOMETRIES: Final = frozenset(
+    (
+        *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"),
+        *("multipolygon", "geometrycollection", "geomcollection"),
+    )
+)
+_ADDRESSES: Final = {"uuid": "char(36)", "inet4": "varchar(15)", "inet6": "varchar(45)"}
+
+
+@dataclass(frozen=True)
+class TargetServer:
+    """What the mirror's server has.
+
+    Attributes:
+        is_mariadb: whether it is MariaDB.
+        version: of the server.
+        charsets: its character sets.
+        collations: its collations.
+    """
+
+    is_mariadb: bool
+    version: tuple[int, ...]
+    charsets: frozenset[str]
+    collations: frozenset[str]
+
+    def column(self, column: ColumnModel) -> str:
+        """The type of a column, with character set, without nullability."""
+        kind = column.kind
+        if kind in _ADDRESSES and not (self.is_mariadb and self.version >= (10, 10)):
+            return _ADDRESSES[kind] + " CHARACTER SET ascii COLLATE ascii_bin"
+        if kind == "vector" and self.version < ((11, 7) if self.is_mariadb else (9, 0)):
+            return "longblob"
+        if kind == "json" and self.version < (5, 7):
+            return f"longtext {self._charset('utf8mb4')}"
+        if kind == "geomcollection":
+            return "geometrycollection"
+        text = sql_type(column)
+        if kind in TEXT_KINDS:
+            text += " " + self._charset(column.charset or "utf8mb4")
+        return text
+
+    def _charset(self, charset: str) -> str:
+        if charset == "utf8mb3" and charset not in self.charsets:
+            charset = "utf8"
+        if charset not in self.charsets:
+            charset = "utf8mb4"
+        wanted = (f"{charset}_0900_bin", f"{charset}_nopad_bin", f"{charset}_bin", "utf8_bin")
+        collation = next((one for one in wanted if one in self.collations), f"{charset}_bin")
+        return f"CHARACTER SET {charset} COLLATE {collation}"
+
+    def match(self, column: ColumnModel) -> tuple[str, ValueEncoder | None]:
+        """A condition that a column has exactly a value, and what is made of the value for it."""
+        name, kind = quoted(column.name), column.kind
+        if kind == "bit":
+            return f"{name} + 0 <=> %s", None
+        if kind in _NUMBERS:
+            return f"{name} <=> %s", None
+        if kind == "float":
+            # As the DOUBLE that the stored FLOAT is.
+            return f"{name} <=> %s", lambda value: struct.unpack("<f", struct.pack("<f", value))[0]
+        if kind in _BYTES or kind in GEOMETRIES:
+            return f"HEX({name}) <=> %s", str.upper
+        if kind in TEXT_KINDS:
+            return (
+                f"HEX(CONVERT({name} USING utf8mb4)) <=> %s",
+                lambda value: value.encode().hex().upper(),
+            )
+        if kind == "json" and not self.is_mariadb and self.version >= (5, 7):
+            return f"CAST({name} AS CHAR) <=> CAST(CAST(%s AS JSON) AS CHAR)", None
+        return f"{name} <=> %s", None
+
+
+def placeholder(column: ColumnModel) -> str:
+    """What stands for a column's value in a statement; bytes are sent as hexadecimal digits."""
+    if column.kind in _BYTES or column.kind in GEOMETRIES:
+        return "UNHEX(%s)"
+    return "%s"
+
+
+def quoted(name: str) -> str:
+    """A name in SQL, for a statement with arguments."""
+    return "`" + name.replace("`", "``").replace("%", "%%") + "`"
+
+
+def mysql_encoder(column: ColumnShape) -> ValueEncoder | None:
+    """What is sent for a column's values; None: themselves."""
+    kind = column_model(column).kind
+    if column.type_code == ColumnType.MYSQL_TYPE_GEOMETRY:
+        return lambda value: encode_geometry(value).hex()
+    if kind == "vector":
+        return lambda value: struct.pack(f"<{len(value)}f", *value).hex()
+    if kind in _BYTES:
+        return bytes.hex
+    if kind == "json":
+        return _json
+    if kind == "enum":
+        return _enum
+    if kind in _NUMBERS or kind == "float":
+        return None
+    if kind in TEXT_KINDS and kind != "set":
+        return None
+    return str
+
+
+def _enum(value: EnumValue) -> str:
+    if value.label is None:
+        raise SinkError("the labels of an ENUM column are not known; set binlog_row_metadata=FULL")
+    return value.label
+
+
+def _json(value: Any) -> str:
+    if isinstance(value, tuple):
+        raise SinkError(
+            "a JSON column was changed in parts of its document; set binlog_row_image=FULL, or "
+            "binlog_row_value_options='' on the source"
+        )
+    return str(value.text)
