@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import os
 import random
 import struct
@@ -394,6 +395,27 @@ async def test_gives_up_when_the_policy_says_so(tmp_path) -> None:
         with pytest.raises(TransportError):
             await back_up(source, tmp_path / "copy", reconnect=policy)
         assert source.connections == 4
+
+
+async def test_no_connection_at_the_start(tmp_path) -> None:
+    """A new backup ends at once; one that goes on waits for its source."""
+    policy = ReconnectPolicy(first_delay=0.0, max_delay=0.0, attempts=3)
+    paths = two_files(tmp_path)
+    async with BinlogSource(paths) as source:
+        port = source.port
+        await back_up(source, tmp_path / "copy")
+    tried: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: tried.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("replica_client").addHandler(handler)
+    try:
+        for directory, count in (("new", 0), ("copy", 3)):
+            url = f"mysql://repl:secret@127.0.0.1:{port}/"
+            with pytest.raises(TransportError, match="refused"):
+                await Backup(url, tmp_path / directory, options(reconnect=policy)).run()
+            assert len(tried) == count
+    finally:
+        logging.getLogger("replica_client").removeHandler(handler)
 
 
 async def test_one_process_at_a_time(tmp_path) -> None:

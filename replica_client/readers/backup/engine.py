@@ -151,7 +151,8 @@ class Backup:
             BackupMismatchError: the copy is not of this source.
             BackupError: another process uses the directory.
             ServerError: the source refuses for a reason that another try does not mend.
-            TransportError: there is no connection, or it was lost and could not be opened again.
+            TransportError: the connection was lost, and could not be opened again; or there was none
+                at the start of a new backup.
             BinlogDecodeError: an event came damaged several times.
             OSError: the directory cannot be written.
         """
@@ -186,8 +187,9 @@ class Backup:
                 if receiver.appended > before:
                     delays = self._options.reconnect.delays()
                 self._consider(error, receiver)
-                if not self.status.connections and isinstance(error, TransportError):
-                    raise  # who mistyped a port does not want to wait
+                first = not self.status.connections and catalog.last is None
+                if first and isinstance(error, TransportError):
+                    raise  # who mistyped a port does not want to wait; a service does
                 delay = next(delays, None)
                 if delay is None:
                     raise
