@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -164,4 +165,6 @@ def compare(server: Any, lake: Path) -> dict[str, int]:
 
 
 def _plain(value: Any) -> Any:
-    return value.decode() if isinstance(value, bytes) else value
+    # BIGINT UNSIGNED is a decimal there.
+    whole = isinstance(value, Decimal) and value.as_tuple().exponent == 0
+    return int(value) if whole else value

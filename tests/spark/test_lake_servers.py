@@ -1,0 +1,85 @@
+"""The whole pipeline on real servers: copied, followed through DDL, verified; and verify finds faults."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("deltalake")
+
+from replica_client.spark.config import load_config
+from replica_client.spark.pipeline import run_pipeline
+from replica_client.spark.verify.verification import Verification
+from tests.spark.lake_kills import prove, write_config
+from tests.spark.lake_workload import DATABASE, Workload, compare
+
+
+def verified(config):
+    return {one.table: one for one in Verification(load_config(config)).run().tables}
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+def test_copied_followed_and_verified(fresh_server, tmp_path, name):
+    server = fresh_server(name, ["binlog-row-metadata=FULL"])
+    workload = Workload(server, 1)
+    workload.prepare()
+    config = write_config(tmp_path, server.url(), "local[2]", "available-now")
+    result = run_pipeline(config)
+    assert (result.tables, result.copied) == (4, 4000 + 300 + 200)
+    assert compare(server, tmp_path / "lake")["orders"] == 4000
+    for sql in (
+        "update orders set v = v + 1 where id < 50",
+        "alter table orders add column extra varchar(9)",
+        "insert into orders (v, extra) values (1, 'new')",
+        "alter table orders drop column price",
+        "alter table `lines` add column n int not null default 7",
+        "delete from notes where a = 3 limit 2",
+        "rename table notes to remarks",
+        "insert into parts values (18446744073709551615, 1, '{\"a\": 1}'), (2, 2, null)",
+        "create table made (day date primary key, b blob)",
+        "insert into made values ('2026-01-02', x'00ff')",
+    ):
+        server.execute(f"use {DATABASE}")
+        server.execute(sql)
+    result = run_pipeline(config)
+    assert result.tables == 5
+    assert result.copied == 300
+    assert result.report is not None and "<svg" in result.report.read_text()
+    rows = compare(server, tmp_path / "lake")
+    assert rows == {"orders": 4001, "lines": 300, "remarks": 198, "parts": 2, "made": 1}
+    found = verified(config)
+    assert {one.outcome for one in found.values()} == {"equal"}
+    assert found["shop.orders"].rows == 4001
+    # What the binlog does not have is a difference; what it has, and the lake has not yet, is none.
+    with server.connected() as connection, connection.cursor() as cursor:
+        cursor.execute(f"use {DATABASE}")
+        cursor.execute("set sql_log_bin = 0")
+        cursor.execute("update orders set v = -1 where id = 77")
+        cursor.execute("delete from orders where id = 99")
+        cursor.execute("delete from remarks limit 1")
+        cursor.execute("set sql_log_bin = 1")
+        cursor.execute("update orders set v = -2 where id between 500 and 509")
+    found = verified(config)
+    orders = found["shop.orders"]
+    assert (orders.outcome, orders.different, orders.changed_since) == ("different", 2, 10)
+    assert sorted(one.key for one in orders.differences) == ["(77,)", "(99,)"]
+    assert found["shop.remarks"].different == 1
+    assert found["shop.lines"].outcome == "equal"
+    command = [sys.executable, "-m", "replica_client", "verify", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "shop.orders: different" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.timeout(1200)
+def test_connections_and_server_killed(fresh_server, tmp_path):
+    server = fresh_server("mariadb-11.8", ["binlog-row-metadata=FULL"])
+    report = prove(
+        server, tmp_path, kills=3, seed=3, seconds=300, cluster=False, pauses=(0.5, 2),
+        weights={"connection": 2, "server": 1}, say=lambda _: None,
+    )  # fmt: skip
+    assert report.verified is not None
+    assert report.verified.equal
+    assert sum(report.kills.values()) == 3
