@@ -14,6 +14,8 @@ import gc
 import logging
 import random
 import shutil
+import signal
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +36,23 @@ from replica_client.wire.framing import encode_packets
 POLICY = rc.ReconnectPolicy(first_delay=0.0, max_delay=0.0, attempts=1_000_000)
 AT_ONCE = 8
 _EOF_SIZE = 9
+
+
+class Time:
+    """True once the time is over, or somebody wants the figures (SIGTERM)."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._end = self._loop.time() + seconds if seconds else None
+        self._ended = False
+        if threading.current_thread() is threading.main_thread():
+            self._loop.add_signal_handler(signal.SIGTERM, self._stop)
+
+    def _stop(self) -> None:
+        self._ended = True
+
+    def __bool__(self) -> bool:
+        return self._ended or (self._end is not None and self._loop.time() > self._end)
 
 
 class WrongChangesError(AssertionError):
@@ -205,6 +224,7 @@ async def prove_backup(
     stride: int = 997,
     part: int = 0,
     parts: int = 1,
+    skip: int = 0,
     seconds: float | None = None,
 ) -> dict[str, int]:
     """Cut a backup at every ``every``-th byte of the files, many times in each run, and compare them.
@@ -216,26 +236,26 @@ async def prove_backup(
         stride: bytes between the cuts of one run.
         part: of the runs, those of one process.
         parts: how many processes there are.
+        skip: runs that were made before.
         seconds: end after so long.
     """
     logging.getLogger("replica_client").setLevel(logging.ERROR)
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)  # connections are cycles; most of the time went into looking
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds if seconds else None
+    over = Time(seconds)
     wanted = [_not_in_use(path) for path in files]
     places = [
         (path.name, at)
         for path, data in zip(files, wanted, strict=True)
         for at in range(4, len(data))
     ]
-    counts = {"size": len(places), "offsets": 0, "connections": 0}
+    counts = {"size": len(places), "offsets": 0, "connections": 0, "runs": 0}
     options = BackupOptions(stop_at_end=True, reconnect=POLICY)
     async with BinlogSource(files, auth_plugin="mysql_native_password") as source:
         firsts = list(range(0, max(stride, every), every))[part::parts]
         random.Random(1).shuffle(firsts)
-        for first in firsts:
-            if deadline is not None and loop.time() > deadline:
+        for first in firsts[skip:]:
+            if over:
                 break
             number = source.connections
             chosen = places[first::stride]
@@ -253,6 +273,7 @@ async def prove_backup(
                 )
             shutil.rmtree(copy)
             counts["offsets"] += len(chosen)
+            counts["runs"] += 1
             counts["connections"] += source.connections - number
             source.seen_statements.clear()
             source.logins.clear()
@@ -267,6 +288,7 @@ async def prove(
     stride: int = 0,
     part: int = 0,
     parts: int = 1,
+    skip: int = 0,
     seeds: Iterable[int] = (),
     seconds: float | None = None,
 ) -> dict[str, int]:
@@ -274,21 +296,21 @@ async def prove(
     logging.getLogger("replica_client").setLevel(logging.ERROR)
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)  # connections are cycles; most of the time went into looking
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds if seconds else None
+    over = Time(seconds)
     async with BinlogSource(files, auth_plugin="mysql_native_password") as source:
         start = start_of(mode, source.library.flavor == "mariadb", source.library.files[0])
         plan = await plan_of(source, start)
-        counts = {"size": plan.size, "offsets": 0, "connections": 0, "seeds": 0}
+        counts = {"size": plan.size, "offsets": 0, "connections": 0, "seeds": 0, "runs": 0}
         counts["changes"] = len(plan.changes)
         # Neighbours go to different runs, so that a run that is ended early leaves no large hole.
         lists = list(strides(plan, stride or max(every, 997), every))[part::parts]
         random.Random(1).shuffle(lists)
-        for offsets in lists:
-            if deadline is not None and loop.time() > deadline:
+        for offsets in lists[skip:]:
+            if over:
                 break
             counts["connections"] += await cut_at(source, start, plan, offsets)
             counts["offsets"] += len(offsets)
+            counts["runs"] += 1
             source.seen_statements.clear()
             source.logins.clear()
     waiting = iter(list(seeds)[part::parts])
@@ -297,7 +319,7 @@ async def prove(
         # Most of the time such a stream waits, so that many go on at once, each with its own source.
         async with BinlogSource(files, auth_plugin="mysql_native_password") as own:
             for seed in waiting:
-                if deadline is not None and loop.time() > deadline:
+                if over:
                     break
                 await disturb(own, start, plan, seed)
                 counts["seeds"] += 1
