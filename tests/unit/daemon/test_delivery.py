@@ -8,6 +8,7 @@ from base64 import b64decode
 
 import pytest
 
+from replica_client import open_binlog
 from replica_client.errors import ColumnDecodeError, PoisonChangeError, SinkError
 from tests.unit.daemon.conftest import DATA, running, until
 
@@ -240,3 +241,32 @@ async def test_a_cut_line_of_the_dead_letters_is_mended(configure, disk, wanted)
     for entry in mended + before:
         del entry["at"]
     assert mended == before
+
+
+async def test_no_commit_is_ahead_of_what_was_written(configure, disk, wanted, monkeypatch):
+    """Also where many transactions were read at once, and the idle one looks at every moment."""
+    monkeypatch.setattr("replica_client.daemon.delivery.IDLE_SECONDS", 0.0005)
+    monkeypatch.setattr("replica_client.daemon.delivery._TURN_SECONDS", 0.0)
+    ends = [one.position.offset for one in open_binlog(DATA / "shop-bin.000002").transactions()]
+    one = disk()
+    written = []
+    one.before_write = lambda transaction: written.append(transaction.position)
+    checkpoints = []
+    save = type(one).__setattr__
+
+    def watch(self, name, value):
+        if name == "checkpoint" and value is not None:
+            checkpoints.append((value.position, list(written)))
+        save(self, name, value)
+
+    monkeypatch.setattr(type(one), "__setattr__", watch)
+    async with running(configure({"batch_rows": 1, "batch_seconds": 0.01})):
+        await until(lambda: one.lines == wanted)
+        await asyncio.sleep(0.1)
+    assert len(checkpoints) > 5
+    for position, before in checkpoints:
+        covered = [
+            end for end in ends if position.file == "shop-bin.000002" and end <= position.offset
+        ]
+        seen = [one.offset for one in before if one.file == "shop-bin.000002"]
+        assert covered == seen[: len(covered)], (position, before)
