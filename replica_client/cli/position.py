@@ -9,10 +9,12 @@ import typer
 
 from replica_client.cli.extras import extra_module
 from replica_client.cli.failures import FaultFoundError
+from replica_client.cli.losses import print_losses
 from replica_client.cli.output import Column, Lines
 from replica_client.errors import ConfigError, PositionFormatError
 from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.position.difference import difference
+from replica_client.position.losses import LOSSES_KEY
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.start import parse_start
@@ -57,7 +59,7 @@ def show(
     table: Table = _TABLE,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
-    """Print what is saved."""
+    """Print what is saved, and the losses that were counted with it (record_losses)."""
     lines = Lines(_COLUMNS)
     with _places().keepers(place, table) as found:
         if not found:
@@ -76,6 +78,8 @@ def show(
                 )
             else:
                 lines.row((name, "none" if position is None else position))
+            if checkpoint is not None:
+                print_losses(checkpoint.state, lines, json=json)
 
 
 @app.command("set", epilog=PLACES)
@@ -105,7 +109,10 @@ def set_position(
             raise ConfigError(f"{place}: name one of {', '.join(found) or 'none'} with #NAME")
         ((name, keeper),) = found.items()
         before = keeper.load()
-        state = before.state if keep_state and before is not None else {}
+        state = dict(before.state) if before is not None else {}
+        if not keep_state:
+            # What was lost stays lost.
+            state = {LOSSES_KEY: state[LOSSES_KEY]} if LOSSES_KEY in state else {}
         keeper.save(Checkpoint(wanted, state))
     old = "none" if before is None else str(before.position)
     Lines().line(f"{name}: {old} -> {wanted}")

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from replica_client.errors import ConfigError
+from replica_client.position.losses import LossKind
 
 Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0)]
@@ -105,6 +106,9 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
         on_statement: what a change logged as a statement does.
         on_rollback: what the rollback of a delivered XA transaction does.
         on_unknown_table: what a table does that nothing tells the columns of; an error by default.
+        full_rows: refuse row images that lack columns.
+        record_losses: kinds of losses that are counted with the position instead of stopping the
+            source: statement, undecodable, incomplete_row, gtid_gap, unknown_table, or all.
         poll: seconds between two looks at where the source's binlog ends.
         sinks: where its changes go; ``[[source.sink]]``.
     """
@@ -126,6 +130,8 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
     on_statement: Literal["error", "deliver"] = "error"
     on_rollback: Literal["error", "deliver"] = "error"
     on_unknown_table: Literal["error", "positional"] | None = None
+    full_rows: bool = False
+    record_losses: list[Literal[LossKind, "all"]] = field(default_factory=list)
     poll: Annotated[float, Meta(ge=0.1)] = 10.0
     sinks: list[dict[str, Any]] = field(default_factory=list, name="sink")
 

@@ -79,5 +79,7 @@ def stream_options(route: RouteConfig) -> StreamOptions:
             on_statement=source.on_statement,
             on_rollback=source.on_rollback,
             on_unknown_table=source.on_unknown_table,
+            full_rows=source.full_rows,
+            record_losses=source.record_losses,
         ),
     )

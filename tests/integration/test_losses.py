@@ -216,6 +216,11 @@ async def test_tables_whose_shape_is_unknown(fresh_server, tmp_path) -> None:
     assert saved["count"] == 2
     shown = _command("schema", "show", str(path))
     assert "lost: unknown_table of d.t: 2 rows in 1 events" in shown.stdout
+    shown = _command("position", "show", str(path), "--json")
+    assert json.loads(shown.stdout.splitlines()[1])["lost"]["count"] == 2, shown.stderr
+    # Another position is not another past.
+    assert _command("position", "set", str(path), start).returncode == 0
+    assert "lost: unknown_table of d.t: 2 rows" in _command("position", "show", str(path)).stdout
     # The command, from files: stops, or counts.
     files = server.binlog_files()
     paths = [str(server.binlog_path(name)) for name in files[files.index(start.split(":")[0]) :]]
