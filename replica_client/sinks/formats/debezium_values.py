@@ -29,7 +29,7 @@ from __future__ import annotations
 import datetime
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, Literal
 
 from replica_client.binlog.values.geometry import Geometry
@@ -43,6 +43,8 @@ DecimalMode = Literal["precise", "string", "double"]
 BinaryMode = Literal["bytes", "base64", "base64-url-safe", "hex"]
 
 _T = ColumnType
+# Python's default context would round to 28 digits; MySQL has up to 65.
+_EXACT = Context(prec=100)
 _EPOCH = datetime.datetime.fromordinal(datetime.date(1970, 1, 1).toordinal())
 _DAYS = datetime.date(1970, 1, 1).toordinal()
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -94,7 +96,7 @@ def debezium_writer(
 
 def _precise(scale: int) -> ValueWriter:
     def write(value: Decimal) -> str:
-        number = int(value.scaleb(scale))
+        number = int(value.scaleb(scale, _EXACT))
         size = (number + (number < 0)).bit_length() // 8 + 1
         return f'"{b64encode(number.to_bytes(size, "big", signed=True)).decode()}"'
 

@@ -10,6 +10,7 @@ from typing import Final
 from replica_client.schema.ddl.lexer import NUMBER, STRING, WORD, Token
 from replica_client.schema.model import ColumnModel
 from replica_client.sinks.mirror.alterations import CannotFollowError, ColumnSource
+from replica_client.sinks.mirror.conversions import EXACT
 
 StoredValue = int | float | str | bytes | None
 
@@ -124,7 +125,7 @@ def _of_text(column: ColumnModel, text: str) -> StoredValue:
 
 
 def _decimal(column: ColumnModel, text: str) -> str:
-    value = Decimal(text).quantize(Decimal(1).scaleb(-column.scale), ROUND_HALF_UP)
+    value = Decimal(text).quantize(Decimal(1).scaleb(-column.scale), ROUND_HALF_UP, EXACT)
     return f"{value:f}"
 
 

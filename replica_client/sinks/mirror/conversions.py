@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
 
 from replica_client.schema.model import TEXT_KINDS, ColumnModel
@@ -14,6 +14,8 @@ from replica_client.sinks.mirror.alterations import CannotFollowError
 Conversion = Callable[[Any], Any]
 """Makes the new value of a stored one that is not NULL."""
 
+# Python's default context would round to 28 digits; MySQL has up to 65.
+EXACT: Final = Context(prec=100)
 _BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _LENGTHS: Final = {"tiny": 0xFF, "": 0xFFFF, "medium": 0xFFFFFF, "long": 0xFFFFFFFF}
 _BLOBS: Final = frozenset(("tinyblob", "blob", "mediumblob", "longblob", "varbinary"))
@@ -86,7 +88,7 @@ def _checked_decimal(new: ColumnModel) -> Conversion:
     step, most = Decimal(1).scaleb(-new.scale), (new.length or 10) - new.scale
 
     def convert(value: Any) -> str:
-        rounded = Decimal(value).quantize(step, ROUND_HALF_UP)
+        rounded = Decimal(value).quantize(step, ROUND_HALF_UP, EXACT)
         if abs(rounded) >= Decimal(10) ** most or (new.unsigned and rounded < 0):
             raise CannotFollowError(f"{new.name}: a value does not fit into its DECIMAL")
         return f"{rounded:f}"
