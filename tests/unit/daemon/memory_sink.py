@@ -23,6 +23,7 @@ class Disk:
         before_write: called with each transaction; may raise.
         before_commit: called with what is not committed yet; may raise.
         delay: seconds that a commit takes.
+        write_delay: seconds that a write takes.
     """
 
     holds: bool = True
@@ -35,6 +36,7 @@ class Disk:
     before_write: Callable[[Transaction], None] = lambda transaction: None
     before_commit: Callable[[list[Transaction]], None] = lambda transactions: None
     delay: float = 0.0
+    write_delay: float = 0.0
 
 
 DISKS: dict[str, Disk] = {}
@@ -57,6 +59,7 @@ class MemorySink:
         return self.disk.checkpoint
 
     async def write(self, transaction: Transaction) -> None:
+        await asyncio.sleep(self.disk.write_delay)
         self.disk.before_write(transaction)
         if transaction.schema_changes:
             assert not self.waiting, "a schema change does not stand alone"
