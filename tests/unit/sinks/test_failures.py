@@ -1,0 +1,189 @@
+"""Full disks, damaged checkpoints, second writers: a clear error, nothing lost, and on again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import replica_client
+from replica_client.errors import SinkError
+from replica_client.position.stores.base import Checkpoint
+from replica_client.readers.binlog_file import open_binlog
+from replica_client.readers.transaction import Transaction
+from replica_client.sinks.formats.line_format import make_format
+from replica_client.sinks.json_lines.stdout_sink import StdoutOptions, StdoutSink
+from replica_client.sinks.registry import make_sink
+from tests.integration.sink_comparison import file_lines
+
+DATA = Path(replica_client.__file__).parent / "testing" / "data"
+STORED: dict[str, dict[str, Any]] = {
+    "file": {},
+    "parquet": {"roll_rows": 1},
+    "sqlite": {"unknown_tables": "create"},
+}
+
+
+def transactions() -> list[Transaction]:
+    return list(open_binlog(DATA).transactions())
+
+
+def options(kind: str, directory: Path) -> dict[str, Any]:
+    path = directory / "mirror.db" if kind == "sqlite" else directory / kind
+    return {"path": str(path), **STORED[kind]}
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 KiB of its own."""
+    directory = tmp_path / "disk"
+    directory.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(directory)]
+    done = subprocess.run(mount, capture_output=True, text=True)
+    if done.returncode:
+        reason = f"no small file system: {done.stderr.strip()}"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", str(directory)], check=True)
+
+
+async def write_all(kind: str, directory: Path, repeat: int = 1) -> None:
+    sink = make_sink(kind, options(kind, directory))
+    try:
+        checkpoint = await sink.open()
+        done = int(str(checkpoint.state["done"])) if checkpoint else 0
+        for at, transaction in enumerate(transactions() * repeat):
+            if at >= done:
+                await sink.write(transaction)
+                await sink.commit(Checkpoint(transaction.position, {"done": at + 1}))
+    finally:
+        await sink.close()
+
+
+@pytest.mark.parametrize("kind", ["file", "parquet"])
+async def test_a_full_disk_loses_nothing(kind: str, small_disk: Path, tmp_path: Path) -> None:
+    filler = small_disk / "filler"
+    filler.write_bytes(b"x" * (220 << 10))
+    with pytest.raises(SinkError, match="No space left on device; free space there") as caught:
+        await write_all(kind, small_disk, 6)
+    assert caught.value.retriable
+    filler.unlink()
+    if kind == "file":
+        await write_all(kind, small_disk, 6)
+        await write_all(kind, tmp_path, 6)
+        assert file_lines(small_disk / "file") == file_lines(tmp_path / "file")
+    else:
+        sink = make_sink(kind, options(kind, small_disk))
+        assert await sink.open() is not None
+        await sink.close()
+
+
+async def test_a_full_disk_under_sqlite_can_be_tried_again(small_disk: Path) -> None:
+    sink = make_sink("sqlite", options("sqlite", small_disk))
+    await sink.open()
+    free = os.statvfs(small_disk)
+    (small_disk / "filler").write_bytes(b"x" * (free.f_bavail * free.f_frsize))
+    with pytest.raises(SinkError) as caught:
+        for transaction in transactions():
+            await sink.write(transaction)
+            await sink.commit(Checkpoint(transaction.position))
+    assert caught.value.retriable
+    await sink.close()
+
+
+async def test_standard_output_that_is_full() -> None:
+    descriptor = os.open("/dev/full", os.O_WRONLY)
+    sink = StdoutSink(StdoutOptions(), make_format("native", {}), descriptor)
+    first = next(one for one in transactions() if one.rows)
+    try:
+        await sink.write(first)
+        with pytest.raises(SinkError, match="No space left") as caught:
+            await sink.commit(Checkpoint(first.position))
+        assert caught.value.retriable
+    finally:
+        await sink.close()
+        os.close(descriptor)
+
+
+async def test_standard_output_whose_reader_has_gone() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    sink = StdoutSink(StdoutOptions(), make_format("native", {}), writer)
+    first = next(one for one in transactions() if one.rows)
+    try:
+        await sink.write(first)
+        with pytest.raises(SinkError, match="the reader of standard output has gone") as caught:
+            await sink.commit(Checkpoint(first.position))
+        assert not caught.value.retriable
+    finally:
+        await sink.close()
+        os.close(writer)
+
+
+@pytest.mark.parametrize("kind", ["file", "parquet"])
+async def test_two_writers_of_one_directory(kind: str, tmp_path: Path) -> None:
+    first, second = (make_sink(kind, options(kind, tmp_path)) for _ in range(2))
+    await first.open()
+    with pytest.raises(SinkError, match="another process writes there"):
+        await second.open()
+    await second.close()
+    await first.close()
+
+
+async def test_two_writers_of_one_mirror(tmp_path: Path) -> None:
+    first, second = (make_sink("sqlite", options("sqlite", tmp_path)) for _ in range(2))
+    await first.open()
+    await second.open()
+    position = transactions()[0].position
+    with pytest.raises(SinkError, match="another process writes this mirror"):
+        await first.commit(Checkpoint(position))
+    await second.commit(Checkpoint(position))
+    await first.close()
+    await second.close()
+
+
+@pytest.mark.parametrize("kind", ["file", "parquet"])
+async def test_a_damaged_checkpoint_is_an_error(kind: str, tmp_path: Path) -> None:
+    await write_all(kind, tmp_path)
+    (path,) = (tmp_path / kind).glob("*.checkpoint.json")
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:-10], b"[]", whole.replace(b'"version": 1', b'"version": 9')):
+        path.write_bytes(damaged)
+        sink = make_sink(kind, options(kind, tmp_path))
+        with pytest.raises(SinkError, match="is no checkpoint of this release"):
+            await sink.open()
+        await sink.close()
+
+
+async def test_committed_bytes_that_are_gone_are_an_error(tmp_path: Path) -> None:
+    await write_all("file", tmp_path)
+    (path,) = (tmp_path / "file").glob("*.jsonl")
+    path.write_bytes(path.read_bytes()[:-1])
+    sink = make_sink("file", options("file", tmp_path))
+    with pytest.raises(SinkError, match="of which .* were committed"):
+        await sink.open()
+    await sink.close()
+
+
+async def test_closed_files_are_never_touched_again(tmp_path: Path) -> None:
+    table = {**options("file", tmp_path), "rotate_bytes": 400}
+    sink = make_sink("file", table)
+    await sink.open()
+    seen: dict[str, tuple[int, bytes]] = {}
+    for transaction in transactions():
+        await sink.write(transaction)
+        await sink.commit(Checkpoint(transaction.position))
+        files = sorted((tmp_path / "file").glob("*.jsonl"))
+        for path in files[:-1]:
+            now = (path.stat().st_mtime_ns, path.read_bytes())
+            assert seen.setdefault(path.name, now) == now
+    await sink.close()
+    assert len(seen) > 3

@@ -1,0 +1,111 @@
+"""Net changes come to the same as the changes one by one."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replica_client.errors import SinkError
+from replica_client.position.position import Position
+from replica_client.position.stores.base import Checkpoint
+from replica_client.rows.absent import ABSENT
+from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.sinks.mirror.net_changes import DivergedError, NetChanges
+from replica_client.sinks.mirror.sqlite_store import SqliteStore
+
+COLUMNS = (
+    ColumnModel("a", "int", nullable=False),
+    ColumnModel("b", "int"),
+    ColumnModel("c", "text"),
+)
+KEYED = TableModel("d", "keyed", COLUMNS, (("a", 0),))
+BAG = TableModel("d", "bag", COLUMNS)
+
+
+def store(tmp_path: Path, model: TableModel) -> SqliteStore:
+    found = SqliteStore(tmp_path / "x.db", strict=True)
+    found.prepare()
+    found.begin()
+    found.create(model)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("model", [KEYED, BAG])
+def test_any_changes_in_any_cuts(tmp_path: Path, model: TableModel, seed: int) -> None:
+    chance = random.Random(seed)
+    state: list[tuple[Any, ...]] = []
+    target = store(tmp_path, model)
+    net = NetChanges(model, strict=True)
+    for _ in range(400):
+        what = chance.random()
+        row = (chance.randrange(25), chance.randrange(3), chance.choice(("x", None)))
+        before: Any = chance.choice(state) if state else None
+        after: Any = None
+        taken = {one[0] for one in state} if model is KEYED else set()
+        if what < 0.45 or before is None:
+            if row[0] in taken:
+                continue
+            before, after = None, row
+        elif what < 0.8:
+            if row[0] in taken and row[0] != before[0]:
+                row = (before[0], *row[1:])
+            after = row
+        if before is not None:
+            state.remove(before)
+        if after is not None:
+            state.append(after)
+        if model is KEYED and before is not None and after is not None and chance.random() < 0.5:
+            # A minimal row image: the key before, what changed after.
+            image = [new if new != old else ABSENT for old, new in zip(before, after, strict=True)]
+            if all(value is ABSENT for value in image):
+                continue
+            before, after = (before[0], ABSENT, ABSENT), tuple(image)
+        if net.needs_flush(before, after):
+            target.apply(net)
+            net = NetChanges(model, strict=True)
+        flush = False
+        if before is None:
+            net.insert(after)
+        elif after is None:
+            net.delete(before)
+        else:
+            flush = net.update(before, after)
+        if flush or chance.random() < 0.05:
+            target.apply(net)
+            net = NetChanges(model, strict=True)
+    target.apply(net)
+    target.commit(Checkpoint(Position("b.000001", 4)))
+    assert Counter(target.rows(model, ("a", "b", "c"))) == Counter(state)
+    target.close()
+
+
+def test_a_mirror_that_is_not_the_source_is_noticed(tmp_path: Path) -> None:
+    target = store(tmp_path, KEYED)
+    for what in ("delete", "update"):
+        net = NetChanges(KEYED, strict=True)
+        net.delete((1, 2, "x")) if what == "delete" else net.update((1, 2, "x"), (1, 3, "x"))
+        with pytest.raises(DivergedError, match=r"d\.keyed: 1 of 1 rows to change are not there"):
+            target.apply(net)
+    net = NetChanges(KEYED, strict=True)
+    net.insert((1, 2, "x"))
+    target.apply(net)
+    with pytest.raises(DivergedError, match="a row is added that is there") as caught:
+        target.apply(net)
+    assert not caught.value.retriable
+    with pytest.raises(DivergedError):
+        net.insert((1, 5, "y"))
+    target.close()
+
+
+def test_row_images_that_tell_too_little_are_refused() -> None:
+    with pytest.raises(SinkError, match="binlog_row_image=FULL"):
+        NetChanges(KEYED, strict=True).insert((1, ABSENT, "x"))
+    with pytest.raises(SinkError, match="binlog_row_image=FULL"):
+        NetChanges(BAG, strict=True).delete((1, ABSENT, "x"))
+    with pytest.raises(SinkError, match="no primary key"):
+        NetChanges(KEYED, strict=True).delete((ABSENT, 1, "x"))

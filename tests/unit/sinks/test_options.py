@@ -1,0 +1,110 @@
+"""Sinks by name, and wrong options named by key."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+
+import pytest
+
+from replica_client.errors import ConfigError
+from replica_client.sinks import registry
+from replica_client.sinks.json_lines.file_sink import FileSink
+from replica_client.sinks.protocol import Sink
+from replica_client.sinks.registry import make_sink, sink_kinds
+
+
+@pytest.mark.parametrize(
+    ("kind", "table", "message"),
+    [
+        ("file", {}, "missing required field `path`"),
+        (
+            "file",
+            {"path": "x", "rotate_bytes": "1"},
+            "Expected `int`, got `str`: at `rotate_bytes`",
+        ),
+        ("file", {"path": "x", "rotate_bytes": 0}, "rotate_bytes: at least 1"),
+        ("file", {"path": "x", "nothing": 1}, "unknown field `nothing`"),
+        ("file", {"path": "x", "format": "avro"}, "format: 'avro' is not native, debezium"),
+        ("file", {"path": "x", "name": "../y"}, "name: letters"),
+        (
+            "file",
+            {"path": "x", "format": "debezium", "format_options": {"decimal_handling_mode": "no"}},
+            "format_options: Invalid enum value 'no': at `decimal_handling_mode`",
+        ),
+        ("file", {"path": "x", "format_options": {"a": 1}}, "the native format has none"),
+        ("stdout", {"memory_bytes": 0}, "memory_bytes"),
+        ("sqlite", {"path": ""}, "path: a file is wanted"),
+        ("sqlite", {"path": "x", "missing_rows": "maybe"}, "at `missing_rows`"),
+        ("mysql", {"url": "http://x"}, "sink mysql: url"),
+        ("parquet", {"path": "x", "roll_seconds": 0.0}, "roll_seconds"),
+        ("parquet", {"path": "x", "compression": "zip"}, "at `compression`"),
+        ("redis", {"url": "http://x"}, "sink redis: url"),
+        ("redis", {"url": "redis://x", "maxlen": -1}, "maxlen"),
+        ("kafka", {}, "no sink is called 'kafka'; there are file, mysql"),
+    ],
+)
+def test_wrong_options_are_named(kind: str, table: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_sink(kind, table)
+    assert message in str(caught.value)
+
+
+def test_no_secret_is_in_a_message() -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_sink("mysql", {"url": "mysql://u:hush@h/", "database_prefix": 7})
+    assert "hush" not in str(caught.value)
+
+
+def test_all_of_ours_are_sinks(tmp_path: Path) -> None:
+    tables = {
+        "file": {"path": str(tmp_path)},
+        "stdout": {},
+        "sqlite": {"path": str(tmp_path / "x")},
+        "mysql": {"url": "mysql://u:p@h/"},
+        "parquet": {"path": str(tmp_path)},
+        "redis": {"url": "redis://h"},
+    }
+    assert sorted(tables) == sink_kinds()
+    for kind, table in tables.items():
+        assert isinstance(make_sink(kind, table), Sink)
+
+
+def points(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    point = EntryPoint("theirs", value, registry.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(registry, "entry_points", EntryPoints([point]).select)
+
+
+def test_sinks_of_others_come_by_entry_point(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    points(monkeypatch, "replica_client.sinks.json_lines.file_sink:make")
+    assert isinstance(make_sink("theirs", {"path": str(tmp_path)}), FileSink)
+    assert "theirs" in sink_kinds()
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("no_such_module_at_all:make", "cannot be loaded"),
+        ("replica_client.sinks.registry:nothing", "cannot be loaded"),
+        ("builtins:dict", "made a dict, no sink"),
+    ],
+)
+def test_sinks_of_others_that_are_none(
+    monkeypatch: pytest.MonkeyPatch, value: str, message: str
+) -> None:
+    points(monkeypatch, value)
+    with pytest.raises(ConfigError, match=message):
+        make_sink("theirs", {})
+
+
+def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [
+        one for one in sys.modules if one.startswith("replica_client.sinks.redis_streams")
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "redis.asyncio", None)
+    with pytest.raises(ConfigError, match=r"install replica-client\[redis\]"):
+        make_sink("redis", {"url": "redis://h"})
