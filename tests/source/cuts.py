@@ -241,7 +241,7 @@ async def prove_backup(
     """
     logging.getLogger("replica_client").setLevel(logging.ERROR)
     gc.freeze()
-    gc.set_threshold(200_000, 20, 100)  # connections are cycles; most of the time went into looking
+    gc.set_threshold(50_000, 2, 4)  # connections are cycles, with a megabyte each
     over = Time(seconds)
     wanted = [_not_in_use(path) for path in files]
     places = [
@@ -295,7 +295,7 @@ async def prove(
     """Cut at every ``every``-th offset, and disturb with each seed; says how many of each were run."""
     logging.getLogger("replica_client").setLevel(logging.ERROR)
     gc.freeze()
-    gc.set_threshold(200_000, 20, 100)  # connections are cycles; most of the time went into looking
+    gc.set_threshold(50_000, 2, 4)  # connections are cycles, with a megabyte each
     over = Time(seconds)
     async with BinlogSource(files, auth_plugin="mysql_native_password") as source:
         start = start_of(mode, source.library.flavor == "mariadb", source.library.files[0])
