@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 
 from replica_client import errors
-from replica_client.errors import ConfigError, ReplicaClientError, TlsError, TransportError
+from replica_client.errors import (
+    BinlogPurgedError,
+    ConfigError,
+    ReplicaClientError,
+    TlsError,
+    TransportError,
+)
 
 _OURS = re.compile(r"replica_client\.errors\.(\w+): (.+)")
 _PYTHON = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception|Interrupt)): (.+)$", re.MULTILINE)
@@ -14,6 +20,13 @@ _MAX_TEXT = 600
 
 class PipelineError(ReplicaClientError):
     """A query failed; the message is that of the error inside it."""
+
+
+class PurgedRangeError(PipelineError):
+    """The source purged changes that were not read: only a new snapshot can go on from here.
+
+    The message names the gap.
+    """
 
 
 def cause_of(error: BaseException) -> ReplicaClientError:
@@ -26,6 +39,8 @@ def cause_of(error: BaseException) -> ReplicaClientError:
         message = message.strip()
         if kind is ConfigError:
             return ConfigError(message)
+        if kind is BinlogPurgedError:
+            return PurgedRangeError(message)
         return PipelineError(message)
     python = _PYTHON.findall(text)
     if python:
