@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from replica_client.daemon.configuration import DaemonConfig, StoreTable
 from replica_client.daemon.mysql_store import MysqlDatabase, MysqlPositionStore
@@ -13,9 +14,11 @@ from replica_client.errors import ConfigError, PositionStoreError
 from replica_client.position.stores.base import Checkpoint, PositionStore
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.position.stores.memory import MemoryPositionStore
-from replica_client.position.stores.sqlite import SqliteDatabase, SqlitePositionStore
 from replica_client.transport.hosts import parse_hosts
 from replica_client.transport.options import ConnectOptions
+
+if TYPE_CHECKING:
+    from replica_client.position.stores.sqlite import SqliteDatabase
 
 SUFFIX = ".position"
 
@@ -33,6 +36,9 @@ class Stores:
         self._mysql: MysqlDatabase | None = None
         table = config.store
         if table.type == "sqlite":
+            # Not imported where it is not used: a start is to be quick.
+            from replica_client.position.stores.sqlite import SqliteDatabase
+
             path = Path(table.path).expanduser() if table.path else Path(config.daemon.state)
             path = config.directory / path
             self._sqlite = SqliteDatabase(path if table.path else path / "positions.sqlite")
@@ -48,6 +54,8 @@ class Stores:
         """
         table = self._config.store
         if self._sqlite is not None:
+            from replica_client.position.stores.sqlite import SqlitePositionStore
+
             return SqlitePositionStore(self._sqlite, name, table.table)
         if self._mysql is not None:
             return MysqlPositionStore(self._mysql, name, table.table)

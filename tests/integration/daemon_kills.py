@@ -58,7 +58,6 @@ class KillReport:
     transactions: int = 0
     findings: list[str] = field(default_factory=list)
     seconds: float = 0.0
-    restarts: list[float] = field(default_factory=list)
 
 
 class KillWorkload(threading.Thread):
@@ -166,6 +165,7 @@ def prove(
     *,
     kills: int,
     seed: int,
+    minutes: float = 1e9,
     say: Callable[[str], None] = lambda text: None,
 ) -> KillReport:
     """Run the workload, kill one of all ``kills`` times, and compare each sink with the source.
@@ -199,6 +199,8 @@ def prove(
     daemon.start()
     try:
         for number in range(kills):
+            if time.monotonic() - begun > minutes * 60:
+                break
             if chance.random() < 0.8:
                 _until_progress(daemon)
             time.sleep(chance.random() * 0.4)
