@@ -30,3 +30,20 @@ async def read_definitions(
     tables = await connection.query(queries.tables_query(one_table=one), args)
     models = queries.read_tables(tables, columns, keys, server.flavor, server.version)
     return {(model.database, model.name): model for model in models}
+
+
+async def cascaded_tables(connection: SourceConnection) -> frozenset[TableName]:
+    """Tables whose rows foreign keys change without a word in the binlog.
+
+    InnoDB carries out CASCADE and SET NULL by itself; MySQL 9.6 and newer do it in SQL, and log it, where
+    ``innodb_native_foreign_keys`` is OFF.
+    """
+    native = await connection.query("SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
+    if native and str(native[0][1]).upper() == "OFF":
+        return frozenset()
+    rules = "('CASCADE', 'SET NULL', 'SET DEFAULT')"
+    rows = await connection.query(
+        "SELECT CONSTRAINT_SCHEMA, TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS"
+        f" WHERE DELETE_RULE IN {rules} OR UPDATE_RULE IN {rules}"
+    )
+    return frozenset((str(row[0]), str(row[1])) for row in rows)

@@ -146,6 +146,7 @@ def test_tables_exchange_their_names(log, lake):
         "alter table t modify v varchar(20)",
         "alter table t drop primary key",
         "alter table t truncate partition p0",
+        "alter table t add foreign key (v) references u (id) on delete cascade",
         "alter table t add column c int generated always as (v + 1) stored",
     ],
 )

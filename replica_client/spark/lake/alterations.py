@@ -7,6 +7,7 @@ copied again.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -72,6 +73,8 @@ def alteration(
         return "the statement cannot be read"
     if found := sorted(words & _ROWS_GO):
         return f"it says {found[0]}, which may change rows"
+    if refers(words):
+        return "a foreign key may change its rows"
     if before.primary_key != after.primary_key and not _same_key(meaning, before, after):
         return "the primary key changed"
     names = _names(meaning, before, after)
@@ -80,6 +83,19 @@ def alteration(
     if not before.primary_key and names != {column.name: column.name for column in before.columns}:
         return "columns of a table without a primary key changed"
     return Alteration(names)
+
+
+def refers(words: Collection[str]) -> bool:
+    """Whether a statement makes a foreign key that may change rows by itself."""
+    return "REFERENCES" in words and "ON" in words
+
+
+def makes_cascade(statement: str, context: StatementContext) -> bool:
+    """The same of a statement's text; True where it cannot be read."""
+    try:
+        return refers({token.upper for token in tokenize(statement, context) if token.kind == WORD})
+    except LexerError:
+        return True
 
 
 def _same_key(meaning: AlterTable, before: TableModel, after: TableModel) -> bool:

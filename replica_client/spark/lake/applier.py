@@ -27,7 +27,7 @@ from replica_client.schema.catalog import TableChange
 from replica_client.schema.ddl.changes import TableName
 from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.model import TableModel
-from replica_client.spark.lake.alterations import alteration
+from replica_client.spark.lake.alterations import alteration, makes_cascade
 from replica_client.spark.lake.catalog import LakeCatalog, TableEntry
 from replica_client.spark.lake.directories import discard, move_directories, place
 from replica_client.spark.lake.fold import fold
@@ -314,6 +314,8 @@ class Applier:
                 )
                 if after is None:
                     self._lacks(entry, "its CREATE TABLE is not understood")
+                elif makes_cascade(text, context):
+                    self._lacks(entry, "a foreign key may change its rows, which is in no binlog")
                 else:
                     self._begin(entry, after)
         elif change.kind == "drop_table":

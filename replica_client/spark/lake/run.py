@@ -21,7 +21,7 @@ from replica_client.schema.ddl.changes import TableName
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel
 from replica_client.snapshot import begin_between, low_watermark
-from replica_client.snapshot.definitions import read_definitions
+from replica_client.snapshot.definitions import cascaded_tables, read_definitions
 from replica_client.spark.change_log import commit_files
 from replica_client.spark.config import PipelineConfig
 from replica_client.spark.lake import rewrite
@@ -34,6 +34,9 @@ from replica_client.spark.lake.state_table import Runner
 from replica_client.spark.options import SourceOptions
 from replica_client.transport.connection import SourceConnection
 
+CASCADED: Final = (
+    "a foreign key changes its rows (CASCADE, SET NULL), and this source writes that into no binlog"
+)
 CHUNKS_AT_ONCE: Final = 64
 """Chunks of one Spark job; a run that is killed reads at most the chunks that were under way again."""
 
@@ -50,14 +53,14 @@ def prepare_lake(config: PipelineConfig) -> str:
         ServerError: it refuses.
     """
     options = SourceOptions.parse(config.source)
-    history, start = asyncio.run(_look(options, config))
+    history, start, cascaded = asyncio.run(_look(options, config))
     catalog = LakeCatalog(config.output, history=history)
     selection = selection_of(options)
     for name in history.tables():
         model = history.table(name)
         if isinstance(model, TableModel) and selection.wants(*name) and name[0] != "mysql":
             entry = TableEntry(*name, status="left_out", model=model)
-            entry.reason = cannot_hold(model)
+            entry.reason = cannot_hold(model) or (CASCADED if name in cascaded else "")
             if not entry.reason:
                 entry.needs_copy("its first copy")
             catalog.tables[name] = entry
@@ -65,7 +68,9 @@ def prepare_lake(config: PipelineConfig) -> str:
     return start
 
 
-async def _look(options: SourceOptions, config: PipelineConfig) -> tuple[SchemaHistory, str]:
+async def _look(
+    options: SourceOptions, config: PipelineConfig
+) -> tuple[SchemaHistory, str, frozenset[TableName]]:
     assert options.connect is not None
     async with await SourceConnection.open(options.connect) as connection:
         history, status = await read_source(connection, options.decode)
@@ -75,7 +80,8 @@ async def _look(options: SourceOptions, config: PipelineConfig) -> tuple[SchemaH
             await connection.query("ROLLBACK")
         else:
             await low_watermark(connection)
-    return history, f"{status.file}:{status.position}"
+        cascaded = await cascaded_tables(connection)
+    return history, f"{status.file}:{status.position}", cascaded
 
 
 def selection_of(options: SourceOptions) -> Selection:
@@ -170,11 +176,13 @@ class LakeRun:
         if not wanted:
             return
         assert self._options.connect is not None
-        plans = asyncio.run(self._plans(wanted))
+        plans, cascaded = asyncio.run(self._plans(wanted))
         tasks: list[ChunkTask] = []
         for entry in wanted:
             plan = plans.get(entry.table)
             reason = "the source does not show it" if plan is None else cannot_hold(plan.table)
+            if entry.table in cascaded:
+                reason = CASCADED
             if plan is None or reason:
                 entry.status, entry.reason, entry.copy = "left_out", reason, ""
                 self.catalog.save()
@@ -208,7 +216,9 @@ class LakeRun:
             if entry.copy in found:
                 self._read[entry.table] = entry.copy, found[entry.copy]
 
-    async def _plans(self, wanted: Sequence[TableEntry]) -> dict[TableName, CopyPlan]:
+    async def _plans(
+        self, wanted: Sequence[TableEntry]
+    ) -> tuple[dict[TableName, CopyPlan], frozenset[TableName]]:
         assert self._options.connect is not None
         plans = {}
         async with await SourceConnection.open(self._options.connect) as connection:
@@ -220,7 +230,8 @@ class LakeRun:
                     plan = await CopyPlan.make(connection, models[entry.table], rows)
                 if plan is not None:
                     plans[entry.table] = plan
-        return plans
+            cascaded = await cascaded_tables(connection)
+        return plans, cascaded
 
     def _notes(self, copy: str) -> Path:
         return self._config.output / "building" / "copies" / copy
