@@ -16,7 +16,7 @@ from tests.unit.cli.conftest import DATA
 README = (Path(replica_client.__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 SHELL = [
-    line.split(" # ")[0].strip()
+    line.split(" # ")[0].split(" > ")[0].strip()
     for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
     for line in block.splitlines()
 ]
