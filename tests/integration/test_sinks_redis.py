@@ -51,6 +51,7 @@ class TestRedisInChunks(TestRedis):
     """Commits of several MULTI/EXEC, of which any can be the last."""
 
     options = {"chunk_entries": 3, "memory_bytes": 100}
+    step_stride = 3
 
     def test_killed_between_chunks(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         from replica_client.sinks.redis_streams.sink import RedisSink

@@ -80,7 +80,7 @@ async def apply_schema(store: MysqlStore, step: ApplySchema, *, create: bool, do
 
 def place_of(change: SchemaChange) -> str:
     """The place of a statement, as comments of tables have it."""
-    return f"replica_client {change.file}:{change.position}"
+    return f"{change.file}:{change.position}"
 
 
 async def _drop(store: MysqlStore, names: list[tuple[str, str]]) -> None:
@@ -93,7 +93,9 @@ async def _drop(store: MysqlStore, names: list[tuple[str, str]]) -> None:
 async def _rename(store: MysqlStore, name: tuple[str, str], model: TableModel, place: str) -> None:
     await store.create_database(model.database)
     new = store.table((model.database, model.name))
-    await store.ddl(f"ALTER TABLE {store.table(name)} RENAME TO {new}, COMMENT = {_text(place)}")
+    await store.ddl(
+        f"ALTER TABLE {store.table(name)} RENAME TO {new}, COMMENT = {_text(store.mark + place)}"
+    )
 
 
 async def _alter(store: MysqlStore, step: ApplySchema, place: str, *, is_done: bool) -> None:
@@ -119,7 +121,7 @@ async def _alter(store: MysqlStore, step: ApplySchema, place: str, *, is_done: b
         clauses = _clauses(store, change, before, after, step.timestamp)
     except CannotFollowError as error:
         raise cannot_follow(change, error) from error
-    clauses.append(f"COMMENT = {_text(place)}")
+    clauses.append(f"COMMENT = {_text(store.mark + place)}")
     if name != (after.database, after.name):
         clauses.append(f"RENAME TO {store.table((after.database, after.name))}")
     await store.ddl(f"ALTER TABLE {store.table(name)} {', '.join(clauses)}")
@@ -179,7 +181,7 @@ def _definition(store: MysqlStore, model: TableModel, place: str) -> str:
     if keyed:
         parts.append(f"PRIMARY KEY ({_key(model)})")
     table = store.table((model.database, model.name))
-    return f"CREATE TABLE {table} ({', '.join(parts)}) ENGINE=InnoDB COMMENT = {_text(place)}"
+    return f"CREATE TABLE {table} ({', '.join(parts)}) ENGINE=InnoDB COMMENT = {_text(store.mark + place)}"
 
 
 def _column(store: MysqlStore, column: ColumnModel, keyed: set[str]) -> str:

@@ -150,7 +150,7 @@ class MysqlSink:
             self._connect, prefix=options.database_prefix, state=options.state_database, strict=True
         )
         try:
-            await create_table(other, step.model, "replica_client")
+            await create_table(other, step.model, "from rows")
         finally:
             await other.close()
         store.keep(step.model)

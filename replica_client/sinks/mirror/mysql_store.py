@@ -60,6 +60,7 @@ class MysqlStore:
     Attributes:
         target: as given.
         tables: the mirrored tables, under the source's names.
+        mark: what the comments of this mirror's tables begin with.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class MysqlStore:
         self.target = target
         self._prefix = prefix
         self._state_database = quoted(state).replace("%%", "%")
+        self.mark = f"replica_client {state} "
         self._strict = strict
         self._owner = secrets.token_hex(8)
         self._state: object = None
@@ -214,6 +216,7 @@ class MysqlStore:
 
     async def steps_done(self, place: str) -> int:
         """How many changes of the statement at a place were done; those that leave a comment."""
+        place = self.mark + place
         rows = await self.run(
             "SELECT table_comment FROM information_schema.tables WHERE table_comment LIKE %s",
             (place.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "/%",),
@@ -252,7 +255,7 @@ class MysqlStore:
             "WHERE table_schema = %s AND table_name = %s",
             (self._prefix + name[0], name[1]),
         )
-        return str(rows[0][0]).startswith("replica_client") if rows else None
+        return str(rows[0][0]).startswith(self.mark) if rows else None
 
     async def is_empty(self, name: TableName) -> bool:
         """Whether a table has no rows."""
