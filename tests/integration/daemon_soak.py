@@ -139,9 +139,10 @@ async def soak(
     sink: dict[str, Any],
     *,
     every: float = 5.0,
+    minutes: float = 1e9,
     say: Any = lambda text: None,
 ) -> SoakReport:
-    """Let the daemon follow until so many gigabytes came."""
+    """Let the daemon follow until so many gigabytes came, or so many minutes passed."""
     count = int(gigabytes * 1e9 / len(shared)) + 2
     names = [f"soak.{number:06d}" for number in range(1, count + 2)]
     first = directory / names[0]
@@ -157,7 +158,6 @@ async def soak(
             directory,
             {"url": source.url, "start": f"{names[0]}:4", "poll": 5.0, "tls": "disabled"},
             [sink],
-            before=("nice", "-n", "15"),
         )
         daemon.output = subprocess.DEVNULL
         try:
@@ -166,7 +166,7 @@ async def soak(
             assert daemon.process is not None
             pid = daemon.process.pid
             begun = time.monotonic()
-            while report.gigabytes < gigabytes:
+            while report.gigabytes < gigabytes and report.seconds < minutes * 60:
                 await asyncio.sleep(every)
                 route = (await asyncio.to_thread(daemon.status))["routes"][0]
                 assert route["state"] == "streaming", route
