@@ -197,6 +197,9 @@ def make_index(
         elif span.end.file == span.start.file == file.name:
             cuts.extend((span.end.offset, span.timestamp))
     reached = spans.reached.offset if spans.reached.file == file.name else index.reached
+    closed = spans.closed and spans.at_end_of(file)
+    if known is not None and file.size == known.size and reached == known.reached:
+        closed = known.closed  # its last event was seen by the scan before
     with open(file.path, "rb") as stream:
         tail = _tail(stream, reached)
     return replace(
@@ -207,7 +210,7 @@ def make_index(
         tail=tail,
         reached=reached,
         ended=spans.at_end_of(file) and reached == file.size,
-        closed=spans.closed and spans.at_end_of(file),
+        closed=closed,
         cuts=cuts,
         events=tuple(events),
         **facts,

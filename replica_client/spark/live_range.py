@@ -21,6 +21,7 @@ from replica_client.readers.reconnect import ReconnectPolicy
 from replica_client.readers.source_stream import SourceStream, StreamOptions
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batching import BatchAssembler
+from replica_client.spark.envelope_batches import MAX_ROWS
 from replica_client.spark.file_range import FIRST_EVENT, Changes, KeepingAssembler
 from replica_client.spark.options import SourceOptions
 from replica_client.transport.connection import SourceConnection
@@ -44,7 +45,7 @@ class _Ignored:
     """Takes the transactions of a range that is passed over."""
 
     def __init__(self, decode: DecodeOptions) -> None:
-        self.batches = BatchAssembler(2, decode)
+        self.batches = BatchAssembler(MAX_ROWS, decode)
 
     def keep_back(self, transaction: Transaction) -> Transaction:
         """Leaves everything."""

@@ -7,7 +7,7 @@ import uuid
 
 from replica_client.binlog.header import HEADER_SIZE
 from replica_client.constants.event_types import EventFlag, EventType
-from replica_client.errors import ServerError, TransportError
+from replica_client.errors import ConnectionLostError, ServerError, TransportError
 from replica_client.position.position import Position
 from replica_client.spark.file_range import FIRST_EVENT
 from replica_client.spark.live_range import server_id
@@ -57,8 +57,10 @@ class LiveWatch:
                 self._file, self._offset = end.file, end.offset
             return await self._passes(self._dump, end, seconds)
         except (TransportError, ServerError):
+            # The next question tells what is wrong; if nothing is, it is asked now and then.
             await self.close()
-            return True  # the next question tells what is wrong
+            await asyncio.sleep(min(seconds, self._options.poll_interval))
+            return True
 
     def _is_near(self, end: Position) -> bool:
         return self._file == end.file and end.offset - self._offset <= _MAX_BEHIND
@@ -92,8 +94,7 @@ class LiveWatch:
             try:
                 async with asyncio.timeout(left):
                     if not await dump.more(0):
-                        await self.close()
-                        return True
+                        raise ConnectionLostError("the source ended the dump")
             except TimeoutError:
                 return False
 

@@ -8,17 +8,25 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 RECORDED = Path(__file__).with_name("instructions.json")
 TOLERANCE = 0.05
+# The first reading is for what is done once. The C library's getpgid, which nothing else calls, marks
+# where one count ends and the next begins.
 READ = """
-import sys, pyarrow
+import ctypes, gc, sys, pyarrow
 import replica_client as rc
 assert rc.compiled()
-for batch in rc.open_binlog(sys.argv[1]).batches(max_seconds=1e9): pass
+mark = ctypes.CDLL(None).getpgid
+gc.disable()
+for path in [sys.argv[1], *sys.argv[1:]]:
+    for batch in rc.open_binlog(path).batches(max_seconds=1e9): pass
+    del batch
+    mark(0)
 """
 # Everything that gives memory: Python's two allocators, the C library's, Arrow's own.
 _ALLOCATORS = re.compile(
@@ -38,11 +46,12 @@ class Counts:
         return Counts(self.instructions - other.instructions, self.allocations - other.allocations)
 
 
-def count(path: Path, code: str = READ) -> Counts:
-    """Count what reading a binlog as Arrow takes, the start of Python and all imports with it."""
+def count(paths: Sequence[Path]) -> list[Counts]:
+    """Count what reading each of some binlogs as Arrow takes."""
     with tempfile.TemporaryDirectory() as directory:
         out = Path(directory, "out")
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"]
+        command.append("--dump-before=getpgid")
         environment = {
             "PYTHONHASHSEED": "0",
             "PATH": "/usr/bin:/bin",
@@ -51,11 +60,11 @@ def count(path: Path, code: str = READ) -> Counts:
             "OPENBLAS_NUM_THREADS": "1",
             "ARROW_DEFAULT_MEMORY_POOL": "system",
         }
-        program = [sys.executable, "-c", code, str(path)]
+        program = [sys.executable, "-c", READ, *map(str, paths)]
         # The first run after a change writes files of byte code.
-        for run in (program, [*command, *program]):
+        for run in ([*program[:3], str(paths[0])], [*command, *program]):
             subprocess.run(run, check=True, capture_output=True, env=environment)
-        return _read(out)
+        return [_read(out.with_name(f"out.{number + 2}")) for number in range(len(paths))]
 
 
 def _read(out: Path) -> Counts:
@@ -85,15 +94,31 @@ def here() -> str:
     return f"{platform.machine()}, Python {platform.python_version()}, {platform.python_compiler()}"
 
 
-def recorded() -> dict[str, int]:
+def recorded() -> dict[str, dict[str, float]]:
     """The recorded figures, by platform."""
     if not RECORDED.exists():
         return {}
-    found: dict[str, int] = json.loads(RECORDED.read_text(encoding="utf-8"))
+    found: dict[str, dict[str, float]] = json.loads(RECORDED.read_text(encoding="utf-8"))
     return found
 
 
-def record(figure: int) -> None:
-    """Record the figure of this platform."""
-    text = json.dumps(recorded() | {here(): figure}, indent=1) + "\n"
+def record(figures: dict[str, float]) -> None:
+    """Record the figures of this platform."""
+    text = json.dumps(recorded() | {here(): figures}, indent=1) + "\n"
     RECORDED.write_text(text, encoding="utf-8")
+
+
+def deviations(figures: dict[str, float]) -> list[str]:
+    """Which figures are not as recorded: within 5 % here, below 1.5 times the largest elsewhere."""
+    known = recorded()
+    found = []
+    for name, figure in figures.items():
+        if here() in known:
+            limit = known[here()][name]
+            good = abs(figure / limit - 1) <= TOLERANCE
+        else:
+            limit = max(of_platform[name] for of_platform in known.values())
+            good = figure <= 1.5 * limit
+        if not good:
+            found.append(f"{figure:g} {name} per transaction, recorded {limit:g}")
+    return found

@@ -84,6 +84,27 @@ def test_starting_and_ending_position(spark):
     assert after
 
 
+def test_gtid_sets_reach_the_executors(spark):
+    everything = envelope_of(list(FILES))
+    gtids = list(dict.fromkeys(row[4] for row in everything))
+    uuid = gtids[0].rpartition(":")[0]
+    first, last = (int(gtids[at].rpartition(":")[2]) for at in (3, 12))
+    options = {"startingPosition": f"{uuid}:1-{first}", "endingPosition": f"{uuid}:1-{last}"}
+    found = rows_of(load(spark, path=PATH, **options))
+    wanted = {f"{uuid}:{number}" for number in range(first + 1, last + 1)}
+    assert found == [row for row in everything if row[4] in wanted]
+    assert 0 < len(found) < len(everything)
+
+
+def test_json_as_variant(spark):
+    text = load(spark, path=PATH, tables="shop.*").where("operation = 'insert'")
+    variant = load(spark, path=PATH, tables="shop.*", json="variant").where("operation = 'insert'")
+    assert dict(variant.dtypes)["after"] == "variant"
+    expected = text.selectExpr("to_json(parse_json(after)) as row").collect()
+    assert variant.selectExpr("to_json(after) as row").collect() == expected
+    assert all(row.before is None for row in variant.collect())
+
+
 def test_live_source_equals_its_files(spark):
     with served() as source:
         assert rows_of(load(spark, url=source.url)) == envelope_of(list(FILES))

@@ -106,6 +106,17 @@ def test_another_file_of_the_name_is_scanned_again(directory, scans, change):
     assert scans == [FILES[1].name]
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_touched_file_is_still_whole(directory, scans, kept):
+    """Its closing event is behind what is scanned again."""
+    if kept:
+        plan(directory)
+    [first, _] = list_files([str(directory)])
+    os.utime(first.path)
+    planner = FilePlanner(options_of(directory))
+    assert planner.latest(planner.start()).file == FILES[1].name
+
+
 def test_grown_file_is_scanned_on(tmp_path):
     path = repeated(tmp_path / "binlog.000001", 200, ends=False)
     whole = path.read_bytes()

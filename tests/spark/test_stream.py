@@ -5,7 +5,7 @@ import time
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from replica_client.spark.failures import cause_of
+from replica_client.spark.failures import PurgedRangeError, cause_of
 from tests.spark.binlogs import DATA, FILES, envelope_of, rows_of, served, write_half
 
 PATH = str(DATA / "shop-bin.0*")
@@ -116,7 +116,9 @@ def test_purged_range_is_named(spark, tmp_path):
         query = stream.run()
         with pytest.raises(StreamingQueryException) as caught:
             query.awaitTermination(120)
-    text = str(cause_of(caught.value))
+    error = cause_of(caught.value)
+    assert isinstance(error, PurgedRangeError)
+    text = str(error)
     assert "has purged shop-bin.000001" in text
     assert "shop-bin.000001:10335 up to shop-bin.000002:4" in text
     assert "\n" not in text

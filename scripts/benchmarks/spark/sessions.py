@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,8 +19,12 @@ def in_session(master: str, work: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _run(master: str, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    # Spark's Python processes have to find these modules, too.
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     session = make_session("bench", master=master)
     try:
         return work(session, *arguments)
+    except Exception as error:
+        raise RuntimeError(str(error)) from None  # Spark's own cannot be sent
     finally:
         session.stop()
