@@ -1,4 +1,4 @@
-"""Our own shape: the fields of ``replica-client changes --json``.
+"""Our own shape: the lines of ``replica-client changes --json``.
 
 A row change::
 
@@ -27,12 +27,26 @@ from replica_client.sinks.formats.row_text import (
     quote,
 )
 
+try:
+    from replica_client.sinks.formats.compiled_images import CompiledImages
+except ModuleNotFoundError:  # without pyarrow rows are written one by one
+    CompiledImages = None  # type: ignore[assignment,misc]
+
+_LARGE_EVENT = 4096
+"""Bytes of a rows event from which on its rows are written together by compiled code."""
+
 
 class NativeFormat:
-    """See the module."""
+    """See the module.
 
-    def __init__(self) -> None:
+    Args:
+        large_event: see :data:`_LARGE_EVENT`.
+    """
+
+    def __init__(self, large_event: int = _LARGE_EVENT) -> None:
         self._writers = ByDecoder(_writer)
+        self._large_event = large_event
+        self._images = None if CompiledImages is None else CompiledImages()
 
     def lines(self, transaction: Transaction) -> Iterator[str]:
         """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
@@ -43,23 +57,32 @@ class NativeFormat:
                 yield _schema_change(item, transaction)
 
     def _rows(self, rows: RowsOfEvent) -> Iterator[str]:
-        event, shape, writer = rows.event, rows.shape, self._writers.of(rows)
+        event, shape = rows.event, rows.shape
         start = (
-            f'{{"file":{quote(event.file)},"position":{event.position},'
-            f'"event_index":{rows.event_index},"row_index":'
+            f'{{"file": {quote(event.file)}, "position": {event.position}, '
+            f'"event_index": {rows.event_index}, "row_index": '
         )
         middle = (
-            f',"gtid":{quote(rows.gtid)},"timestamp":{event.header.timestamp},'
-            f'"kind":"{event.body.kind}","database":{quote(shape.database)},'
-            f'"table":{quote(shape.table)},"before":'
+            f', "gtid": {quote(rows.gtid)}, "timestamp": {event.header.timestamp}, '
+            f'"kind": "{event.body.kind}", "database": {quote(shape.database)}, '
+            f'"table": {quote(shape.table)}, "before": '
         )
-        text = writer.text
+        for index, before, after in self._texts(rows):
+            yield f'{start}{index}{middle}{before}, "after": {after}}}'
+
+    def _texts(self, rows: RowsOfEvent) -> Iterator[tuple[int, str, str]]:
+        """Row index and both images of each row."""
+        if self._images is not None and rows.event.header.event_size >= self._large_event:
+            if self._images.can_take(rows):
+                yield from self._images.texts(rows)
+                return
+        text = self._writers.of(rows).text
         for index, before, after in numbered_rows(rows):
-            yield f'{start}{index}{middle}{text(before)},"after":{text(after)}}}'
+            yield index, text(before), text(after)
 
 
 def _writer(shape: TableShape, columns: tuple[ColumnShape, ...]) -> RowWriter:
-    return RowWriter(columns, _value_writer)
+    return RowWriter(columns, _value_writer, " ")
 
 
 def _value_writer(column: ColumnShape) -> ValueWriter:
@@ -70,11 +93,11 @@ def _schema_change(change: SchemaChange, transaction: Transaction) -> str:
     renamed = ""
     after = change.after
     if after is not None and (after.database, after.name) != (change.database, change.table):
-        renamed = f',"new_database":{quote(after.database)},"new_table":{quote(after.name)}'
+        renamed = f', "new_database": {quote(after.database)}, "new_table": {quote(after.name)}'
     return (
-        f'{{"file":{quote(change.file)},"position":{change.position},'
-        f'"event_index":{change.event_index},"row_index":0,"gtid":{quote(transaction.gtid)},'
-        f'"timestamp":{transaction.timestamp},"kind":"{change.kind}",'
-        f'"database":{quote(change.database)},"table":{quote(change.table)}{renamed},'
-        f'"statement":{quote(change.statement)}}}'
+        f'{{"file": {quote(change.file)}, "position": {change.position}, '
+        f'"event_index": {change.event_index}, "row_index": 0, "gtid": {quote(transaction.gtid)}, '
+        f'"timestamp": {transaction.timestamp}, "kind": "{change.kind}", '
+        f'"database": {quote(change.database)}, "table": {quote(change.table)}{renamed}, '
+        f'"statement": {quote(change.statement)}}}'
     )

@@ -28,18 +28,23 @@ class RowWriter:
     Args:
         columns: of the rows' values, in order.
         writer_of: the function for a column.
+        space: what follows ``:`` and ``,``.
     """
 
     def __init__(
-        self, columns: Sequence[ColumnShape], writer_of: Callable[[ColumnShape], ValueWriter]
+        self,
+        columns: Sequence[ColumnShape],
+        writer_of: Callable[[ColumnShape], ValueWriter],
+        space: str = "",
     ) -> None:
-        self._fields = [(quote(column.name) + ":", writer_of(column)) for column in columns]
+        self._fields = [(f"{quote(column.name)}:{space}", writer_of(column)) for column in columns]
+        self._comma = "," + space
 
     def text(self, row: Sequence[Any] | None) -> str:
         """The row as an object without absent columns; ``null`` for None."""
         if row is None:
             return "null"
-        return "{" + ",".join(self.members(row)) + "}"
+        return "{" + self._comma.join(self.members(row)) + "}"
 
     def members(self, row: Sequence[Any]) -> list[str]:
         """``"name":value`` of each column that is there."""
