@@ -37,6 +37,7 @@ if cython.compiled:
         time2_of,
         timestamp2_of,
     )
+    from cython.cimports.replica_client.codec.ascii_text import text_of
     from cython.cimports.replica_client.codec.memory import load_be, load_le, load_signed
     from cython.cimports.replica_client.rows.tuples import empty_row, filled, put_value
 else:
@@ -49,6 +50,7 @@ else:
         time2_of,
         timestamp2_of,
     )
+    from replica_client.codec.ascii_text import text_of
     from replica_client.codec.memory import load_be, load_le, load_signed
     from replica_client.rows.tuples import empty_row, filled, put_value
 
@@ -476,7 +478,7 @@ class RowImageDecoder:
                 while length and data[offset + length - 1] == _SPACE:
                     length -= 1
             try:
-                return data[offset : offset + length].decode("utf-8")
+                return text_of(data, offset, length)
             except UnicodeDecodeError:
                 return column.convert(data[offset : offset + length])
         if op == _DECIMAL:

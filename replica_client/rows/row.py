@@ -38,6 +38,7 @@ class RowLayout:
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
         self.index = {name: at for at, name in enumerate(names)}
+        self.row_type: Any = None
         # Copied and overwritten, a dict need not grow.
         self._blank: dict[str, Any] = dict.fromkeys(names)
 
@@ -60,6 +61,10 @@ class RowLayout:
         if missing:
             return {name: value for name, value in found.items() if value is not _absent}
         return found
+
+
+# Rows of one table come after each other; to look an attribute up takes longer than this.
+_last = cython.declare(list, [RowLayout(())])
 
 
 class Row(tuple[Any, ...]):
@@ -104,7 +109,9 @@ class Row(tuple[Any, ...]):
         Raises:
             ColumnDecodeError: with ``plain_json``: the bytes of a document are none.
         """
-        layout: RowLayout = self._layout
+        layout: RowLayout = _last[0]
+        if layout.row_type is not type(self):
+            layout = _last[0] = self._layout
         found: dict[str, Any] = layout.as_dict(self, plain_json)
         return found
 
@@ -118,9 +125,11 @@ class Row(tuple[Any, ...]):
 @lru_cache(maxsize=4096)
 def row_class(columns: tuple[str, ...]) -> type[Row]:
     """The :class:`Row` subclass for these column names."""
-    return type(
-        "Row", (Row,), {"__slots__": (), "_layout": RowLayout(columns), "__module__": __name__}
-    )
+    layout: RowLayout = RowLayout(columns)
+    members = {"__slots__": (), "_layout": layout, "__module__": __name__}
+    layout.row_type = type("Row", (Row,), members)
+    found: type[Row] = layout.row_type
+    return found
 
 
 def _restore(columns: tuple[str, ...], values: tuple[Any, ...]) -> Row:

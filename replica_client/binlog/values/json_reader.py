@@ -45,8 +45,10 @@ from replica_client.errors import ColumnDecodeError
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
+    from cython.cimports.replica_client.codec.ascii_text import text_of
     from cython.cimports.replica_client.codec.memory import load_le, load_signed, same_bytes
 else:
+    from replica_client.codec.ascii_text import text_of
     from replica_client.codec.memory import load_le, load_signed, same_bytes
 
 _LITERAL = cython.declare(cython.int, LITERAL)
@@ -270,7 +272,7 @@ class JsonValueReader:
         """The string of ``length`` bytes at ``at``, which are there."""
         data: cython.p_const_uchar = self._data
         try:
-            return data[at : at + length].decode("utf-8")
+            return text_of(data, at, length)
         except UnicodeDecodeError:
             return utf8(self._source, at, at + length)
 
