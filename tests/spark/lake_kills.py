@@ -173,12 +173,13 @@ def kill_connections(server: Any) -> None:
 def prove(
     server: Any, directory: Path, *, kills: int, seed: int, seconds: float, say: Any = print,
     weights: dict[str, int] | None = None, cluster: bool = True, pauses: tuple[float, float] = (1, 6),
+    ddl: float = 0.02,
 ) -> Report:  # fmt: skip
     """Kills at random until there were so many or the time is over; then compares everything."""
     rng = random.Random(seed)
     report = Report()
     chances = weights or WEIGHTS
-    workload = Workload(server, seed)
+    workload = Workload(server, seed, ddl=ddl)
     workload.prepare()
     deadline = time.monotonic() + seconds
     url = server.url()
