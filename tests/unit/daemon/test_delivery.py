@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import json
 from base64 import b64decode
 
@@ -271,3 +272,52 @@ async def test_no_commit_is_ahead_of_what_was_written(configure, disk, wanted, m
         ]
         seen = [one.offset for one in before if one.file == "shop-bin.000002"]
         assert covered == seen[: len(covered)], (position, before)
+
+
+@pytest.mark.parametrize("store", [{"type": "sqlite"}, {"type": "file", "path": "positions"}])
+async def test_positions_in_the_configured_store(configure, disk, wanted, store, tmp_path):
+    one = disk(holds=False)
+    path = configure(store=store)
+    async with running(path):
+        await until(lambda: one.lines == wanted)
+    again = disk(holds=False)
+    async with running(path) as service:
+        await until(lambda: again.is_open and route(service).observation.committed is not None)
+        await asyncio.sleep(0.2)
+    assert again.lines == []
+    name = "state/positions.sqlite" if store["type"] == "sqlite" else "positions/shop.one.position"
+    assert (tmp_path / name).exists()
+
+
+async def test_a_start_by_time_saves_nothing_of_what_it_passes_over(
+    configure, disk, wanted, monkeypatch
+):
+    monkeypatch.setattr("replica_client.daemon.delivery.IDLE_SECONDS", 0.02)
+    (second,) = {
+        one.timestamp for one in open_binlog(sorted(DATA.glob("shop-bin.*"))).transactions()
+    }
+
+    def at(moment):
+        return datetime.datetime.fromtimestamp(moment, datetime.UTC).isoformat()
+
+    one = disk()
+    async with running(configure(source={"start": at(second + 1)})) as service:
+        await until(lambda: route(service).observation.received > 5_000)
+        await asyncio.sleep(0.3)
+        assert (one.lines, one.checkpoint) == ([], None)
+    async with running(configure(source={"start": at(second)})):
+        await until(lambda: one.lines == wanted)
+        # Idle behind the last one, in the last file.
+        await until(lambda: one.checkpoint.position.file == "shop-bin.000002")
+
+
+async def test_a_source_that_waits_is_answered_after_the_commit(configure, disk, wanted, source):
+    source.semi_sync = True
+    one = disk()
+    # Nothing else would commit so soon.
+    async with running(configure({"batch_seconds": 60}, source={"semi_sync": True})):
+        await until(lambda: one.lines == wanted)
+        (acknowledged,) = [
+            session.acknowledged[-1] for session in source.sessions if session.acknowledged
+        ]
+        assert acknowledged == (one.checkpoint.position.file, one.checkpoint.position.offset)
