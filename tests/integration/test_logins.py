@@ -189,7 +189,7 @@ async def test_credentials_that_are_not_in_the_url(fresh_server, tmp_path, monke
 
     async def provider() -> str:
         asked.append(len(asked))
-        return server.password
+        return str(server.password)
 
     options = replace(parse_url(url), password_provider=provider)
     async with rc.connect(options, start="earliest", stop_at_end=True) as stream:
