@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +13,51 @@ from tests.integration.daemon_kills import DATABASE, ProvedSink
 from tests.integration.sink_comparison import compare_sink
 from tests.servers.local import LocalServer, LocalServers
 
-_OPTIONS: dict[str, Callable[[Path], dict[str, Any]]] = {
+_FILES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "file": lambda place: {"type": "file", "path": place, "rotate_bytes": 1 << 20},
     "debezium": lambda place: {"type": "file", "path": place, "format": "debezium"},
-    "parquet": lambda place: {"type": "parquet", "path": place},
+    "maxwell": lambda place: {"type": "file", "path": place, "format": "maxwell"},
+    "canal": lambda place: {"type": "file", "path": place, "format": "canal"},
+    "parquet": lambda place: {"type": "parquet", "path": place, "roll_rows": 5000},
     "sqlite": lambda place: {"type": "sqlite", "path": place.with_suffix(".db")},
 }
-SINKS = tuple(_OPTIONS)
+SINKS = (*_FILES, "mysql", "redis")
 
 
-def sinks_of(names: list[str], directory: Path, servers: LocalServers) -> list[ProvedSink]:
-    """The sinks with some names, with the servers that they need."""
-    return [_proved(name, _OPTIONS[name](directory / name)) for name in names]
+@contextmanager
+def proved_sinks(
+    names: list[str], directory: Path, servers: LocalServers
+) -> Iterator[list[ProvedSink]]:
+    """The sinks with some names, with the servers that they need, which end with the block."""
+    with contextlib.ExitStack() as stack:
+        yield [_sink(name, directory, servers, stack) for name in names]
 
 
-def _proved(name: str, options: dict[str, Any]) -> ProvedSink:
+def _sink(
+    name: str, directory: Path, servers: LocalServers, stack: contextlib.ExitStack
+) -> ProvedSink:
+    if name == "mysql":
+        target = servers.fresh("mysql-9.7", ["skip-log-bin"])
+        return _proved(name, {"type": "mysql", "url": target.url("root")}, target)
+    if name == "redis":
+        from tests.integration.redis_server import RedisServer
+
+        class KilledRedis(RedisServer):
+            def restart(self) -> None:
+                self.start()
+
+        # Not below the directory: a socket's path is short.
+        place = stack.enter_context(tempfile.TemporaryDirectory())
+        redis = KilledRedis(Path(place))
+        stack.callback(redis.stop)
+        return _proved(name, {"type": "redis", "url": redis.url}, redis)
+    return _proved(name, _FILES[name](directory / name))
+
+
+def _proved(name: str, options: dict[str, Any], server: Any = None) -> ProvedSink:
     def compare(source: LocalServer) -> str:
         own = {key: value for key, value in options.items() if key != "type"}
         found = compare_sink(options["type"], own, source, tables=[f"{DATABASE}.*"])
         return f"{found.rows} rows or lines, {found.repeated} repeated"
 
-    return ProvedSink(name, options, compare)
+    return ProvedSink(name, options, compare, server)
