@@ -86,7 +86,7 @@ async def test_slow_consumer_keeps_its_connection(fresh_server, name: str) -> No
                 await asyncio.sleep(8)
                 dump = stream._link.dump
                 assert dump is not None
-                assert dump._protocol._queued < 40_000_000
+                assert dump.queued < 40_000_000
             if seen == 80:
                 break
         assert stream.generation == 1
