@@ -35,7 +35,7 @@ from replica_client.wire.server_errors import TRANSIENT_ERRORS
 
 _LOG = logging.getLogger("replica_client")
 _QUERIES = frozenset((EventType.QUERY_EVENT, EventType.QUERY_COMPRESSED_EVENT))
-_TRIES = 10
+_TRIES = 30
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,7 +140,7 @@ async def test_reading_while_tables_change_is_consistent(minimal) -> None:
             number += 1
             await asyncio.to_thread(server.execute, f"ALTER TABLE d.t ADD x{number} INT")
             await asyncio.to_thread(server.execute, f"INSERT INTO d.t (id) VALUES ({number})")
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.4)
 
     worker = asyncio.create_task(change())
     try:
