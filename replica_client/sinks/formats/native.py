@@ -6,7 +6,8 @@ A row change::
      "kind": "insert" | "update" | "delete", "database": …, "table": …, "before": …, "after": …}
 
 A schema change has ``kind`` such as ``alter_table`` or ``truncate_table`` and ``statement`` in place of
-``before`` and ``after``; a rename also ``new_database`` and ``new_table``. Values are those of
+``before`` and ``after``; a rename also ``new_database`` and ``new_table``. A loss that is recorded instead
+of stopping the stream has ``kind`` ``loss``, and ``loss``, ``count`` and ``reason``. Values are those of
 :mod:`replica_client.rows.json_values`.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from replica_client.position.losses import Loss
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import value_to_json
@@ -55,6 +57,8 @@ class NativeFormat:
                 yield from self._rows(item)
             elif isinstance(item, SchemaChange):
                 yield _schema_change(item, transaction)
+            else:
+                yield _loss(item)
 
     def _rows(self, rows: RowsOfEvent) -> Iterator[str]:
         event, shape = rows.event, rows.shape
@@ -100,4 +104,15 @@ def _schema_change(change: SchemaChange, transaction: Transaction) -> str:
         f'"timestamp": {transaction.timestamp}, "kind": "{change.kind}", '
         f'"database": {quote(change.database)}, "table": {quote(change.table)}{renamed}, '
         f'"statement": {quote(change.statement)}}}'
+    )
+
+
+def _loss(loss: Loss) -> str:
+    count = "null" if loss.count is None else str(loss.count)
+    return (
+        f'{{"file": {quote(loss.file)}, "position": {loss.position}, '
+        f'"event_index": {loss.event_index}, "row_index": 0, "gtid": {quote(loss.gtid)}, '
+        f'"timestamp": {loss.timestamp}, "kind": "loss", "database": {quote(loss.database)}, '
+        f'"table": {quote(loss.table)}, "loss": "{loss.kind}", "count": {count}, '
+        f'"reason": {quote(loss.reason)}}}'
     )

@@ -73,12 +73,12 @@ async def test_a_full_disk_loses_nothing(kind: str, small_disk: Path, tmp_path: 
     filler = small_disk / "filler"
     filler.write_bytes(b"x" * (220 << 10))
     with pytest.raises(SinkError, match="No space left on device; free space there") as caught:
-        await write_all(kind, small_disk, 6)
+        await write_all(kind, small_disk, 3)
     assert caught.value.retriable
     filler.unlink()
     if kind == "file":
-        await write_all(kind, small_disk, 6)
-        await write_all(kind, tmp_path, 6)
+        await write_all(kind, small_disk, 3)
+        await write_all(kind, tmp_path, 3)
         assert file_lines(small_disk / "file") == file_lines(tmp_path / "file")
     else:
         sink = make_sink(kind, options(kind, small_disk))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,16 @@ def test_lines_are_those_of_changes(path: Path) -> None:
             got = [line for line in lines if '"before"' in line]
             assert got == expected
             assert len(lines) - len(got) == len(transaction.schema_changes)
+
+
+def test_a_loss_is_a_line() -> None:
+    path = GOLDEN / "mysql-9.7.4" / "load_data.binlog"
+    assembly = AssemblyOptions(Selection(None, None, None), record_losses="all")
+    transactions = list(open_binlog(path, assembly=assembly).transactions())
+    losses = [loss for transaction in transactions for loss in transaction.losses]
+    assert losses
+    lines = [json.loads(line) for one in transactions for line in NativeFormat().lines(one)]
+    got = [line for line in lines if line["kind"] == "loss"]
+    assert [(line["loss"], line["reason"], line["position"]) for line in got] == [
+        (loss.kind, loss.reason, loss.position) for loss in losses
+    ]
