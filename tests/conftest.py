@@ -5,9 +5,14 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import replica_client
 from replica_client import _compiled
+
+# A busy machine is no fault of an example's.
+settings.register_profile("any load", deadline=None)
+settings.load_profile("any load")
 
 # Fixtures of the real servers.
 _plugin = Path(__file__).with_name("servers") / "plugin.py"
