@@ -8,25 +8,17 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 RECORDED = Path(__file__).with_name("instructions.json")
 TOLERANCE = 0.05
-# The first reading is for what is done once. The C library's getpgid, which nothing else calls, marks
-# where one count ends and the next begins.
 READ = """
-import ctypes, gc, sys, pyarrow
+import sys, pyarrow
 import replica_client as rc
 assert rc.compiled()
-mark = ctypes.CDLL(None).getpgid
-gc.disable()
-for path in [sys.argv[1], *sys.argv[1:]]:
-    for batch in rc.open_binlog(path).batches(max_seconds=1e9): pass
-    del batch
-    mark(0)
+for batch in rc.open_binlog(sys.argv[1]).batches(max_seconds=1e9): pass
 """
 # Everything that gives memory: Python's two allocators, the C library's, Arrow's own.
 _ALLOCATORS = re.compile(
@@ -46,12 +38,11 @@ class Counts:
         return Counts(self.instructions - other.instructions, self.allocations - other.allocations)
 
 
-def count(paths: Sequence[Path]) -> list[Counts]:
-    """Count what reading each of some binlogs as Arrow takes."""
+def count(path: Path) -> Counts:
+    """Count what reading a binlog as Arrow takes, the start of Python and all imports with it."""
     with tempfile.TemporaryDirectory() as directory:
         out = Path(directory, "out")
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"]
-        command.append("--dump-before=getpgid")
         environment = {
             "PYTHONHASHSEED": "0",
             "PATH": "/usr/bin:/bin",
@@ -60,11 +51,11 @@ def count(paths: Sequence[Path]) -> list[Counts]:
             "OPENBLAS_NUM_THREADS": "1",
             "ARROW_DEFAULT_MEMORY_POOL": "system",
         }
-        program = [sys.executable, "-c", READ, *map(str, paths)]
+        program = [sys.executable, "-c", READ, str(path)]
         # The first run after a change writes files of byte code.
-        for run in ([*program[:3], str(paths[0])], [*command, *program]):
+        for run in (program, [*command, *program]):
             subprocess.run(run, check=True, capture_output=True, env=environment)
-        return [_read(out.with_name(f"out.{number + 2}")) for number in range(len(paths))]
+        return _read(out)
 
 
 def _read(out: Path) -> Counts:

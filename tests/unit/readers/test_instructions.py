@@ -1,0 +1,20 @@
+"""Instructions and allocations of the Arrow path, counted: within 5 % of what was recorded."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import replica_client as rc
+
+SCRIPT = Path(__file__).parents[3] / "scripts" / "count_instructions"
+
+
+@pytest.mark.skipif(not rc.compiled(), reason="the hot modules run as Python; compiled ones count")
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
+def test_instructions_and_allocations_are_as_recorded() -> None:
+    result = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, check=False)
+    # After a change that is meant: scripts/count_instructions --record.
+    assert result.returncode == 0, result.stdout + result.stderr
