@@ -55,12 +55,12 @@ _SERVER_GOES = re.compile(r"\b(1053|1317|1927|2006|2013|3169)\b")
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether a query failed because the source went away, and may be there again soon."""
+    """Whether a query failed because the source went away, or a worker, and may be there again soon."""
     if isinstance(error, TransportError):
         return not isinstance(error, TlsError)
     ours = _OURS.findall(str(error))
     if not ours:
-        return False
+        return "Python worker failed to connect back" in str(error)  # a machine that is too busy
     name, message = ours[-1]
     # A server that shuts down, or whose session was killed, says so in an error of its own.
     return name in _TRANSIENT or (name == "ServerError" and bool(_SERVER_GOES.search(message)))

@@ -61,6 +61,8 @@ def make_session(
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "8",
+        # A busy machine may need longer than the 15 s of Spark to start a Python worker.
+        "spark.python.authenticate.socketTimeout": "120s",
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir(), "replica-client-warehouse")),
         "spark.log.level": "WARN" if verbose else "OFF",
         **(settings or {}),

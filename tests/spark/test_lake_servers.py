@@ -90,7 +90,7 @@ def test_copied_followed_and_verified(fresh_server, tmp_path, name):
 def test_connections_and_server_killed(fresh_server, tmp_path):
     server = fresh_server("mariadb-11.8", ["binlog-row-metadata=FULL"])
     report = prove(
-        server, tmp_path, kills=3, seed=3, seconds=300, cluster=False, pauses=(0.5, 2),
+        server, tmp_path, kills=3, seed=3, seconds=600, cluster=False, pauses=(0.5, 2),
         weights={"connection": 2, "server": 1}, say=lambda _: None,
     )  # fmt: skip
     assert report.verified is not None
