@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import re
+from collections.abc import Iterable
 
 from replica_client.errors import ServerError
 from replica_client.schema import information_schema as queries
@@ -10,6 +12,11 @@ from replica_client.schema.model import TableModel
 from replica_client.transport.connection import SourceConnection
 
 TableName = tuple[str, str]
+
+_CASCADES = re.compile(
+    r"^\s*CONSTRAINT .* FOREIGN KEY .* ON (DELETE|UPDATE) (CASCADE|SET NULL|SET DEFAULT)",
+    re.MULTILINE,
+)
 
 
 async def read_definitions(
@@ -32,18 +39,27 @@ async def read_definitions(
     return {(model.database, model.name): model for model in models}
 
 
-async def cascaded_tables(connection: SourceConnection) -> frozenset[TableName]:
-    """Tables whose rows foreign keys change without a word in the binlog.
+async def cascaded_tables(
+    connection: SourceConnection, tables: Iterable[TableName]
+) -> frozenset[TableName]:
+    """Those of the tables whose rows foreign keys change without a word in the binlog.
 
     InnoDB carries out CASCADE and SET NULL by itself; MySQL 9.6 and newer do it in SQL, and log it, where
-    ``innodb_native_foreign_keys`` is OFF.
+    ``innodb_native_foreign_keys`` is OFF. ``information_schema`` shows foreign keys to those only who may
+    do more than SELECT; SHOW CREATE TABLE shows them to all.
     """
     native = await connection.query("SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
     if native and str(native[0][1]).upper() == "OFF":
         return frozenset()
-    rules = "('CASCADE', 'SET NULL', 'SET DEFAULT')"
-    rows = await connection.query(
-        "SELECT CONSTRAINT_SCHEMA, TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS"
-        f" WHERE DELETE_RULE IN {rules} OR UPDATE_RULE IN {rules}"
-    )
-    return frozenset((str(row[0]), str(row[1])) for row in rows)
+    found = set()
+    for name in tables:
+        table = ".".join("`" + part.replace("`", "``") + "`" for part in name)
+        try:
+            rows = await connection.query(f"SHOW CREATE TABLE {table}", columns=2)
+        except ServerError:
+            continue  # it is gone
+        text = rows[0][1]
+        shown = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+        if _CASCADES.search(shown):
+            found.add(name)
+    return frozenset(found)

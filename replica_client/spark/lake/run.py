@@ -80,7 +80,8 @@ async def _look(
             await connection.query("ROLLBACK")
         else:
             await low_watermark(connection)
-        cascaded = await cascaded_tables(connection)
+        wanted = [name for name in history.tables() if selection_of(options).wants(*name)]
+        cascaded = await cascaded_tables(connection, wanted)
     return history, f"{status.file}:{status.position}", cascaded
 
 
@@ -230,7 +231,7 @@ class LakeRun:
                     plan = await CopyPlan.make(connection, models[entry.table], rows)
                 if plan is not None:
                     plans[entry.table] = plan
-            cascaded = await cascaded_tables(connection)
+            cascaded = await cascaded_tables(connection, list(plans))
         return plans, cascaded
 
     def _notes(self, copy: str) -> Path:
