@@ -35,7 +35,7 @@ def checkout(tmp_path: Path) -> Path:
     ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.c")
     for name in ("replica_client", "scripts"):
         shutil.copytree(ROOT / name, root / name, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", ".gitignore"):
         shutil.copy(ROOT / name, root / name)
     chosen = root / "replica_client" / "_compiled.py"
     text = chosen.read_text(encoding="utf-8")
@@ -83,7 +83,8 @@ def test_a_wheel_without_a_compiler_is_pure_and_says_so(checkout: Path) -> None:
     packed = {
         path.relative_to(checkout).as_posix()
         for path in (checkout / "replica_client").rglob("*")
-        if path.suffix in (".py", ".pxd", ".typed") or path.name == "py.typed"
+        if path.suffix in (".py", ".pxd", ".typed", ".html", ".css", ".js")
+        or path.name == "py.typed"
     }
     assert packed <= files
     assert "pyspark_replica_client.py" in files
