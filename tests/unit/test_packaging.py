@@ -264,7 +264,7 @@ def test_every_third_party_import_is_declared() -> None:
             allowed = set(core)
             if file.startswith("replica_client/testing/"):
                 allowed |= extras["test"]
-            allowed |= extras["spark"] | extras["arrow"] | extras["daemon"]
+            allowed |= extras["spark"] | extras["arrow"] | extras["daemon"] | extras["redis"]
             assert distribution in allowed, f"{file} imports {module}, which nothing declares"
 
 
