@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from pyspark.errors import PySparkException
+
 from replica_client.spark.session import make_session
 
 
@@ -24,7 +26,7 @@ def _run(master: str, work: Callable[..., Any], arguments: tuple[Any, ...]) -> A
     session = make_session("bench", master=master)
     try:
         return work(session, *arguments)
-    except Exception as error:
+    except PySparkException as error:
         raise RuntimeError(str(error)) from None  # Spark's own cannot be sent
     finally:
         session.stop()
