@@ -97,8 +97,6 @@ def run_pipeline(
 
 
 def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineResult:
-    if config.lake.current:
-        check_image(config)
     state = _state(config)
     arrow_schema = to_arrow_schema(ENVELOPE_SCHEMA, timezone="UTC")
     change_log.open_change_log(config.change_log, arrow_schema)
@@ -307,6 +305,8 @@ def _state(config: PipelineConfig) -> PipelineState:
                 f"{config.change_log} holds changes, but its checkpoint {config.checkpoint} is gone: "
                 "restore it, or remove both to begin anew"
             )
+        if config.lake.current:
+            check_image(config)
         return create_state(config.checkpoint, _first_start(config))
     if _has_commits(config.checkpoint):
         written = table is not None and table.transaction_version(state.pipeline) is not None
@@ -315,6 +315,8 @@ def _state(config: PipelineConfig) -> PipelineState:
                 f"{config.checkpoint} says that changes were written, but {config.change_log} does not "
                 "have them: restore it, or remove both to begin anew"
             )
+    if config.lake.current:
+        check_image(config)
     return state
 
 
