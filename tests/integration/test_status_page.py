@@ -83,8 +83,16 @@ def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
 
 
 def section(browser: webdriver.Chrome, name: str) -> str:
-    found = browser.find_elements(By.CSS_SELECTOR, f"section[data-route='source.{name}']")
-    return str(found[0].text) if found else ""
+    """Its text, by a script: the page draws itself anew while it is looked at."""
+    script = (
+        "return document.querySelector(`section[data-route='source.${arguments[0]}']`)?.innerText"
+    )
+    return str(browser.execute_script(script, name) or "")
+
+
+def points(browser: webdriver.Chrome) -> str:
+    script = "return document.querySelector(\"section[data-route='source.lines'] polyline\")"
+    return str(browser.execute_script(f"{script}?.getAttribute('points')") or "")
 
 
 async def test_the_status_page(
@@ -108,10 +116,9 @@ def look(daemon: DaemonProcess, browser: webdriver.Chrome, tmp_path: Path) -> No
     assert browser.title.startswith("(1!) replica-client on ")
     # The plots have points, and get new ones without a reload.
     browser.execute_script("window.stays = 1")
-    curve = "section[data-route='source.lines'] polyline"
-    until(lambda: browser.find_elements(By.CSS_SELECTOR, curve))
-    before = browser.find_element(By.CSS_SELECTOR, curve).get_attribute("points")
-    until(lambda: browser.find_element(By.CSS_SELECTOR, curve).get_attribute("points") != before)
+    until(lambda: points(browser))
+    before = points(browser)
+    until(lambda: points(browser) != before)
     assert browser.execute_script("return window.stays") == 1
     browser.save_screenshot(str(tmp_path / "light.png"))
     # Dark where the reader's system is.
