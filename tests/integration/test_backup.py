@@ -15,9 +15,7 @@ from replica_client.errors import BackupGapError, BackupMismatchError
 from replica_client.readers.backup.engine import Backup, BackupOptions
 from tests.integration.backups import compare, copied, prove, run_to_end
 from tests.servers.local import NAMES, LocalServer
-from tests.servers.plugin import unavailable
 
-MARIADB_PLUGINS = Path("/usr/lib/mysql/plugin")
 KEY = "770A8A65DA156D24EE2A093277530142"
 
 every_server = pytest.mark.parametrize("name", NAMES)
@@ -176,15 +174,12 @@ def test_without_the_privilege_to_list_files(fresh_server, tmp_path: Path) -> No
 
 def test_encrypted_files_come_in_clear(fresh_server, tmp_path: Path) -> None:
     """MariaDB keeps sizes and positions, and sends START_ENCRYPTION marked as ignorable."""
-    if not (MARIADB_PLUGINS / "file_key_management.so").exists():
-        unavailable("MariaDB's file_key_management.so is not installed on this machine")
     keys = tmp_path / "keys.txt"
     keys.write_text(f"1;{KEY}\n")
     tmp_path.chmod(0o755)
     server = fresh_server(
         "mariadb-10.11",
         [
-            f"plugin-dir={MARIADB_PLUGINS}",
             "plugin-load-add=file_key_management",
             f"file-key-management-filename={keys}",
             "encrypt-binlog=ON",
