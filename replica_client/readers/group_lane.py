@@ -61,8 +61,6 @@ MAX_WAITING = 8 << 20
 """Bytes of a transaction that wait for its end; a larger one is read event by event."""
 
 _NO_GTID = b""
-_BEGIN = cython.declare(bytes, b"BEGIN")
-_BEGIN_TEXT = cython.declare(cython.p_const_uchar, _BEGIN)
 _OFFSET_WIDTH = 20
 _INSIDE = "/0000000000.0000000000"
 
@@ -389,7 +387,7 @@ class GroupLane:
             return False
         database: cython.Py_ssize_t = raw[at + 8]
         at += 13 + database + 1 + cython.cast(cython.Py_ssize_t, load_le(raw, at + 11, 2))
-        return at + 5 == end and same_bytes(raw, at, _BEGIN_TEXT, 0, 5)
+        return at + 5 == end and same_bytes(raw, at, b"BEGIN", 0, 5)
 
     @cython.cfunc
     def _table_of(

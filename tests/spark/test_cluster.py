@@ -12,7 +12,7 @@ PATH = str(DATA / "shop-bin.0*")
 def test_batch_and_stream(cluster, tmp_path, live):
     expected = envelope_of(list(FILES))
     with served() as source:
-        place = {"url": source.url} if live else {"path": PATH, "partitionSize": "2k"}
+        place = {"url": source.url} if live else {"path": PATH, "partitionSize": "8k"}
         reader = cluster.read.format("mysql-binlog")
         for name, value in place.items():
             reader = reader.option(name, value)
@@ -22,5 +22,6 @@ def test_batch_and_stream(cluster, tmp_path, live):
         stream.finish()
         assert stream.rows() == expected
         if live:
-            ids = {row[0] for row in source.source.replicas()}  # all of them have gone again
-            assert ids == set()
+            # A worker keeps its connection for the next range; there are two, of one core each.
+            ids = [row[0] for row in source.source.replicas()]
+            assert len(set(ids)) == len(ids) <= 2

@@ -14,7 +14,15 @@ def calls(monkeypatch):
     def run_pipeline(config, *, verbose=False):
         seen.append((config, verbose))
         return SimpleNamespace(
-            rows=87, position="binlog.000002:9422", change_log=Path("lake/change_log"), version=3
+            rows=87,
+            position="binlog.000002:9422",
+            change_log=Path("lake/change_log"),
+            version=3,
+            copied=0,
+            tables=0,
+            lag=None,
+            not_current=(),
+            report=None,
         )
 
     module = SimpleNamespace(run_pipeline=run_pipeline)
@@ -41,6 +49,11 @@ def test_json(run, calls, tmp_path):
         "position": "binlog.000002:9422",
         "change_log": "lake/change_log",
         "version": 3,
+        "tables": 0,
+        "copied": 0,
+        "lag_seconds": None,
+        "not_current": [],
+        "report": None,
     }
 
 
