@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -60,7 +61,7 @@ def _rates(spark: Any, directory: str, table: str, rounds: int) -> list[tuple[fl
     typed = planner.typed(*table.split("."))
     parts = planner.ranges(planner.start(), planner.stop())
     found = [batch for part in parts[:4] for batch in batches(options, typed, part)]
-    file = f"/tmp/bench-spark-{table}.arrow"
+    file = str(Path(tempfile.gettempdir(), f"bench-spark-{table}.arrow"))
     with pa.OSFile(file, "wb") as out, pa.ipc.new_file(out, found[0].schema) as writer:
         for batch in found:
             writer.write_batch(batch)
