@@ -63,10 +63,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(CONTAINER_TEST_TIMEOUT), append=False)
 
 
+def in_ci() -> bool:
+    """Whether these are CI's tests, where nothing may be missing."""
+    return os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+
 def unavailable(reason: object) -> NoReturn:
-    """Skips the test, or fails it in CI, where every server should be there."""
-    if os.environ.get("CI", "").lower() not in ("", "0", "false"):
-        pytest.fail(f"CI should have this server: {reason}", pytrace=False)
+    """Skips the test, or fails it in CI, where everything should be there."""
+    if in_ci():
+        pytest.fail(f"CI should have it: {reason}", pytrace=False)
     pytest.skip(str(reason))
 
 

@@ -1,13 +1,23 @@
 """One Spark session per module: local[2], or what the module's MASTER says."""
 
-import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
+from tests.servers.plugin import in_ci, unavailable
+
 SPARK_TIMEOUT = 600
+PACKAGES = ("pyspark", "deltalake", "pyarrow")
 _JVM_FIXTURES = {"spark", "cluster"}
+
+
+def pytest_configure() -> None:
+    """In CI the packages that modules here are skipped without are there."""
+    missing = [package for package in PACKAGES if find_spec(package) is None]
+    if missing and in_ci():
+        raise pytest.UsageError(f"CI should have {', '.join(missing)}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -33,9 +43,7 @@ def _session(master: str) -> Iterator[Any]:
     try:
         session = make_session("tests", master=master, settings={"spark.default.parallelism": "2"})
     except ConfigError as error:
-        if os.environ.get("CI", "").lower() not in ("", "0", "false"):
-            pytest.fail(f"CI should have Spark: {error}", pytrace=False)
-        pytest.skip(str(error))
+        unavailable(error)
     yield session
     session.stop()
 

@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 import replica_client as rc
+from tests.servers.plugin import unavailable
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "count_instructions"
 
 
 @pytest.mark.skipif(not rc.compiled(), reason="the hot modules run as Python; compiled ones count")
-@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
 def test_instructions_and_allocations_are_as_recorded() -> None:
+    if shutil.which("valgrind") is None:
+        unavailable("valgrind is not installed")
     result = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, check=False)
     # After a change that is meant: scripts/count_instructions --record.
     assert result.returncode == 0, result.stdout + result.stderr
