@@ -13,10 +13,10 @@ from tests.integration.daemon_kills import DATABASE, ProvedSink
 from tests.integration.sink_comparison import compare_sink
 from tests.servers.local import LocalServer, LocalServers
 
-# Not Maxwell's format: the first parts of a large transaction lack its xid, which comes at the end.
 _FILES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "file": lambda place: {"type": "file", "path": place, "rotate_bytes": 1 << 20},
     "debezium": lambda place: {"type": "file", "path": place, "format": "debezium"},
+    "maxwell": lambda place: {"type": "file", "path": place, "format": "maxwell"},
     "canal": lambda place: {"type": "file", "path": place, "format": "canal"},
     "parquet": lambda place: {"type": "parquet", "path": place, "roll_rows": 5000},
     "sqlite": lambda place: {"type": "sqlite", "path": place.with_suffix(".db")},

@@ -8,12 +8,16 @@ Facts: Maxwell's documentation, "Data Format" (maxwells-daemon.io/dataformat), a
   does not know of a TRUNCATE holds wrong rows. TRUNCATE, which Maxwell passes over, is
   ``table-truncate``.
 - ``xid`` is left out where the transaction has none (other storage engines than InnoDB, XA).
+
+Every row has its transaction's ``xid``, which the binlog tells at its end: rows of a large transaction,
+which comes in parts, wait for it in a temporary file.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
@@ -53,6 +57,8 @@ _TEXTS = frozenset(
     )
 )
 _TIMES = frozenset(("time", "datetime", "timestamp"))
+_MEMORY_BYTES = 4 << 20
+_SEPARATOR = "\t"  # JSON texts have none: it is escaped in strings
 
 
 class MaxwellOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -89,8 +95,7 @@ class MaxwellFormat:
         self._options = options
         self._tables = ByDecoder(_table)
         self._xoffset = 0
-        # The last row of a part: whether the transaction ends with it is not known yet.
-        self._held: tuple[str, str] | None = None
+        self._waiting: IO[str] | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> MaxwellFormat:
@@ -104,18 +109,54 @@ class MaxwellFormat:
     def lines(self, transaction: Transaction) -> Iterator[str]:
         """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         if not transaction.part:
-            self._xoffset, self._held = 0, None
+            self._xoffset = 0
+            self._forget()
+        waits = not transaction.complete and self._options.output_commit_info
+        if waits:
+            self._wait(transaction)
+            return
+        held: tuple[str, str] | None = None
+        for item in self._items(transaction):
+            if isinstance(item, str):
+                yield item
+                continue
+            if held is not None:
+                yield self._ended(held, transaction, last=False)
+            held = item
+        if held is not None:
+            yield self._ended(held, transaction, last=transaction.complete)
+
+    def _items(self, transaction: Transaction) -> Iterator[tuple[str, str] | str]:
+        """Rows, each in two pieces between which the commit's fields stand, and whole lines of DDL."""
+        if self._waiting is not None:
+            self._waiting.seek(0)
+            for line in self._waiting:
+                head, tab, body = line.rstrip("\n").partition(_SEPARATOR)
+                yield (head, body) if tab else head
+            self._forget()
         for item in transaction.items:
             if isinstance(item, RowsOfEvent):
-                for row in self._rows(item, transaction):
-                    if self._held is not None:
-                        yield self._ended(self._held, transaction, last=False)
-                    self._held = row
+                yield from self._rows(item, transaction)
             elif isinstance(item, SchemaChange) and self._options.output_ddl:
                 yield _ddl(item, transaction)
-        if transaction.complete and self._held is not None:
-            yield self._ended(self._held, transaction, last=True)
-            self._held = None
+
+    def _wait(self, transaction: Transaction) -> None:
+        if self._waiting is None:
+            # Closed when the transaction is complete, in another call.
+            self._waiting = tempfile.SpooledTemporaryFile(  # noqa: SIM115
+                _MEMORY_BYTES, "w+", encoding="utf-8", errors="backslashreplace", newline="\n"
+            )
+        for item in transaction.items:
+            if isinstance(item, RowsOfEvent):
+                for head, body in self._rows(item, transaction):
+                    self._waiting.write(f"{head}{_SEPARATOR}{body}\n")
+            elif isinstance(item, SchemaChange) and self._options.output_ddl:
+                self._waiting.write(_ddl(item, transaction) + "\n")
+
+    def _forget(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.close()
 
     def _ended(self, row: tuple[str, str], transaction: Transaction, *, last: bool) -> str:
         commit = ""
