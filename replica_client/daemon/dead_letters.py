@@ -1,49 +1,43 @@
-"""Changes that can never be written, kept with their bytes in a file of JSON lines.
-
-One line for each, once, on disk before the sink commits without it::
-
-    {"at": "2026-11-21T20:15:00Z", "error": "…", "file": "binlog.000024", "position": 1472,
-     "event_index": 2, "row_index": 0, "gtid": "…", "timestamp": 1795291200, "table": "shop.orders",
-     "kind": "insert", "row": {…}, "columns": […], "event": "base64 of the rows event"}
-
-``row`` is the change as ``replica-client changes --json`` prints it, null where the row's bytes are no
-row; ``row_index`` is null when all rows of the event were left out, since one could not be decoded.
-"""
+"""Changes that can never be written: left out, once they are on disk with their bytes."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
-import os
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from replica_client.binlog.context import BinlogFormat
-from replica_client.binlog.encoder import encode_event
-from replica_client.daemon.row_images import without
-from replica_client.errors import BinlogDecodeError, PoisonChangeError, SinkError
+from replica_client.daemon.dead_letter_file import append_lines, letter_line, saved_letters
+from replica_client.daemon.row_images import RowCounter, without
+from replica_client.errors import BinlogDecodeError, PoisonChangeError
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import RowsOfEvent
-from replica_client.rows.json_values import change_to_json
 
 _EventKey = tuple[str, int]
+_GtidKey = tuple[str, str, int]  # GTID, table, number of the row in the transaction
 
 
 @dataclass(slots=True)
-class _Letter:
-    """What is left out of an event: row indexes, None for the whole event."""
+class _Accused:
+    """Rows of an event, by the event's place on this source; None stands for all its rows."""
 
-    error: str
-    rows: dict[int | None, bool]
+    error: str = ""
+    rows: dict[int | None, bool] = field(default_factory=dict)  # whether it is written down
     timestamp: int | None = None
+    gtid: str = ""
+
+    def is_of(self, rows: RowsOfEvent) -> bool:
+        """Whether an event at the place is the one that was meant."""
+        same_time = self.timestamp in (None, rows.event.header.timestamp)
+        return same_time and self.gtid in ("", rows.gtid)
 
 
 class DeadLetters:
     """Leaves changes out that were found poisonous, and writes them down first.
+
+    A change that was written down is known by its GTID, its table and its number among the rows of its
+    transaction, which are the same on every server; without GTIDs by file, position and time.
 
     Args:
         path: the file; it is made when the first one comes.
@@ -53,8 +47,22 @@ class DeadLetters:
     def __init__(self, path: Path, count: Callable[[int], None]) -> None:
         self._path = path
         self._count = count
-        self._letters: dict[_EventKey, _Letter] = {}
-        self._load()
+        self._accused: dict[_EventKey, _Accused] = {}
+        # Those of which something is not written down, or is not known by GTID.
+        self._open: set[_EventKey] = set()
+        self._whole: set[_GtidKey] = set()
+        self._rows: set[_GtidKey] = set()
+        self._gtids: set[str] = set()
+        self._counter = RowCounter()
+        self._next_number = 0
+        for letter in saved_letters(path):
+            if letter.gtid and letter.row_number is not None:
+                self._remember(letter.gtid, letter.table, letter.row_number, letter.row_index)
+            else:
+                key = (letter.file, letter.position)
+                accused = self._accused.setdefault(key, _Accused(timestamp=letter.timestamp))
+                accused.rows[letter.row_index] = True
+                self._open.add(key)
 
     @property
     def path(self) -> Path:
@@ -70,11 +78,13 @@ class DeadLetters:
         row = error.row_index if isinstance(error, PoisonChangeError) else None
         if not error.file or error.position is None:
             return False
-        letter = self._letters.setdefault((error.file, error.position), _Letter(str(error), {}))
-        if row in letter.rows or None in letter.rows:
+        key = (error.file, error.position)
+        accused = self._accused.setdefault(key, _Accused())
+        if row in accused.rows or None in accused.rows:
             return False
-        letter.rows[row] = False
-        letter.error = str(error)
+        accused.rows[row] = False
+        accused.error = str(error)
+        self._open.add(key)
         return True
 
     async def leave_out(self, transaction: Transaction, layout: BinlogFormat) -> Transaction:
@@ -83,93 +93,72 @@ class DeadLetters:
         Raises:
             SinkError: they could not be written down; retriable.
         """
-        if not self._letters:
+        if not transaction.part:
+            self._next_number = 0
+        if not self._open and transaction.gtid not in self._gtids:
             return transaction
         out: list[RowsOfEvent] = []
         lines: list[str] = []
-        found: list[_Letter] = []
+        found: list[tuple[RowsOfEvent, int, _Accused]] = []
         for rows in transaction.rows:
-            letter = self._letters.get((rows.event.file, rows.event.position))
-            if letter is None or letter.timestamp not in (None, rows.event.header.timestamp):
+            first, count = self._next_number, self._rows_of(rows)
+            self._next_number += count
+            left = self._left_out(rows, first, count)
+            accused = self._accused.get((rows.event.file, rows.event.position))
+            if accused is not None and accused.is_of(rows):
+                lines += [
+                    letter_line(rows, row, _number(rows, row, first), accused.error, layout)
+                    for row, is_written in accused.rows.items()
+                    if not is_written and row not in left
+                ]
+                left |= accused.rows.keys()
+                found.append((rows, first, accused))
+            if not left:
                 out.append(rows)
-                continue
-            lines += [
-                _line(rows, row, letter.error, layout)
-                for row, written in letter.rows.items()
-                if not written
-            ]
-            found.append(letter)
-            if None not in letter.rows:
-                out += without(rows, [row for row in letter.rows if row is not None])
+            elif None not in left:
+                out += without(rows, [row for row in left if row is not None])
         if lines:
-            await asyncio.to_thread(self._append, "".join(lines))
-            for letter in found:
-                letter.rows = dict.fromkeys(letter.rows, True)
+            await asyncio.to_thread(append_lines, self._path, "".join(lines))
             self._count(len(lines))
-        return replace(transaction, rows=tuple(out)) if found else transaction
+        for rows, first, accused in found:
+            self._is_written(rows, first, accused)
+        return replace(transaction, rows=tuple(out))
 
-    def _append(self, text: str) -> None:
+    def _rows_of(self, rows: RowsOfEvent) -> int:
         try:
-            fresh = not self._path.exists()
-            with self._path.open("ab") as stream:
-                size = stream.tell()
-                try:
-                    stream.write(text.encode())
-                    stream.flush()
-                    os.fsync(stream.fileno())
-                except OSError:
-                    stream.truncate(size)
-                    raise
-            if fresh:
-                directory = os.open(self._path.parent, os.O_RDONLY)
-                try:
-                    os.fsync(directory)
-                finally:
-                    os.close(directory)
-        except OSError as error:
-            raise SinkError(
-                f"dead letters {self._path}: {error.strerror}", retriable=True
-            ) from error
+            return self._counter.count(rows)
+        except BinlogDecodeError:
+            return 1  # how many there are is not known, on no server
 
-    def _load(self) -> None:
-        try:
-            data = self._path.read_bytes()
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise SinkError(
-                f"dead letters {self._path}: {error.strerror}", retriable=True
-            ) from error
-        whole = data.rfind(b"\n") + 1
-        if whole < len(data):
-            # A crash cut the last line; its change was not committed, and comes again.
-            os.truncate(self._path, whole)
-        for line in data[:whole].splitlines():
-            entry: dict[str, Any] = json.loads(line)
-            key = (entry["file"], entry["position"])
-            letter = self._letters.setdefault(key, _Letter(entry["error"], {}, entry["timestamp"]))
-            letter.rows[entry["row_index"]] = True
+    def _left_out(self, rows: RowsOfEvent, first: int, count: int) -> set[int | None]:
+        """The rows of an event that were written down, by GTID."""
+        if rows.gtid not in self._gtids:
+            return set()
+        table = f"{rows.shape.database}.{rows.shape.table}"
+        if (rows.gtid, table, first) in self._whole:
+            return {None}
+        return {
+            rows.first_row + at
+            for at in range(count)
+            if (rows.gtid, table, first + at) in self._rows
+        }
+
+    def _is_written(self, rows: RowsOfEvent, first: int, accused: _Accused) -> None:
+        """From now on these are known by GTID, or by the time of the event too."""
+        accused.rows = dict.fromkeys(accused.rows, True)
+        accused.timestamp = rows.event.header.timestamp
+        if rows.gtid:
+            table = f"{rows.shape.database}.{rows.shape.table}"
+            for row in accused.rows:
+                self._remember(rows.gtid, table, _number(rows, row, first), row)
+            accused.gtid = rows.gtid
+            self._open.discard((rows.event.file, rows.event.position))
+
+    def _remember(self, gtid: str, table: str, number: int, row_index: int | None) -> None:
+        self._gtids.add(gtid)
+        (self._whole if row_index is None else self._rows).add((gtid, table, number))
 
 
-def _line(rows: RowsOfEvent, row_index: int | None, error: str, layout: BinlogFormat) -> str:
-    event = rows.event
-    row = None
-    if row_index is not None:
-        change = next((change for change in rows if change.row_index == row_index), None)
-        row = None if change is None else json.loads(change_to_json(change))
-    entry = {
-        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "error": error,
-        "file": event.file,
-        "position": event.position,
-        "event_index": rows.event_index,
-        "row_index": row_index,
-        "gtid": rows.gtid,
-        "timestamp": event.header.timestamp,
-        "table": f"{rows.shape.database}.{rows.shape.table}",
-        "columns": [column.name for column in rows.shape.columns],
-        "kind": event.body.kind,
-        "row": row,
-        "event": base64.b64encode(encode_event(event, layout)).decode(),
-    }
-    return json.dumps(entry, ensure_ascii=True) + "\n"
+def _number(rows: RowsOfEvent, row_index: int | None, first: int) -> int:
+    """The number in the transaction of a row of an event, or of its first row."""
+    return first if row_index is None else first + row_index - rows.first_row

@@ -6,10 +6,12 @@ import asyncio
 import datetime
 import json
 from base64 import b64decode
+from dataclasses import replace
 
 import pytest
 
 from replica_client import open_binlog
+from replica_client.daemon.dead_letters import DeadLetters
 from replica_client.errors import ColumnDecodeError, PoisonChangeError, SinkError
 from tests.unit.daemon.conftest import DATA, running, until
 
@@ -242,6 +244,45 @@ async def test_a_cut_line_of_the_dead_letters_is_mended(configure, disk, wanted)
     for entry in mended + before:
         del entry["at"]
     assert mended == before
+
+
+@pytest.mark.parametrize("error", [PoisonChangeError, ColumnDecodeError])
+async def test_dead_letters_are_the_same_changes_on_another_server(
+    configure, disk, wanted, tmp_path, error
+):
+    """There they stand in another file, at another place and time, in other events."""
+    one = disk()
+    one.before_write = poison(3, 1, error)
+    async with running(configure({"on_poison": "dead-letter"})) as service:
+        await until(lambda: route(service).observation.transactions == 18)
+        letters = [
+            json.loads(line) for line in route(service).dead_letters.read_text().splitlines()
+        ]
+    assert letters and all(letter["gtid"] for letter in letters)
+    left = iter(one.lines)
+    gone = [line for line in wanted if line not in one.lines]
+    assert all(line in left for line in wanted if line not in gone)
+    text = "".join(json.dumps({**letter, "file": "x.000009"}) + "\n" for letter in letters)
+    path = tmp_path / "letters.jsonl"
+    path.write_text(text)
+    known = DeadLetters(path, lambda count: pytest.fail("written again"))
+    got = []
+    for transaction in open_binlog(sorted(DATA.glob("shop-bin.*"))).transactions():
+        moved = [
+            replace(rows, event=replace(rows.event, file="y.000001", position=4))
+            for rows in transaction.rows
+        ]
+        kept = await known.leave_out(replace(transaction, rows=tuple(moved)), None)
+        got += [(change.table, change.kind, change.after) for change in kept.changes]
+    all_changes = [
+        (change.table, change.kind, change.after)
+        for line, change in zip(
+            wanted, open_binlog(sorted(DATA.glob("shop-bin.*"))).changes(), strict=True
+        )
+        if line not in gone
+    ]
+    assert got == all_changes
+    assert path.read_text() == text
 
 
 async def test_no_commit_is_ahead_of_what_was_written(configure, disk, wanted, monkeypatch):

@@ -1,0 +1,140 @@
+"""The file of the dead letters: JSON lines.
+
+One line for each change that can never be written::
+
+    {"at": "2026-11-21T20:15:00Z", "error": "…", "file": "binlog.000024", "position": 1472,
+     "event_index": 2, "row_index": 0, "gtid": "…", "row_number": 7, "timestamp": 1795291200,
+     "table": "shop.orders", "kind": "insert", "row": {…}, "columns": […],
+     "event": "base64 of the rows event"}
+
+``row`` is the change as ``replica-client changes --json`` prints it, null where the row's bytes are no
+row; ``row_index`` is null when all rows of the event were left out, since one could not be decoded.
+``row_number`` counts the transaction's delivered rows from 0: with the GTID it tells the change on every
+server that has it, where file, position and indexes are another one's.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from replica_client.binlog.context import BinlogFormat
+from replica_client.binlog.encoder import encode_event
+from replica_client.errors import SinkError
+from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.json_values import change_to_json
+
+
+@dataclass(frozen=True, slots=True)
+class SavedLetter:
+    """What tells a change that was written down.
+
+    Attributes:
+        file: binlog file of its event.
+        position: of the event in the file.
+        row_index: of the row in the event; None: all of its rows.
+        timestamp: of the event.
+        gtid: of its transaction; empty without.
+        row_number: of the (first) row in the transaction; None in lines of older releases.
+        table: ``database.table``.
+    """
+
+    file: str
+    position: int
+    row_index: int | None
+    timestamp: int
+    gtid: str
+    row_number: int | None
+    table: str
+
+
+def letter_line(
+    rows: RowsOfEvent, row_index: int | None, row_number: int, error: str, layout: BinlogFormat
+) -> str:
+    """The line of a row of an event, or of all its rows."""
+    event = rows.event
+    row = None
+    if row_index is not None:
+        change = next((change for change in rows if change.row_index == row_index), None)
+        row = None if change is None else json.loads(change_to_json(change))
+    entry = {
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "error": error,
+        "file": event.file,
+        "position": event.position,
+        "event_index": rows.event_index,
+        "row_index": row_index,
+        "gtid": rows.gtid,
+        "row_number": row_number,
+        "timestamp": event.header.timestamp,
+        "table": f"{rows.shape.database}.{rows.shape.table}",
+        "columns": [column.name for column in rows.shape.columns],
+        "kind": event.body.kind,
+        "row": row,
+        "event": base64.b64encode(encode_event(event, layout)).decode(),
+    }
+    return json.dumps(entry, ensure_ascii=True) + "\n"
+
+
+def append_lines(path: Path, text: str) -> None:
+    """Add lines; they are on disk when this returns, or none of them is there.
+
+    Raises:
+        SinkError: they could not be written; retriable.
+    """
+    try:
+        fresh = not path.exists()
+        with path.open("ab") as stream:
+            size = stream.tell()
+            try:
+                stream.write(text.encode())
+                stream.flush()
+                os.fsync(stream.fileno())
+            except OSError:
+                stream.truncate(size)
+                raise
+        if fresh:
+            directory = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+    except OSError as error:
+        raise _refused(path, error) from error
+
+
+def saved_letters(path: Path) -> Iterator[SavedLetter]:
+    """What the file holds; a line that a crash cut is taken away: its change comes again.
+
+    Raises:
+        SinkError: it cannot be read; retriable.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _refused(path, error) from error
+    whole = data.rfind(b"\n") + 1
+    if whole < len(data):
+        os.truncate(path, whole)
+    for line in data[:whole].splitlines():
+        entry = json.loads(line)
+        yield SavedLetter(
+            entry["file"],
+            entry["position"],
+            entry["row_index"],
+            entry["timestamp"],
+            entry["gtid"],
+            entry.get("row_number"),
+            entry["table"],
+        )
+
+
+def _refused(path: Path, error: OSError) -> SinkError:
+    return SinkError(f"dead letters {path}: {error.strerror}", retriable=True)
