@@ -10,7 +10,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,9 +18,12 @@ from typing import Any, Protocol
 import pymysql
 
 from tests.integration.daemon_process import DaemonProcess
+from tests.integration.sink_comparison import Compared
 from tests.servers.local import LocalServer
 
 DATABASE = "killed"
+STDOUT = "stdout.jsonl"
+"""Where the daemon's standard output goes, in its directory."""
 TABLES = ("a", "b", "c")
 _GONE = (pymysql.err.OperationalError, pymysql.err.InterfaceError, ConnectionError)
 
@@ -46,24 +49,50 @@ class ProvedSink:
 
     name: str
     options: dict[str, Any]
-    compare: Callable[[LocalServer], str]
+    compare: Callable[[LocalServer], Compared]
     server: Killable | None = None
 
 
 @dataclass
 class KillReport:
-    """What a proof saw."""
+    """What a proof saw.
+
+    Attributes:
+        kills: by what was killed: ``daemon``, ``source``, or a sink with a server.
+        transactions: that the workload committed.
+        comparisons: how often every sink was compared with the source.
+        found: what the last comparison of each sink was of.
+    """
 
     kills: Counter[str] = field(default_factory=Counter)
     transactions: int = 0
-    findings: list[str] = field(default_factory=list)
+    comparisons: int = 0
+    found: dict[str, Compared] = field(default_factory=dict)
     seconds: float = 0.0
+
+    def lines(self) -> Iterator[str]:
+        """A line for each sink."""
+        for name, compared in self.found.items():
+            kills = {"daemon": self.kills["daemon"], "source": self.kills["source"]}
+            if self.kills[name]:
+                kills[name] = self.kills[name]
+            yield (
+                f"{name}: {sum(kills.values())} kills {kills}, {self.transactions} transactions, "
+                f"{compared.rows} rows or lines, {compared.repeated} repeated, 0 lost, "
+                f"compared {self.comparisons} times"
+            )
 
 
 class KillWorkload(threading.Thread):
     """Random transactions, DDL and rotations on a source that may die at any moment."""
 
-    def __init__(self, server: LocalServer, seed: int, pause: float = 0.01) -> None:
+    def __init__(
+        self,
+        server: LocalServer,
+        seed: int,
+        pause: float = 0.01,
+        before: KillWorkload | None = None,
+    ) -> None:
         super().__init__(daemon=True)
         self.server = server
         self.chance = random.Random(seed)
@@ -71,8 +100,8 @@ class KillWorkload(threading.Thread):
         self.halt = threading.Event()
         self.error: BaseException | None = None
         self.transactions = 0
-        self._next_id = 1
-        self._columns = 0
+        self._next_id: int = 1 if before is None else before._next_id + 1000
+        self._columns: int = 0 if before is None else before._columns
 
     def run(self) -> None:
         try:
@@ -165,10 +194,21 @@ def prove(
     *,
     kills: int,
     seed: int,
+    compare_every: int = 100,
     minutes: float = 1e9,
     say: Callable[[str], None] = lambda text: None,
 ) -> KillReport:
     """Run the workload, kill one of all ``kills`` times, and compare each sink with the source.
+
+    Args:
+        source: without tables.
+        directory: of the daemon and the sinks.
+        sinks: all in one daemon.
+        kills: how many.
+        seed: of the workload and the kills.
+        compare_every: after so many kills the workload rests, and all sinks are compared.
+        minutes: no kill after this time.
+        say: takes a line about what is being done.
 
     Raises:
         AssertionError: a change was lost, repeated beyond the guarantee, reordered or wrong.
@@ -176,71 +216,97 @@ def prove(
     chance = random.Random(seed)
     report = KillReport()
     begun = time.monotonic()
-    first = source.binlog_files()[0]
-    daemon = DaemonProcess(
-        directory,
-        {
-            "url": source.url(),
-            "tables": [f"{DATABASE}.*"],
-            "start": f"{first}:4",
-            "heartbeat": 1.0,
-            "part_size": "64k",
-        },
-        [
-            {"name": sink.name, "batch_seconds": 0.05, "retry_seconds": 1.0, **sink.options}
-            for sink in sinks
-        ],
-    )
+    daemon = _daemon(source, directory, sinks)
     prepare(source)
     workload = KillWorkload(source, seed)
-    workload.start()
     servers: list[tuple[str, Any]] = [("source", source)]
     servers += [(sink.name, sink.server) for sink in sinks if sink.server is not None]
-    daemon.start()
-    try:
-        for number in range(kills):
-            if time.monotonic() - begun > minutes * 60:
-                break
-            if chance.random() < 0.8:
-                _until_progress(daemon)
-            time.sleep(chance.random() * 0.4)
-            what = chance.random()
-            if what < 0.75:
-                daemon.kill()
-                daemon.start()
-                report.kills["daemon"] += 1
-            else:
-                name, server = chance.choice(servers)
-                server.kill()
-                if chance.random() < 0.3:  # both at once
-                    daemon.kill()
-                    daemon.start()
-                    report.kills["daemon"] += 1
-                server.restart()
-                report.kills[name] += 1
+    with contextlib.ExitStack() as stack:
+        if any(sink.options["type"] == "stdout" for sink in sinks):
+            output = stack.enter_context((directory / STDOUT).open("ab"))
+            daemon.output = output.fileno()
+        stack.callback(daemon.close)
+        daemon.start()
+        done = 0
+        while done < kills and time.monotonic() - begun < minutes * 60:
+            workload.start()
+            try:
+                for _ in range(min(compare_every, kills - done)):
+                    if time.monotonic() - begun > minutes * 60:
+                        break
+                    _kill(chance, daemon, servers, report)
+                    done += 1
+                    assert workload.error is None, workload.error
+                    if done % 25 == 0:
+                        say(
+                            f"{done} kills {dict(report.kills)}, "
+                            f"{report.transactions + workload.transactions} transactions, "
+                            f"{time.monotonic() - begun:.0f} s"
+                        )
+            finally:
+                workload.halt.set()
+                workload.join(60)
             assert workload.error is None, workload.error
-            if (number + 1) % 25 == 0:
-                say(
-                    f"{number + 1} kills {dict(report.kills)}, {workload.transactions} transactions, "
-                    f"{time.monotonic() - begun:.0f} s"
-                )
-        workload.halt.set()
-        workload.join(60)
-        assert workload.error is None, workload.error
-        source.execute(f"INSERT INTO {DATABASE}.a (id, n) VALUES (2000000000, 1)")
-        say("level with the source …")
-        # Sinks that were behind at the last kill catch up; on a busy machine that may take long.
-        daemon.until_level(180 + 10 * kills)
+            report.transactions += workload.transactions
+            _compare(source, daemon, sinks, report)
+            say(
+                f"{done} kills, {report.transactions} transactions: {len(sinks)} sinks equal to the "
+                f"source, {time.monotonic() - begun:.0f} s"
+            )
+            workload = KillWorkload(source, seed + done, before=workload)
         assert daemon.stop() == 0, daemon.tail()
-    finally:
-        workload.halt.set()
-        daemon.close()
-    report.transactions = workload.transactions
-    for sink in sinks:
-        report.findings.append(f"{sink.name}: {sink.compare(source)}")
-        say(report.findings[-1])
     report.seconds = time.monotonic() - begun
     return report
+
+
+def _daemon(source: LocalServer, directory: Path, sinks: list[ProvedSink]) -> DaemonProcess:
+    settings = {
+        "url": source.url(),
+        "tables": [f"{DATABASE}.*"],
+        "start": f"{source.binlog_files()[0]}:4",
+        "heartbeat": 1.0,
+        "part_size": "64k",
+    }
+    common = {"batch_seconds": 0.05, "retry_seconds": 1.0}
+    tables = [{"name": sink.name, **common, **sink.options} for sink in sinks]
+    return DaemonProcess(directory, settings, tables)
+
+
+def _kill(
+    chance: random.Random,
+    daemon: DaemonProcess,
+    servers: list[tuple[str, Any]],
+    report: KillReport,
+) -> None:
+    if chance.random() < 0.8:
+        _until_progress(daemon)
+    time.sleep(chance.random() * 0.4)
+    if chance.random() < 0.75:
+        daemon.kill()
+        daemon.start()
+        report.kills["daemon"] += 1
+        return
+    name, server = chance.choice(servers)
+    server.kill()
+    report.kills[name] += 1
+    if chance.random() < 0.3:  # both at once
+        daemon.kill()
+        daemon.start()
+        report.kills["daemon"] += 1
+    server.restart()
+
+
+def _compare(
+    source: LocalServer, daemon: DaemonProcess, sinks: list[ProvedSink], report: KillReport
+) -> None:
+    source.execute(
+        f"INSERT INTO {DATABASE}.a (id, n) VALUES ({2_000_000_000 + report.comparisons}, 1)"
+    )
+    # Sinks that were behind at the last kill catch up; on a busy machine that may take long.
+    daemon.until_level(600)
+    for sink in sinks:
+        report.found[sink.name] = sink.compare(source)
+    report.comparisons += 1
 
 
 def _until_progress(daemon: DaemonProcess) -> None:

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.integration.daemon_kills import DATABASE, ProvedSink
-from tests.integration.sink_comparison import compare_sink
+from tests.integration.daemon_kills import DATABASE, STDOUT, ProvedSink
+from tests.integration.sink_comparison import Compared, compare_sink
 from tests.servers.local import LocalServer, LocalServers
 
 _FILES: dict[str, Callable[[Path], dict[str, Any]]] = {
@@ -21,7 +21,7 @@ _FILES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "parquet": lambda place: {"type": "parquet", "path": place, "roll_rows": 5000},
     "sqlite": lambda place: {"type": "sqlite", "path": place.with_suffix(".db")},
 }
-SINKS = (*_FILES, "mysql", "redis")
+SINKS = (*_FILES, "stdout", "mysql", "redis")
 
 
 @contextmanager
@@ -39,6 +39,8 @@ def _sink(
     if name == "mysql":
         target = servers.fresh("mysql-9.7", ["skip-log-bin"])
         return _proved(name, {"type": "mysql", "url": target.url("root")}, target)
+    if name == "stdout":
+        return _proved(name, {"type": "stdout"}, output=directory / STDOUT)
     if name == "redis":
         from tests.integration.redis_server import RedisServer
 
@@ -54,10 +56,11 @@ def _sink(
     return _proved(name, _FILES[name](directory / name))
 
 
-def _proved(name: str, options: dict[str, Any], server: Any = None) -> ProvedSink:
-    def compare(source: LocalServer) -> str:
+def _proved(
+    name: str, options: dict[str, Any], server: Any = None, output: Path | None = None
+) -> ProvedSink:
+    def compare(source: LocalServer) -> Compared:
         own = {key: value for key, value in options.items() if key != "type"}
-        found = compare_sink(options["type"], own, source, tables=[f"{DATABASE}.*"])
-        return f"{found.rows} rows or lines, {found.repeated} repeated"
+        return compare_sink(options["type"], own, source, tables=[f"{DATABASE}.*"], output=output)
 
     return ProvedSink(name, options, compare, server)
