@@ -34,7 +34,9 @@ STEP = 1 << 20
 
 _PROOF_SIZE = 4096
 _TYPE_OFFSET = 4
-_QUERIES = (int(EventType.QUERY_EVENT), int(EventType.QUERY_COMPRESSED_EVENT))
+QUERIES = (int(EventType.QUERY_EVENT), int(EventType.QUERY_COMPRESSED_EVENT))
+"""Types of events that hold a statement."""
+
 _PLAIN_CONTROL = (b"BEGIN", b"COMMIT", b"ROLLBACK")
 _HEAD = (
     int(EventType.FORMAT_DESCRIPTION_EVENT),
@@ -97,14 +99,14 @@ class FileIndex:
     @property
     def has_statements(self) -> bool:
         """Whether there are statements that may change tables."""
-        return any(data[_TYPE_OFFSET] in _QUERIES for _, data in self.events)
+        return any(data[_TYPE_OFFSET] in QUERIES for _, data in self.events)
 
     def statements(
         self, name: str, options: DecodeOptions
     ) -> Iterator[tuple[BinlogEvent, BinlogDecoder]]:
         """The statements that may change tables."""
         for event, decoder in self.described(name, options):
-            if event.header.type_code in _QUERIES:
+            if event.header.type_code in QUERIES:
                 yield event, decoder
 
     def gtids_before(self, name: str, options: DecodeOptions) -> GtidSet | MariadbGtidSet | None:
@@ -185,7 +187,7 @@ def make_index(
             relay = bool(event.header.flags & EventFlag.LOG_EVENT_RELAY_LOG_F)
             facts.update(first=event.header.timestamp, is_relay_log=relay)
             facts.update(created=getattr(event.body, "create_timestamp", 0))
-        if code in _HEAD or (code in _QUERIES and _concerns_tables(event, decoder)):
+        if code in _HEAD or (code in QUERIES and concerns_tables(event, decoder)):
             if not any(at == event.position for at, _ in events):
                 events.append((event.position, data))
 
@@ -234,7 +236,8 @@ def _hash(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def _concerns_tables(event: BinlogEvent, decoder: BinlogDecoder) -> bool:
+def concerns_tables(event: BinlogEvent, decoder: BinlogDecoder) -> bool:
+    """Whether the statement of a QUERY event may change tables or databases."""
     body = event.body
     if body.query in _PLAIN_CONTROL:
         return False

@@ -6,8 +6,9 @@ import datetime
 import logging
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
+from typing import Any
 
 from replica_client.errors import ConfigError, DataLossError, UnknownTableError
 from replica_client.gtid import GtidSet, MariadbGtidSet
@@ -140,6 +141,14 @@ class FilePlanner:
 
     def _end(self, files: list[ListedFile]) -> Position:
         return Position(files[-1].name, self._catalog.index(files[-1]).reached)
+
+    def resume(self, saved: Mapping[str, Any]) -> Position:
+        """The position of an offset."""
+        return Position.from_json(saved)
+
+    def offset(self, position: Position) -> dict[str, Any]:
+        """A position as an offset."""
+        return position.to_json()
 
     def stop(self) -> Position | None:
         """Where a batch stops; None: at the end of the files."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from replica_client.errors import ConfigError, ServerError, UnknownTableError
 from replica_client.position.position import Position
@@ -11,9 +13,13 @@ from replica_client.readers.start import timestamp_of
 from replica_client.spark.file_range import FIRST_EVENT
 from replica_client.spark.live_schema import shape_of_table
 from replica_client.spark.live_source import LiveSource
+from replica_client.spark.live_trail import LiveTrail
 from replica_client.spark.options import SourceOptions
 from replica_client.spark.ranges import BinlogRange, Filters, cut_rows
 from replica_client.spark.typed import TypedTable, plan_table
+
+SCHEMA_KEY = "schema"
+"""Name of what an offset keeps of the tables; only where the binlog does not tell everything."""
 
 _PAUSE = 0.01
 
@@ -30,6 +36,7 @@ class LivePlanner:
         self._options = options
         self._stream = stream
         self._source = LiveSource(options)
+        self._trail = LiveTrail(self._source, options)
         self._frozen: Position | None = None
 
     def close(self) -> None:
@@ -53,6 +60,19 @@ class LivePlanner:
         if isinstance(starting, datetime.datetime):
             return self._source.first_at(position, timestamp_of(starting))
         return Position(position.file, position.offset)
+
+    def resume(self, saved: Mapping[str, Any]) -> Position:
+        """The position of an offset; what was known of the tables there is known again."""
+        start = Position.from_json(saved)
+        schema = saved.get(SCHEMA_KEY)
+        self._trail.begin(start, None if schema is None else str(schema))
+        return start
+
+    def offset(self, position: Position) -> dict[str, Any]:
+        """A position as an offset, with what the tables look like there."""
+        self._trail.begin(position)
+        schema = self._trail.state_at(position)
+        return position.to_json() if schema is None else {**position.to_json(), SCHEMA_KEY: schema}
 
     def stop(self) -> Position:
         """Where a batch stops."""
@@ -125,10 +145,17 @@ class LivePlanner:
         ]
         cuts, ends = [start, *between], [*between, stop]
         filters = self.filters()
+        self._trail.begin(start)
+        schema = self._trail.between(start, cuts[-1])
         # The first server id after the base is the driver's.
         return [
             BinlogRange(
-                begin, end, number=number, filters=filters, is_last=self._stream and end == stop
+                begin,
+                end,
+                number=number,
+                schema=schema,
+                filters=filters,
+                is_last=self._stream and end == stop,
             )
             for number, (begin, end) in enumerate(zip(cuts, ends, strict=True), 1)
         ]

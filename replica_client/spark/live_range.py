@@ -21,6 +21,7 @@ from replica_client.readers.reconnect import ReconnectPolicy
 from replica_client.readers.source_stream import SourceStream, StreamOptions
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batching import BatchAssembler
+from replica_client.schema.history import SchemaHistory
 from replica_client.spark.envelope_batches import MAX_ROWS
 from replica_client.spark.file_range import FIRST_EVENT, Changes, KeepingAssembler
 from replica_client.spark.options import SourceOptions
@@ -117,6 +118,7 @@ def live_batches(
     number: int,
     changes: Changes,
     keeps: bool = False,
+    history: SchemaHistory | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The batches of transactions from ``start`` on that begin before ``stop``.
 
@@ -129,6 +131,7 @@ def live_batches(
         number: of the partition; it gets a server id of its own.
         changes: makes the batches.
         keeps: whether the connection stays for the next range.
+        history: what tables look like at the start; None: that is found out.
 
     Raises:
         DataLossError: the source's binlog ends before ``stop``.
@@ -140,7 +143,7 @@ def live_batches(
     if kept is None:
         runner = asyncio.Runner()
         try:
-            kept = _Kept(source, runner, runner.run(_open(source, start, number)))
+            kept = _Kept(source, runner, runner.run(_open(source, start, number, history)))
         except BaseException:
             runner.close()
             raise
@@ -172,7 +175,9 @@ def _taken(source: SourceOptions, start: Position) -> _Kept | None:
     return None
 
 
-async def _open(source: SourceOptions, start: Position, number: int) -> RangeStream:
+async def _open(
+    source: SourceOptions, start: Position, number: int, history: SchemaHistory | None
+) -> RangeStream:
     assert source.connect is not None
     options = StreamOptions(
         start=Position(start.file, max(start.offset, FIRST_EVENT)),
@@ -181,6 +186,7 @@ async def _open(source: SourceOptions, start: Position, number: int) -> RangeStr
         reconnect=_RECONNECT,
         assembly=source.assembly(),
         decode=source.decode,
+        schema=history,
     )
     return await RangeStream(source.connect, options).__aenter__()
 

@@ -28,6 +28,7 @@ from replica_client.spark.live_watch import LiveWatch
 from replica_client.spark.options import SourceOptions
 from replica_client.spark.spans import Span, SpanTracker
 from replica_client.transport.connection import SourceConnection
+from replica_client.transport.dump import DumpStream
 from replica_client.transport.request import DumpRequest
 
 T = TypeVar("T")
@@ -53,13 +54,14 @@ class LiveSource:
         )
         self._thread.start()
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something in the thread of the source."""
         future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
         return future.result()
 
     def close(self) -> None:
         """End the connection."""
-        self._run(self._close())
+        self.run(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
         if not self._thread.is_alive():
@@ -93,16 +95,16 @@ class LiveSource:
         Raises:
             BinlogDisabledError: there is none.
         """
-        status = self._run(self._asked(lambda connection: connection.binlog_status()))
+        status = self.run(self._asked(lambda connection: connection.binlog_status()))
         return Position(status.file, status.position)
 
     def files(self) -> list[tuple[str, int]]:
         """Names and sizes of the binlog files, oldest first."""
-        return self._run(self._asked(lambda connection: connection.binary_logs()))
+        return self.run(self._asked(lambda connection: connection.binary_logs()))
 
     def start(self, start: Start) -> Position:
         """The file and offset that a start means; with the GTID set that it was given by."""
-        return self._run(self._resolve(start))
+        return self.run(self._resolve(start))
 
     async def _resolve(self, start: Start) -> Position:
         async def question(connection: SourceConnection) -> Position:
@@ -171,7 +173,7 @@ class LiveSource:
 
     def wait(self, end: Position, timeout: float) -> bool:
         """Wait until the binlog goes on behind ``end``, at most some seconds; whether it does."""
-        return self._run(self._watch.wait(end, timeout))
+        return self.run(self._watch.wait(end, timeout))
 
     def cut(self, start: Position, end: Position, max_bytes: int) -> Position:
         """The end of as many whole transactions as fit a limit, at least one.
@@ -183,12 +185,12 @@ class LiveSource:
         """
         if start.file == end.file and end.offset - start.offset <= max_bytes:
             return end
-        return self._run(self._cut_bytes(start, end, max_bytes))
+        return self.run(self._cut_bytes(start, end, max_bytes))
 
     async def _cut_bytes(self, start: Position, end: Position, max_bytes: int) -> Position:
         total, reached = 0, start
         spans = SpanTracker(PositionTracker(start, payload_ends=True))
-        async with await self._dump(start) as dump:
+        async with await self.dump(start) as dump:
             async for span in _spans(dump, spans, self._options):
                 if span.start >= end:
                     return end
@@ -200,11 +202,11 @@ class LiveSource:
 
     def first_at(self, start: Position, seconds: int) -> Position:
         """The first transaction from ``start`` on that began at this time or later; else the end."""
-        return self._run(self._first_at(start, seconds))
+        return self.run(self._first_at(start, seconds))
 
     async def _first_at(self, start: Position, seconds: int) -> Position:
         spans = SpanTracker(PositionTracker(start, payload_ends=True))
-        async with await self._dump(start) as dump:
+        async with await self.dump(start) as dump:
             async for span in _spans(dump, spans, self._options):
                 if span.timestamp >= seconds:
                     return span.start
@@ -212,11 +214,11 @@ class LiveSource:
 
     def first_shape(self, start: Position, database: str, table: str) -> TableShape | None:
         """The shape of a table by its first table map from ``start`` on; None without one."""
-        return self._run(self._first_shape(start, database, table))
+        return self.run(self._first_shape(start, database, table))
 
     async def _first_shape(self, start: Position, database: str, table: str) -> TableShape | None:
         feed = EventFeed(self._options.decode, start)
-        async with await self._dump(start) as dump:
+        async with await self.dump(start) as dump:
             while packets := await dump.read():
                 for data in packets:
                     for placed in feed.feed_stream(data):
@@ -230,14 +232,15 @@ class LiveSource:
 
     def query(self, sql: str, args: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """Rows of a statement."""
-        return self._run(self._asked(lambda connection: connection.query(sql, args)))
+        return self.run(self._asked(lambda connection: connection.query(sql, args)))
 
     @property
     def is_mariadb(self) -> bool:
         """Whether the source that was asked last is MariaDB."""
         return self._connection is not None and self._connection.server.is_mariadb
 
-    async def _dump(self, start: Position) -> Any:
+    async def dump(self, start: Position) -> DumpStream:
+        """A dump of its own connection from a place to the end of the binlog."""
         assert self._options.connect is not None
         connection = await SourceConnection.open(self._options.connect)
         try:

@@ -79,7 +79,8 @@ class BinlogRange(InputPartition):
         stop: the first transaction that begins there or later is not read; None: all are.
         files: those that it touches, with the sizes that they had; empty for a live source.
         number: of the partition.
-        schema: the schema history at the start, as ``SchemaHistory.to_state`` gives it.
+        schema: the schema history, as ``SchemaHistory.to_state`` gives it; what it has of places
+            behind the start does not count.
         filters: which transactions are given.
         is_last: whether nothing of the binlog is known behind it, so that reading goes on there.
     """
@@ -123,10 +124,15 @@ def batches(
     changes: Changes = (
         EnvelopeChanges(source.decode) if table is None else TypedChanges(source.decode, table)
     )
+    history = None
+    if part.schema is not None:
+        history = _history(part.schema).copy()
+        history.rewind(part.start.file, part.start.offset)
     if source.connect is not None:
-        found = live_batches(source, part.start, part.stop, part.number, changes, part.is_last)
+        found = live_batches(
+            source, part.start, part.stop, part.number, changes, part.is_last, history
+        )
     else:
-        history = None if part.schema is None else _history(part.schema).copy()
         found = file_batches(
             part.files, part.start, part.stop, source.assembly(), source.decode, history, changes
         )

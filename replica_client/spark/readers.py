@@ -94,7 +94,8 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query starts."""
-        return self._plan().start(stream=True).to_json()
+        planner = self._plan()
+        return planner.offset(planner.start(stream=True))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The limit that the options set."""
@@ -115,10 +116,11 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             max_bytes = limit.max_bytes
         elif isinstance(limit, ReadMaxRows):
             max_rows = limit.max_rows
-        begin = Position.from_json(start)
+        planner = self._plan()
+        begin = planner.resume(start)
         wait = 0.0 if self._frozen else IDLE_WAIT
-        end = self._plan().latest(begin, max_bytes, max_rows, wait)
-        return begin.to_json() if end == begin else end.to_json()
+        end = planner.latest(begin, max_bytes, max_rows, wait)
+        return dict(start) if end == begin else planner.offset(end)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """What comes after now is for another run."""
@@ -129,7 +131,8 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, start: Mapping[str, Any], end: Mapping[str, Any]
     ) -> Sequence[InputPartition]:
         """The ranges between two offsets."""
-        return self._plan().ranges(Position.from_json(start), Position.from_json(end))
+        planner = self._plan()
+        return planner.ranges(planner.resume(start), Position.from_json(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The changes of a range; the same however often it is read."""
