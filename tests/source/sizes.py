@@ -5,9 +5,14 @@ Used by scripts/prove_sizes (6 GiB) and by test_sizes.py.
 
 from __future__ import annotations
 
+import asyncio
+import multiprocessing
 import resource
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import replica_client as rc
@@ -37,7 +42,7 @@ class SizeReport:
         file_size: bytes of the generated file.
         rows: rows delivered.
         parts: parts of the large transaction.
-        memory: growth of the largest resident size, source and client together, in MiB.
+        memory: growth of the client's largest resident size, in MiB; the source is another process.
         seconds: for all.
     """
 
@@ -78,44 +83,78 @@ def generated(row_size: int, count: int) -> GeneratedFile:
     return GeneratedFile("binlog.000001", maker.data, repeated, count, behind)
 
 
+async def _serve(directory: Path, row_size: int, count: int, pipe: Connection) -> None:
+    file = generated(row_size, count)
+    stub = BinlogMaker().save(directory / "binlog.000000")
+    async with BinlogSource(stub) as source:
+        source.library.add(file)
+        source.purge_to(file.name)
+        pipe.send((source.url, file.size))
+        await asyncio.to_thread(pipe.recv)
+
+
+def _serve_here(directory: Path, row_size: int, count: int, pipe: Connection) -> None:
+    asyncio.run(_serve(directory, row_size, count, pipe))
+
+
+@contextmanager
+def _source(directory: Path, row_size: int, count: int) -> Iterator[tuple[str, int]]:
+    """A source in a process of its own; its URL and the size of its file."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve_here, args=(directory, row_size, count, theirs))
+    process.start()
+    theirs.close()
+    try:
+        yield ours.recv()
+        ours.send(None)
+    finally:
+        ours.close()
+        process.join(10)
+        process.kill()
+
+
 async def follow(
     directory: Path, row_size: int, count: int, *, starts: tuple[str, ...] = ("file", "gtid")
 ) -> SizeReport:
     """Read it all, then only what lies behind the large transaction, by file and by GTID."""
     begun = time.monotonic()
-    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    file = generated(row_size, count)
-    stub = BinlogMaker().save(directory / "binlog.000000")
+    with _source(directory, row_size, count) as (url, file_size):
+        resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        rows, parts = await _read(url, file_size, row_size, count, starts)
+        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - resident) >> 10
+    return SizeReport(file_size, rows, parts, grown, time.monotonic() - begun)
+
+
+async def _read(
+    url: str, file_size: int, row_size: int, count: int, starts: tuple[str, ...]
+) -> tuple[int, int]:
     assembly = rc.AssemblyOptions(rc.Selection(), on_unknown_table="positional")
     options = {"stop_at_end": True, "assembly": assembly}
     seen = parts = 0
-    async with BinlogSource(stub) as source:
-        source.library.add(file)
-        source.purge_to(file.name)
-        before_last = None
-        async with rc.connect(source.url, start="earliest", **options) as stream:
-            async for transaction in stream.transactions():
-                for change in transaction.changes:
-                    expected = row_size if transaction.gtid.endswith(":1") else 3
-                    assert len(change.after[0]) == expected
-                    seen += 1
-                    del change
-                parts += transaction.gtid.endswith(":1")
-                if transaction.complete and before_last is None:
-                    before_last = transaction.position
-                last = transaction.position
-        assert seen == count + 1, seen
-        assert last.offset == file.size, (last, file.size)
-        assert before_last is not None
-        assert before_last.offset > row_size * count
-        for kind in starts:
-            start: object = before_last
-            if kind == "file":
-                start = rc.Position(before_last.file, before_last.offset)
-            async with rc.connect(source.url, start=start, **options) as stream:
-                rest = [t async for t in stream.transactions()]
-            assert [(t.gtid[-2:], t.start.offset, t.position.offset) for t in rest] == [
-                (":2", before_last.offset, file.size)
-            ], kind
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - resident) >> 10
-    return SizeReport(file.size, seen, parts, grown, time.monotonic() - begun)
+    before_last = None
+    async with rc.connect(url, start="earliest", **options) as stream:
+        async for transaction in stream.transactions():
+            for change in transaction.changes:
+                expected = row_size if transaction.gtid.endswith(":1") else 3
+                assert len(change.after[0]) == expected
+                seen += 1
+                del change
+            parts += transaction.gtid.endswith(":1")
+            if transaction.complete and before_last is None:
+                before_last = transaction.position
+            last = transaction.position
+    assert seen == count + 1, seen
+    assert last.offset == file_size, (last, file_size)
+    assert before_last is not None
+    assert before_last.offset > row_size * count
+    for kind in starts:
+        start: object = before_last
+        if kind == "file":
+            start = rc.Position(before_last.file, before_last.offset)
+        async with rc.connect(url, start=start, **options) as stream:
+            rest = [t async for t in stream.transactions()]
+        assert [(t.gtid[-2:], t.start.offset, t.position.offset) for t in rest] == [
+            (":2", before_last.offset, file_size)
+        ], kind
+    return seen, parts
