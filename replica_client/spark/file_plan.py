@@ -310,12 +310,12 @@ class FilePlanner:
             cuts += [(Position(file.name, cut), number) for cut in inner]
         self._trail.follow(everything, start, files[-1])
         filters = self.filters()
+        state = self._trail.between(start, cuts[-1][0])
         found = []
         for number, (begin, at) in enumerate(cuts):
             end, upto = cuts[number + 1] if number + 1 < len(cuts) else (stop, len(files) - 1)
             if end is not None and end.offset <= FIRST_EVENT and upto > at:
                 upto -= 1
-            state = self._trail.state_at(begin)
             found.append(
                 BinlogRange(begin, end, tuple(files[at : upto + 1]), number, state, filters)
             )

@@ -114,9 +114,15 @@ def _history(state: str) -> SchemaHistory:
 
 
 def batches(
-    source: SourceOptions, table: TypedTable | None, part: BinlogRange
+    source: SourceOptions, table: TypedTable | None, part: BinlogRange, schema: str | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The record batches of a range.
+
+    Args:
+        source: what is read.
+        table: of a typed query, or None.
+        part: the range.
+        schema: the schema history, when the range does not carry it.
 
     Raises:
         ReplicaClientError: the range cannot be read to its end.
@@ -125,8 +131,9 @@ def batches(
         EnvelopeChanges(source.decode) if table is None else TypedChanges(source.decode, table)
     )
     history = None
-    if part.schema is not None:
-        history = _history(part.schema).copy()
+    schema = part.schema or schema
+    if schema is not None:
+        history = _history(schema).copy()
         history.rewind(part.start.file, part.start.offset)
     if source.connect is not None:
         found = live_batches(

@@ -48,23 +48,40 @@ class BinlogBatchReader(DataSourceReader):
     def __init__(self, options: SourceOptions, table: TypedTable | None) -> None:
         self._options = options
         self._table = table
+        self._parts: list[BinlogRange] | None = None
+        self._schema: str | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Spark sends the reader once to each executor, before it asks for the partitions.
+        self._plan()
+        return {**self.__dict__, "_parts": None}
 
     def partitions(self) -> Sequence[InputPartition]:
         """The ranges, cut between transactions."""
-        planner = make_planner(self._options)
-        try:
-            start, stop = planner.start(), planner.stop()
-            # Spark makes one partition of none.
-            return planner.ranges(start, stop) or [BinlogRange(start, start)]
-        finally:
-            planner.close()
+        return self._plan()
+
+    def _plan(self) -> list[BinlogRange]:
+        if self._parts is None:
+            planner = make_planner(self._options)
+            try:
+                start, stop = planner.start(), planner.stop()
+                # Spark makes one partition of none.
+                parts = planner.ranges(start, stop) or [BinlogRange(start, start)]
+            finally:
+                planner.close()
+            # The schema history is that of all of them, and large where tables are many.
+            self._schema = parts[0].schema
+            for part in parts:
+                part.schema = None
+            self._parts = parts
+        return self._parts
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The changes of a range."""
         assert isinstance(partition, BinlogRange)
         if partition.stop == partition.start:
             return iter(())
-        return batches(self._options, self._table, partition)
+        return batches(self._options, self._table, partition, self._schema)
 
 
 class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -121,6 +121,19 @@ class SchemaTrail:
             self._states[count] = mine.to_state() if known else None
         return self._states[count]
 
+    def between(self, start: Position, end: Position) -> str | None:
+        """The history of a range with what happens in it, to ship; None when it knows nothing.
+
+        Readers forget what is behind their start: one text serves all partitions.
+        """
+        if bisect_left(self._places, start) == bisect_left(self._places, end):
+            return self.state_at(start)  # the same text as before, which readers have at hand
+        mine = self.history_at(end)
+        if not mine.tables():
+            return None
+        mine.prune(start.file, start.offset, keep=1)
+        return mine.to_state()
+
     def history_at(self, place: Position) -> SchemaHistory:
         """The history at a place."""
         mine = self._history.copy()
