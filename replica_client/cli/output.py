@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from rich.console import Console
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def message(text: str) -> None:
@@ -23,11 +24,15 @@ def message(text: str) -> None:
 
 def console() -> Console:
     """A console on standard output for tables that are printed once."""
+    from rich.console import Console  # not by commands that print plain lines
+
     return Console(soft_wrap=True, highlight=False)
 
 
 def progress_console() -> Console:
     """A console on standard error."""
+    from rich.console import Console
+
     return Console(stderr=True)
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,9 +12,9 @@ import typer
 
 from replica_client.cli.extras import extra_module
 from replica_client.cli.failures import FaultFoundError
-from replica_client.cli.interruption import SIGNALS, run_async
+from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Lines, message
-from replica_client.errors import ConfigError
+from replica_client.cli.serving import serve
 
 EXAMPLE = "replica-client run --example > a.toml; replica-client run a.toml"
 
@@ -52,17 +50,17 @@ def run(
         return
     if config is None:
         raise typer.BadParameter("give the configuration file", param_hint="CONFIG.toml")
-    read = extra_module("replica_client.daemon.config_file", "daemon").read_config
-    found = read(config)
+    if not check and not systemd_unit:
+        serve(config)
+        return
+    found = extra_module("replica_client.daemon.config_file", "daemon").read_config(config)
     if check:
         _check(found, connect)
-    elif systemd_unit:
+    else:
         from replica_client.daemon.unit_file import unit_file
 
         command = shutil.which("replica-client") or sys.argv[0]
         sys.stdout.write(unit_file(found, Path(command).absolute()))
-    else:
-        _serve(found)
 
 
 def _check(config: Any, connect: bool) -> None:
@@ -82,25 +80,3 @@ def _check(config: Any, connect: bool) -> None:
         raise FaultFoundError(f"{config.file}: {len(faults)} found; see above")
     for route in config.routes:
         Lines().line(f"{route.source.name} -> {route.sink.name} ({route.sink.type}): ok")
-
-
-def _serve(config: Any) -> None:
-    service_module = extra_module("replica_client.daemon.service", "daemon")
-    from replica_client.daemon import checking, logs
-
-    # Sinks take relative paths as relative to the configuration.
-    os.chdir(config.directory)
-    faults = checking.check(config)
-    if faults:
-        raise ConfigError(f"{config.file}: {faults[0].where}: {faults[0].what}")
-    logs.set_up(config.daemon.log_level, config.daemon.log_format)
-
-    async def serve() -> None:
-        service = service_module.Service(config)
-        loop = asyncio.get_running_loop()
-        for number in SIGNALS:
-            loop.add_signal_handler(number, service.stop)
-        loop.add_signal_handler(signal.SIGHUP, service.reload)
-        await service.run()
-
-    asyncio.run(serve())

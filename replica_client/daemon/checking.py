@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from replica_client.daemon.configuration import DaemonConfig
-from replica_client.daemon.http_server import listen_address
+from replica_client.daemon.page import listen_address
 from replica_client.daemon.references import resolved
 from replica_client.daemon.source_access import hosts_of, stream_options
 from replica_client.daemon.stores import store_options

@@ -29,7 +29,7 @@ class BatchLimits:
     Attributes:
         rows: changed rows.
         bytes: of their events.
-        seconds: since the first of them.
+        seconds: since the commit before; a change that comes later than that is committed at once.
     """
 
     rows: int
@@ -80,8 +80,8 @@ class Delivery:
         self._last: Position | None = None
         self._saved: Position | None = None
         self._rows = self._bytes = 0
-        self._since = 0.0
         self._loop = asyncio.get_running_loop()
+        self._committed_at = float("-inf")
 
     async def run(self, stop: asyncio.Event, saved: Position | None) -> None:
         """Deliver until ``stop`` is set; then commit what was written, and return.
@@ -136,8 +136,6 @@ class Delivery:
         rows, size = self._tally(transaction)
         self._observation.wrote(transaction, rows, size)
         self._parted = not transaction.complete
-        if self._last is None:
-            self._since = self._loop.time()
         self._rows += rows
         self._bytes += size
         if transaction.complete:
@@ -163,7 +161,7 @@ class Delivery:
         return (
             self._rows >= limits.rows
             or self._bytes >= limits.bytes
-            or self._loop.time() - self._since >= limits.seconds > 0
+            or self._loop.time() - self._committed_at >= limits.seconds > 0
         )
 
     # The task that commits.
@@ -177,7 +175,7 @@ class Delivery:
             except TimeoutError:
                 idle = True
             if self._last is not None and not self._eager:
-                await asyncio.sleep(self._since + self.limits.seconds - self._loop.time())
+                await asyncio.sleep(self._committed_at + self.limits.seconds - self._loop.time())
             async with self._my_turn():
                 self._written.clear()
                 position = self._last
@@ -192,6 +190,7 @@ class Delivery:
         await self._sink.commit(checkpoint)
         await self._stream.acknowledge(position)
         self._saved, self._last = position, None
+        self._committed_at = self._loop.time()
         self._rows = self._bytes = 0
         self._whole_log = True
         self._observation.did_commit(position, self._loop.time() - begun)

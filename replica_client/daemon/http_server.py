@@ -10,10 +10,10 @@ import contextlib
 import ipaddress
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import h11
 
+from replica_client.daemon.page import Page, listen_address
 from replica_client.errors import ConfigError
 
 _LOG = logging.getLogger("replica_client.daemon")
@@ -31,27 +31,6 @@ _HEADERS = (
     ),
     ("Connection", "close"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """An answer."""
-
-    body: bytes
-    content_type: str
-    status: int = 200
-
-
-def listen_address(text: str) -> tuple[str, int]:
-    """Host and port of ``127.0.0.1:9190``, ``[::1]:9190`` or ``:9190`` (loopback).
-
-    Raises:
-        ConfigError: it is neither.
-    """
-    host, separator, port = text.rpartition(":")
-    if not separator or not port.isascii() or not port.isdecimal() or int(port) > 65535:
-        raise ConfigError(f"listen: {text!r} is no address; write 127.0.0.1:9190")
-    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 
 class HttpServer:

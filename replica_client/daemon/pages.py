@@ -11,8 +11,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from replica_client._version import __version__
-from replica_client.daemon.http_server import Page
 from replica_client.daemon.observation import Note, RouteState
+from replica_client.daemon.page import Page
 
 if TYPE_CHECKING:
     from replica_client.daemon.metrics import Metrics

@@ -7,13 +7,12 @@ import logging
 import os
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from replica_client.daemon import logs
 from replica_client.daemon.config_file import read_config
 from replica_client.daemon.configuration import DaemonConfig, RouteConfig, SourceTable
 from replica_client.daemon.history import History
-from replica_client.daemon.http_server import HttpServer
 from replica_client.daemon.lock import StateLock
 from replica_client.daemon.notify import Notifier
 from replica_client.daemon.observation import RouteState
@@ -25,8 +24,14 @@ from replica_client.daemon.stores import Stores
 from replica_client.errors import ConfigError
 from replica_client.transport.options import ConnectOptions
 
+if TYPE_CHECKING:
+    from replica_client.daemon.http_server import HttpServer
+
 _LOG = logging.getLogger("replica_client.daemon")
 _CANCEL_SECONDS = 5.0
+_BEGINNING = (RouteState.STARTING, RouteState.OPENING_SINK, RouteState.CONNECTING)
+_PAGE_AFTER_SECONDS = 1.0
+_LOOK_SECONDS = 0.01
 _NEEDS_RESTART = ("state", "listen", "sample_seconds")
 
 
@@ -100,12 +105,9 @@ class Service:
         """
         lock = StateLock(self.config.state)
         try:
-            # Changes first: the page may come a little later.
             self._apply(self.config)
             if self.config.daemon.listen:
-                self.http = HttpServer(self.config.daemon.listen, pages_of(self))
-                await self.http.start()
-                _LOG.info("status page: %s", self.http.url)
+                await self._serve_pages()
             self._background(self._sample())
             if self._notifier.watchdog_seconds:
                 self._background(self._feed_watchdog(self._notifier.watchdog_seconds / 3))
@@ -114,6 +116,19 @@ class Service:
         finally:
             await self._end()
             lock.release()
+
+    async def _serve_pages(self) -> None:
+        """Begin with the status page; changes come first, even before its server is imported."""
+        deadline = time.monotonic() + _PAGE_AFTER_SECONDS
+        while time.monotonic() < deadline and not self._stop.is_set():
+            if all(route.observation.state not in _BEGINNING for route in self.routes):
+                break
+            await asyncio.sleep(_LOOK_SECONDS)
+        from replica_client.daemon.http_server import HttpServer
+
+        self.http = HttpServer(self.config.daemon.listen, pages_of(self))
+        await self.http.start()
+        _LOG.info("status page: %s", self.http.url)
 
     def stop(self) -> None:
         """Ask it to finish what was begun, and end."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
 
 from replica_client.errors import ConfigError
 from replica_client.sinks.protocol import Sink
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 ENTRY_POINT_GROUP = "replica_client.sinks"
 """Where packages of others name a callable that takes the sink's table and returns a sink."""
@@ -27,7 +30,7 @@ _EXTRAS = {"pyarrow": "arrow", "redis": "redis", "msgspec": "daemon"}
 
 def sink_kinds() -> list[str]:
     """Names of all sinks that can be made here."""
-    return sorted({*_OWN, *(point.name for point in entry_points(group=ENTRY_POINT_GROUP))})
+    return sorted({*_OWN, *(point.name for point in _entry_points())})
 
 
 def make_sink(kind: str, table: Mapping[str, object]) -> Sink:
@@ -64,10 +67,17 @@ def _own(kind: str) -> SinkFactory:
 
 
 def _of_others(kind: str) -> SinkFactory:
-    for point in entry_points(group=ENTRY_POINT_GROUP, name=kind):
+    for point in _entry_points().select(name=kind):
         try:
             factory: SinkFactory = point.load()
         except (ImportError, AttributeError) as error:
             raise ConfigError(f"sink {kind!r}: {point.value} cannot be loaded: {error}") from error
         return factory
     raise ConfigError(f"no sink is called {kind!r}; there are {', '.join(sink_kinds())}")
+
+
+def _entry_points() -> EntryPoints:
+    # Looked for only where it is needed: the import costs a start's time.
+    from importlib.metadata import entry_points
+
+    return entry_points(group=ENTRY_POINT_GROUP)

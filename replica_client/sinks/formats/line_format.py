@@ -34,20 +34,24 @@ def make_format(name: str, options: Mapping[str, object]) -> LineFormat:
     Raises:
         ConfigError: no such format, or an option is wrong.
     """
-    from replica_client.sinks.formats.canal import CanalFormat
-    from replica_client.sinks.formats.debezium import DebeziumFormat
-    from replica_client.sinks.formats.maxwell import MaxwellFormat
-    from replica_client.sinks.formats.native import NativeFormat
-
+    # Only what is used is imported: a start is to be quick.
     if name == "native":
+        from replica_client.sinks.formats.native import NativeFormat
+
         if options:
             raise ConfigError(f"format_options: the native format has none, not {sorted(options)}")
         return NativeFormat()
     if name == "debezium":
+        from replica_client.sinks.formats.debezium import DebeziumFormat
+
         return DebeziumFormat.of(options)
     if name == "maxwell":
+        from replica_client.sinks.formats.maxwell import MaxwellFormat
+
         return MaxwellFormat.of(options)
     if name == "canal":
+        from replica_client.sinks.formats.canal import CanalFormat
+
         if options:
             raise ConfigError(f"format_options: the canal format has none, not {sorted(options)}")
         return CanalFormat()

@@ -14,6 +14,7 @@ of stopping the stream has ``kind`` ``loss``, and ``loss``, ``count`` and ``reas
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from replica_client.position.losses import Loss
 from replica_client.readers.transaction import Transaction
@@ -29,10 +30,8 @@ from replica_client.sinks.formats.row_text import (
     quote,
 )
 
-try:
+if TYPE_CHECKING:
     from replica_client.sinks.formats.compiled_images import CompiledImages
-except ModuleNotFoundError:  # without pyarrow rows are written one by one
-    CompiledImages = None  # type: ignore[assignment,misc]
 
 _LARGE_EVENT = 4096
 """Bytes of a rows event from which on its rows are written together by compiled code."""
@@ -48,7 +47,8 @@ class NativeFormat:
     def __init__(self, large_event: int = _LARGE_EVENT) -> None:
         self._writers = ByDecoder(_writer)
         self._large_event = large_event
-        self._images = None if CompiledImages is None else CompiledImages()
+        self._images: CompiledImages | None = None
+        self._has_images: bool | None = None  # None: not looked for
 
     def lines(self, transaction: Transaction) -> Iterator[str]:
         """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
@@ -76,13 +76,25 @@ class NativeFormat:
 
     def _texts(self, rows: RowsOfEvent) -> Iterator[tuple[int, str, str]]:
         """Row index and both images of each row."""
-        if self._images is not None and rows.event.header.event_size >= self._large_event:
-            if self._images.can_take(rows):
-                yield from self._images.texts(rows)
+        if rows.event.header.event_size >= self._large_event:
+            images = self._compiled_images()
+            if images is not None and images.can_take(rows):
+                yield from images.texts(rows)
                 return
         text = self._writers.of(rows).text
         for index, before, after in numbered_rows(rows):
             yield index, text(before), text(after)
+
+    def _compiled_images(self) -> CompiledImages | None:
+        """What writes rows together; None without pyarrow, which is imported when it is needed."""
+        if self._has_images is None:
+            try:
+                from replica_client.sinks.formats.compiled_images import CompiledImages
+            except ModuleNotFoundError:
+                self._has_images = False
+            else:
+                self._has_images, self._images = True, CompiledImages()
+        return self._images
 
 
 def _writer(shape: TableShape, columns: tuple[ColumnShape, ...]) -> RowWriter:

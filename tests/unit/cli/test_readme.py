@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import replica_client
-from replica_client.cli.main import make_app
+from replica_client.cli.app import make_app
 from replica_client.testing import BinlogSource
 from tests.unit.cli.conftest import DATA
 

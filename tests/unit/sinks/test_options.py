@@ -73,7 +73,7 @@ def test_all_of_ours_are_sinks(tmp_path: Path) -> None:
 
 def points(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     point = EntryPoint("theirs", value, registry.ENTRY_POINT_GROUP)
-    monkeypatch.setattr(registry, "entry_points", EntryPoints([point]).select)
+    monkeypatch.setattr(registry, "_entry_points", lambda: EntryPoints([point]))
 
 
 def test_sinks_of_others_come_by_entry_point(

@@ -1,0 +1,123 @@
+"""The command line's subcommands, and what every one of them has in common."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import Annotated, Any
+
+import typer
+
+from replica_client._compiled import compiled
+from replica_client._version import __version__
+from replica_client.cli.failures import DONE, INTERRUPTED, WRONG_USAGE
+from replica_client.cli.output import message
+from replica_client.cli.program import PROGRAM
+
+# typer makes this of its own (or of click's, by its version): the base of every usage error.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+def version_text() -> str:
+    """The version, and which implementation of the hot modules runs."""
+    form = "compiled" if compiled() else "pure Python"
+    return f"{PROGRAM} {__version__} ({form}, Python {platform.python_version()})"
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(version_text())
+        raise typer.Exit
+
+
+def _common(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Options before the subcommand."""
+
+
+# Each is a module of this package of the same name, with a function of that name and an EXAMPLE.
+_COMMANDS = {
+    "events": "Every event.",
+    "changes": "Row changes.",
+    "check": "Whether files are whole.",
+    "annotate": "What each byte of an event means.",
+    "backup": "A byte-identical copy of a source's binlog files.",
+    "doctor": "Whether a source can be followed.",
+    "serve": "Binlog files over the real protocol.",
+    "run": "The position-resume daemon.",
+    "pipeline": "The Spark pipeline.",
+    "verify": "Whether the lake equals its source.",
+    "demo": "The main job on the embedded source.",
+}
+# Each is a module with commands of its own.
+_GROUPS = {
+    "schema": "What tables looked like, by position.",
+    "position": "Saved positions.",
+    "lake": "The tables of a pipeline's lake.",
+}
+
+
+def make_app(only: str = "") -> typer.Typer:
+    """The command, with all its subcommands.
+
+    Args:
+        only: a subcommand: the others are left out, and not imported, so that it starts sooner.
+    """
+    app = typer.Typer(
+        name=PROGRAM,
+        help="Reads binlog files and live MySQL and MariaDB sources over the replication protocol.",
+        epilog="SOURCE is a binlog path (or several), or a mysql:// or mariadb:// URL.",
+        no_args_is_help=False,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_common)
+    known = only in _COMMANDS or only in _GROUPS
+    for name, short in _COMMANDS.items():
+        if name == only or not known:
+            module = _module(name)
+            add = app.command(name, short_help=short, epilog=f"Example:  {module.EXAMPLE}")
+            add(getattr(module, name))
+    for name, short in _GROUPS.items():
+        if name == only or not known:
+            app.add_typer(_module(name).app, name=name, short_help=short)
+    return app
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(f"replica_client.cli.{name}")
+
+
+def run_words(words: Sequence[str]) -> int:
+    """Run the command with some arguments; returns its exit status.
+
+    Raises:
+        ReplicaClientError: the input or the source is faulty.
+        OSError: a file or the network fails.
+    """
+    command = typer.main.get_command(make_app(words[0] if words else ""))
+    try:
+        status = command.main(list(words), prog_name=PROGRAM, standalone_mode=False)
+    except typer.Abort:
+        return INTERRUPTED
+    except _UsageError as error:
+        message(_usage_line(error))
+        return WRONG_USAGE
+    return status if isinstance(status, int) else DONE
+
+
+def _usage_line(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    path = PROGRAM if context is None else str(context.command_path)
+    text = " ".join(str(error.format_message()).split())
+    return f"{path}: {text.rstrip('.')}; see '{path} --help'"

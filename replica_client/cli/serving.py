@@ -1,0 +1,41 @@
+"""The daemon as a process: its signals, and what it needs before it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+from replica_client.cli.extras import extra_module
+from replica_client.cli.interruption import SIGNALS
+from replica_client.errors import ConfigError
+
+
+def serve(path: Path) -> None:
+    """Run the daemon of a configuration file until a signal ends it.
+
+    Raises:
+        ConfigError: the configuration is wrong, or the daemon cannot run so.
+        OSError: the file cannot be read.
+    """
+    config = extra_module("replica_client.daemon.config_file", "daemon").read_config(path)
+    service_module = extra_module("replica_client.daemon.service", "daemon")
+    from replica_client.daemon import checking, logs
+
+    # Sinks take relative paths as relative to the configuration.
+    os.chdir(config.directory)
+    faults = checking.check(config)
+    if faults:
+        raise ConfigError(f"{config.file}: {faults[0].where}: {faults[0].what}")
+    logs.set_up(config.daemon.log_level, config.daemon.log_format)
+
+    async def run() -> None:
+        service = service_module.Service(config)
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, service.stop)
+        loop.add_signal_handler(signal.SIGHUP, service.reload)
+        await service.run()
+
+    asyncio.run(run())

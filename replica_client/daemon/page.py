@@ -1,0 +1,28 @@
+"""A page that is served, and the address where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from replica_client.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An answer."""
+
+    body: bytes
+    content_type: str
+    status: int = 200
+
+
+def listen_address(text: str) -> tuple[str, int]:
+    """Host and port of ``127.0.0.1:9190``, ``[::1]:9190`` or ``:9190`` (loopback).
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    host, separator, port = text.rpartition(":")
+    if not separator or not port.isascii() or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(f"listen: {text!r} is no address; write 127.0.0.1:9190")
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
