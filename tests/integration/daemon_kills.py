@@ -195,6 +195,7 @@ def prove(
     kills: int,
     seed: int,
     compare_every: int = 100,
+    pause: float = 0.01,
     minutes: float = 1e9,
     say: Callable[[str], None] = lambda text: None,
 ) -> KillReport:
@@ -207,6 +208,7 @@ def prove(
         kills: how many.
         seed: of the workload and the kills.
         compare_every: after so many kills the workload rests, and all sinks are compared.
+        pause: mean seconds between two transactions.
         minutes: no kill after this time.
         say: takes a line about what is being done.
 
@@ -218,7 +220,7 @@ def prove(
     begun = time.monotonic()
     daemon = _daemon(source, directory, sinks)
     prepare(source)
-    workload = KillWorkload(source, seed)
+    workload = KillWorkload(source, seed, pause)
     servers: list[tuple[str, Any]] = [("source", source)]
     servers += [(sink.name, sink.server) for sink in sinks if sink.server is not None]
     with contextlib.ExitStack() as stack:
@@ -253,7 +255,7 @@ def prove(
                 f"{done} kills, {report.transactions} transactions: {len(sinks)} sinks equal to the "
                 f"source, {time.monotonic() - begun:.0f} s"
             )
-            workload = KillWorkload(source, seed + done, before=workload)
+            workload = KillWorkload(source, seed + done, pause, workload)
         assert daemon.stop() == 0, daemon.tail()
     report.seconds = time.monotonic() - begun
     return report
