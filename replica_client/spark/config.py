@@ -9,6 +9,8 @@
     exclude = ["shop.tmp_*"]
     start = "snapshot"                 # copy the tables first, then follow; or earliest (the
                                        # default), latest, FILE:OFFSET, a GTID set, a time
+    record_losses = ["gtid_gap"]       # what the source purged unread is a row of the change log, and
+                                       # the tables are copied again; default: the run fails
 
     [pipeline]
     output = "lake"                    # directory: change_log/, tables/ and checkpoint/ in it
@@ -62,6 +64,8 @@ _SOURCE_KEYS = {
     "poll_interval": ("pollInterval", "number"),
     "partition_size": ("partitionSize", "size"),
     "on_unknown_table": ("onUnknownTable", "text"),
+    "record_losses": ("recordLosses", "list"),
+    "full_rows": ("fullRows", "truth"),
 }
 _PIPELINE_KEYS = {
     "output": "file",

@@ -53,6 +53,9 @@ A statement that changes a wanted table, or a database, is a row too: ``operatio
 ``create_database``, ``alter_database``, ``drop_database``, ``not_understood``; ``table`` is empty for
 a database), ``before`` the table's definition where it is known, and ``after`` the object that
 :func:`statement_json` makes. One statement may be several rows, with ``_row_index`` 0, 1 …
+
+With ``recordLosses`` what could not be delivered is a row: ``operation`` is ``loss``, and ``after``
+tells what (:func:`~replica_client.spark.lost_range.loss_json`).
 """
 
 VARIANT_ENVELOPE_SCHEMA = StructType(

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from replica_client.binlog.options import DecodeOptions
+from replica_client.position.losses import Loss
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batches import BatchBuilder
 from replica_client.rows.batching import BatchAssembler
@@ -25,6 +26,7 @@ from replica_client.spark.envelope import (
     change_rows,
     statement_row,
 )
+from replica_client.spark.lost_range import loss_row
 
 MAX_ROWS = 16384
 _MIN_ROWS = 8192
@@ -94,9 +96,8 @@ class EnvelopeChanges:
 
     def keep_back(self, transaction: Transaction) -> Transaction:
         """Take of a transaction what is no ordinary row; returns what is left."""
-        if not transaction.schema_changes and not any(
-            is_partial(r.event.body) for r in transaction.rows
-        ):
+        told = transaction.schema_changes or transaction.losses
+        if not told and not any(is_partial(r.event.body) for r in transaction.rows):
             return transaction
         left: list[RowsOfEvent] = []
         statements: dict[int, int] = {}
@@ -105,6 +106,10 @@ class EnvelopeChanges:
                 index = statements.get(item.event_index, 0)
                 statements[item.event_index] = index + 1
                 self._keep(statement_row(transaction, item, index))
+            elif isinstance(item, Loss):
+                index = statements.get(item.event_index, 0)
+                statements[item.event_index] = index + 1
+                self._keep(loss_row(transaction, item, index))
             elif isinstance(item, RowsOfEvent):
                 if is_partial(item.event.body):
                     for row in change_rows(transaction, item):

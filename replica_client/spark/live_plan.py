@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from replica_client.errors import ConfigError, ServerError, UnknownTableError
+from replica_client.errors import BinlogPurgedError, ConfigError, ServerError, UnknownTableError
 from replica_client.position.position import Position
 from replica_client.readers.start import timestamp_of
 from replica_client.spark.file_range import FIRST_EVENT
@@ -38,6 +38,7 @@ class LivePlanner:
         self._source = LiveSource(options)
         self._trail = LiveTrail(self._source, options)
         self._frozen: Position | None = None
+        self._saved: tuple[Position, str | None] | None = None
 
     def close(self) -> None:
         """End the connection."""
@@ -65,14 +66,18 @@ class LivePlanner:
         """The position of an offset; what was known of the tables there is known again."""
         start = Position.from_json(saved)
         schema = saved.get(SCHEMA_KEY)
-        self._trail.begin(start, None if schema is None else str(schema))
+        self._saved = start, None if schema is None else str(schema)
         return start
 
     def offset(self, position: Position) -> dict[str, Any]:
         """A position as an offset, with what the tables look like there."""
-        self._trail.begin(position)
+        self._begin(position)
         schema = self._trail.state_at(position)
         return position.to_json() if schema is None else {**position.to_json(), SCHEMA_KEY: schema}
+
+    def _begin(self, start: Position) -> None:
+        """Know what the tables look like, from the first place that was asked for on."""
+        self._trail.begin(*(self._saved or (start, None)))
 
     def stop(self) -> Position:
         """Where a batch stops."""
@@ -119,12 +124,32 @@ class LivePlanner:
             return start  # a frozen end that was passed
         if end == start:
             return start
+        if max_bytes is not None or self._options.passes_gaps:
+            try:
+                self._source.check_has(start)
+            except BinlogPurgedError:
+                if not self._options.passes_gaps:
+                    raise
+                return self._pass_gap(end)
         if max_bytes is not None:
-            self._source.check_has(start)
             end = self._source.cut(start, end, max_bytes)
         if max_rows is not None:
             end = cut_rows(self._options, self.ranges(start, end), max_rows) or end
         return end
+
+    def _pass_gap(self, end: Position) -> Position:
+        """Where changes go on behind what was purged."""
+        oldest, _ = self._source.files()[0]
+        end = max(end, Position(oldest, FIRST_EVENT))
+        self._trail.begin_anew(end)
+        return end
+
+    def _schema_behind(self, end: Position) -> str | None:
+        try:
+            self._source.check_has(end)
+        except BinlogPurgedError:
+            return None  # purged as well meanwhile: the next range says where changes go on
+        return self._trail.begin_anew(end)
 
     def ranges(self, start: Position, stop: Position | None) -> list[BinlogRange]:
         """The partitions of a range: one per binlog file.
@@ -134,8 +159,13 @@ class LivePlanner:
         """
         if start == stop:
             return []
-        files = self._source.check_has(start)
         stop = stop or self._source.end()
+        try:
+            files = self._source.check_has(start)
+        except BinlogPurgedError:
+            if not self._options.passes_gaps:
+                raise
+            return [BinlogRange(start, stop, schema=self._schema_behind(stop), is_lost=True)]
         if start >= stop:
             return []
         between = [
@@ -145,7 +175,7 @@ class LivePlanner:
         ]
         cuts, ends = [start, *between], [*between, stop]
         filters = self.filters()
-        self._trail.begin(start)
+        self._begin(start)
         schema = self._trail.between(start, cuts[-1])
         # The first server id after the base is the driver's.
         return [

@@ -91,6 +91,17 @@ class LiveTrail:
             self._works = self._source.run(self._find_out(start))
         self._begun = True
 
+    def begin_anew(self, place: Position) -> str | None:
+        """Go on behind what was purged, from what can be found out.
+
+        Returns:
+            the history there; None when the source does not tell.
+        """
+        self._history, self._places, self._states = SchemaHistory(), [], {}
+        told = self._source.run(self._find_out(place))
+        self._begun, self._works = True, told and self._is_needed()
+        return self._slice(place, place).to_state() if told else None
+
     def state_at(self, place: Position) -> str | None:
         """The history at a place, to be saved with it; None when nothing is known."""
         if not self._works:

@@ -26,6 +26,10 @@ keyFile                keys of encrypted binlog files
 serverIdBase           live: our server ids are this number and the following ones
 heartbeatPeriod        live: seconds of silence after which the source sends a heartbeat
 pollInterval           stream: seconds between two looks for something new
+recordLosses           kinds of losses, with commas, or ``all``: what cannot be delivered becomes a row
+                       (``operation`` ``loss``) instead of an error; ``gtid_gap``: also what a live source
+                       purged
+fullRows               ``true``: refuse row images that lack wanted columns
 onUnknownTable         ``error``, or ``positional`` (col_1, col_2 …): a table whose column names
                        neither the binlog nor a statement in it tells
 =====================  ========================================================================
@@ -79,6 +83,8 @@ KNOWN_OPTIONS = (
     "serverIdBase",
     "heartbeatPeriod",
     "pollInterval",
+    "recordLosses",
+    "fullRows",
     "onUnknownTable",
 )
 DEFAULT_PARTITION_SIZE = 64 << 20
@@ -104,6 +110,8 @@ class SourceOptions:
         max_bytes: of a micro-batch, or None.
         max_rows: of a micro-batch, or None.
         variant: JSON as VARIANT.
+        full_rows: row images that lack wanted columns are refused.
+        losses: kinds of losses that become rows.
         evolves: a typed query fits rows of other definitions to its columns.
         others: as their options are named.
     """
@@ -121,6 +129,8 @@ class SourceOptions:
     partition_size: int = DEFAULT_PARTITION_SIZE
     index_directory: str | None = None
     variant: bool = False
+    full_rows: bool = False
+    losses: tuple[str, ...] = ()
     evolves: bool = False
     server_id_base: int | None = None
     heartbeat_period: float = DEFAULT_HEARTBEAT_PERIOD
@@ -163,6 +173,8 @@ class SourceOptions:
             poll_interval=_seconds(given, "pollInterval", DEFAULT_POLL_INTERVAL),
             on_unknown_table=_policy(given.get("onUnknownTable")),
             index_directory=given.get("indexDirectory"),
+            full_rows=_one_of(given, "fullRows", "false", "true") == "true",
+            losses=_words(given.get("recordLosses")) or (),
             variant=_one_of(given, "json", "string", "variant") == "variant",
             evolves=_one_of(given, "onSchemaChange", "error", "evolve") == "evolve",
         )
@@ -184,6 +196,11 @@ class SourceOptions:
         """Whether the source is a live one."""
         return self.connect is not None
 
+    @property
+    def passes_gaps(self) -> bool:
+        """Whether a query goes on behind what a live source purged."""
+        return "gtid_gap" in self.assembly().record_losses
+
     def assembly(self) -> AssemblyOptions:
         """Which tables and columns are read.
 
@@ -194,7 +211,10 @@ class SourceOptions:
         if self.table is not None:
             tables = (".".join(glob.escape(part) for part in self.table),)
         return AssemblyOptions(
-            Selection(tables, self.exclude, self.columns), on_unknown_table=self.on_unknown_table
+            Selection(tables, self.exclude, self.columns),
+            on_unknown_table=self.on_unknown_table,
+            full_rows=self.full_rows,
+            record_losses=self.losses,
         )
 
 

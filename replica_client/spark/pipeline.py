@@ -22,7 +22,7 @@ from replica_client.position.position import Position
 from replica_client.spark import change_log, source
 from replica_client.spark.config import PipelineConfig, load_config
 from replica_client.spark.envelope import ENVELOPE_SCHEMA
-from replica_client.spark.failures import cause_of, is_transient
+from replica_client.spark.failures import PurgedRangeError, cause_of, is_transient
 from replica_client.spark.lake.run import LakeRun, check_image, prepare_lake
 from replica_client.spark.live_plan import LivePlanner
 from replica_client.spark.options import SourceOptions
@@ -41,6 +41,7 @@ _LOOK = 0.2
 _TRIES = 10
 """Times in a row that a source that went away is looked for."""
 
+_GO_ON = '; or let the tables be copied again: record_losses = ["gtid_gap"] in [source]'
 _ROUNDS = 20
 """Times that tables are copied again because statements changed them meanwhile."""
 
@@ -117,14 +118,17 @@ def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineRes
             lake = LakeRun(config, state.pipeline, arrow_schema, spark, progress.say)
             _apply(lake, history)  # what a run that was killed has left
         run = _Run(spark, config, state, lake, progress, history)
-        patience = _Patience(progress)
+        patience = _Patience(progress, SourceOptions.parse(config.source).passes_gaps)
         while not run.ended:
             try:
                 run.once()
             except (PySparkException, StreamingQueryException, TransportError) as error:
                 patience.wait(error, run.moved)
     except (PySparkException, StreamingQueryException, Py4JError) as error:
-        raise cause_of(error) from None
+        cause = cause_of(error)
+        if isinstance(cause, PurgedRangeError):
+            raise PurgedRangeError(f"{cause}{_GO_ON}") from None
+        raise cause from None
     finally:
         progress.stop()
         _stop(spark, None if run is None else run.query)
@@ -223,14 +227,16 @@ class _Run:
 class _Patience:
     """Waits for a source that went away."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, passes_gaps: bool) -> None:
         self._progress = progress
+        self._passes_gaps = passes_gaps
         self._tries = 0
 
     def wait(self, error: Exception, moved: Callable[[], bool]) -> None:
         """Wait a while; raises the error when it is another one, or was waited for in vain."""
         self._tries = 1 if moved() else self._tries + 1
-        if self._tries > _TRIES or not is_transient(error):
+        purged = self._passes_gaps and isinstance(cause_of(error), PurgedRangeError)
+        if self._tries > _TRIES or not (purged or is_transient(error)):
             raise error
         seconds = min(30.0, 0.5 * 2**self._tries)
         self._progress.say(f"the source went away; again in {seconds:g} s ({cause_of(error)})")

@@ -18,6 +18,7 @@ from replica_client.spark.envelope_batches import EnvelopeChanges
 from replica_client.spark.file_list import ListedFile
 from replica_client.spark.file_range import Changes, file_batches
 from replica_client.spark.live_range import live_batches
+from replica_client.spark.lost_range import lost_batch
 from replica_client.spark.options import SourceOptions
 from replica_client.spark.typed import TypedTable
 from replica_client.spark.typed_batches import TypedChanges
@@ -82,6 +83,7 @@ class BinlogRange(InputPartition):
         schema: the schema history, as ``SchemaHistory.to_state`` gives it; what it has of places
             behind the start does not count.
         filters: which transactions are given.
+        is_lost: whether the source purged it: there is one row that says so.
         is_last: whether nothing of the binlog is known behind it, so that reading goes on there.
     """
 
@@ -94,6 +96,7 @@ class BinlogRange(InputPartition):
         schema: str | None = None,
         filters: Filters | None = None,
         is_last: bool = False,
+        is_lost: bool = False,
     ) -> None:
         super().__init__(None)
         self.start = start
@@ -103,6 +106,7 @@ class BinlogRange(InputPartition):
         self.schema = schema
         self.filters = Filters() if filters is None else filters
         self.is_last = is_last
+        self.is_lost = is_lost
 
     def __repr__(self) -> str:
         return f"BinlogRange({self.start} to {self.stop or 'end'})"
@@ -130,6 +134,11 @@ def batches(
     changes: Changes = (
         EnvelopeChanges(source.decode) if table is None else TypedChanges(source.decode, table)
     )
+    if part.is_lost:
+        assert part.stop is not None
+        lost = lost_batch(part.start, part.stop, part.schema, table)
+        yield with_variants(lost) if source.variant and table is None else lost
+        return
     history = None
     schema = part.schema or schema
     if schema is not None:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import SchemaMismatchError
+from replica_client.position.losses import Loss
 from replica_client.position.position import Position
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batches import BatchBuilder
@@ -19,6 +20,7 @@ from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.shape import TableShape
 from replica_client.spark.envelope import BatchColumns
+from replica_client.spark.lost_range import LOSS, loss_json
 from replica_client.spark.typed import TypedTable, fields_of, fields_text
 from replica_client.spark.variant import variant_array
 
@@ -193,27 +195,32 @@ class TypedChanges:
         """Take of a transaction what is no ordinary row; returns what is left."""
         for rows in transaction.rows[:1]:
             self._place = Position(rows.event.file, rows.event.position)
-        if not any(change.kind in _EMPTYING for change in transaction.schema_changes):
+        emptied = any(change.kind in _EMPTYING for change in transaction.schema_changes)
+        if not emptied and not transaction.losses:
             return transaction
         # Rows and such statements are not in one transaction, so that rows come first.
         self._pending += self.batches.flush()
         for change in transaction.schema_changes:
             if change.kind in _EMPTYING:
                 self._keep(transaction, change)
+        for number, loss in enumerate(transaction.losses):
+            self._keep(transaction, loss, number)
         self._pending.append(self._others.finish())
         return transaction
 
-    def _keep(self, transaction: Transaction, change: SchemaChange) -> None:
+    def _keep(self, transaction: Transaction, change: SchemaChange | Loss, index: int = 0) -> None:
         known = transaction.commit_timestamp_us
         row: list[Any] = [
-            change.kind,
+            LOSS if isinstance(change, Loss) else change.kind,
             transaction.commit_version,
             transaction.timestamp * 1_000_000 if known is None else known,
             transaction.gtid,
             change.file,
             change.position,
             change.event_index,
-            0,
+            index,
+            None,
+            [("loss", loss_json(change))] if isinstance(change, Loss) else None,
         ]
         columns = self._others.values
         row += [None] * (len(columns) - len(row))

@@ -9,6 +9,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
 from replica_client.spark.config import load_config
+from replica_client.spark.failures import PurgedRangeError
 from replica_client.spark.pipeline import run_pipeline
 from replica_client.spark.verify.verification import Verification
 from tests.spark.lake_kills import prove, write_config
@@ -84,6 +85,27 @@ def test_copied_followed_and_verified(fresh_server, tmp_path, name):
     assert done.returncode == 1
     assert "shop.orders: different" in done.stdout
     assert done.stderr == ""
+    if name.startswith("mysql"):
+        purge_what_was_not_read(server)
+        with pytest.raises(PurgedRangeError, match=r"has purged .*; or .* record_losses"):
+            run_pipeline(config)
+        config.write_text(
+            config.read_text().replace("[source]", '[source]\nrecord_losses = ["gtid_gap"]')
+        )
+        result = run_pipeline(config)
+        assert result.copied == sum(compare(server, tmp_path / "lake").values())
+        assert {one.outcome for one in verified(config).values()} == {"equal"}
+
+
+def purge_what_was_not_read(server):
+    server.execute(f"insert into {DATABASE}.orders (v) values (2)")
+    server.execute(f"alter table {DATABASE}.orders drop column extra")
+    server.execute(f"drop table {DATABASE}.parts")
+    server.rotate()
+    server.execute(f"create table {DATABASE}.later (id int primary key)")
+    server.execute(f"insert into {DATABASE}.later values (1)")
+    server.rotate()
+    server.execute(f"purge binary logs to '{server.binlog_position()[0]}'")
 
 
 @pytest.mark.timeout(1200)

@@ -26,6 +26,7 @@ from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import TableChange
 from replica_client.schema.ddl.changes import TableName
 from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel
 from replica_client.spark.lake.alterations import alteration, makes_cascade
 from replica_client.spark.lake.catalog import LakeCatalog, TableEntry
@@ -34,6 +35,7 @@ from replica_client.spark.lake.fold import fold
 from replica_client.spark.lake.log_versions import ChangeLogVersions, LoggedVersion
 from replica_client.spark.lake.shape import LakeTable
 from replica_client.spark.lake.state_table import Runner, StateTable
+from replica_client.spark.lost_range import LOSS
 
 STEPS: Final = 1 << 20
 """Steps of one version of the change log."""
@@ -171,7 +173,7 @@ class Applier:
                 at += 1
             if step + 1 > self.catalog.step:
                 self._flush(step)
-                self._statement(group[0], step + 1)
+                self._notice(group, step + 1)
             step += 2
             begin = statements[at] + 1
             at += 1
@@ -273,7 +275,49 @@ class Applier:
         self._tables.pop(entry.table, None)
         self._state(entry).create()
 
-    # Statements.
+    # Statements, and losses.
+
+    def _notice(self, rows: list[dict[str, Any]], step: int) -> None:
+        """What is told of one event, other than its rows; the rows before it are written."""
+        losses = [row for row in rows if row["operation"] == LOSS]
+        for row in losses:
+            self._loss(row)
+        others = [row for row in rows if row["operation"] != LOSS]
+        if others:
+            self._statement(others[0], step)
+            return
+        self.catalog.step = step
+        self.catalog.save()
+
+    def _loss(self, row: dict[str, Any]) -> None:
+        """Changes were lost: the tables that they may have been of are copied again."""
+        value = json.loads(row["after"] or "{}")
+        reason = f"changes were lost: {value.get('reason', '')}"
+        if value.get("schema") is not None:
+            self._begin_anew(SchemaHistory.from_state(value["schema"]), reason)
+            return
+        table = self._folded((row["database"], row["table"]))
+        for entry in list(self.catalog.tables.values()):
+            if entry.status != "left_out" and (not table[1] or entry.table == table):
+                self._lacks(entry, reason)
+
+    def _begin_anew(self, history: SchemaHistory, reason: str) -> None:
+        """Go on with other definitions, after changes of any table were lost."""
+        self.catalog.history = history
+        models = {name: _model(history.table(name)) for name in history.tables()}
+        for name in [name for name in self.catalog.tables if models.get(name) is None]:
+            self._drop(name)
+        for name, model in models.items():
+            if model is None or name[0] == "mysql" or not self._selection.wants(*name):
+                continue
+            entry = self.catalog.tables.setdefault(name, TableEntry(*name, status="left_out"))
+            entry.model = model
+            if unfit := cannot_hold(model):
+                self._discard(self.catalog.home(name))
+                self._tables.pop(name, None)
+                entry.status, entry.reason, entry.copy = "left_out", unfit, ""
+            else:
+                self._lacks(entry, reason)
 
     def _statement(self, row: dict[str, Any], step: int) -> None:
         """Let a statement change tables; its rows before are written."""
