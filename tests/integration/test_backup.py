@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
+import threading
 import time
 from pathlib import Path
 
@@ -235,3 +237,24 @@ def test_the_printed_lines(fresh_server, tmp_path: Path) -> None:
     assert [line["file"] for line in lines] == ["binlog.000001", "binlog.000002"]
     assert [line["finished"] for line in lines] == [True, False]
     assert run_to_end(server, tmp_path / "copy")[0]["file"] == "binlog.000002"
+
+
+def test_source_killed_between_two_files(fresh_server, tmp_path: Path) -> None:
+    """A MariaDB that dies in a rotation leaves a file that has its end and the flag of one in use."""
+    server = fresh_server("mariadb-10.11")
+
+    def rotate(halt: threading.Event) -> None:
+        with contextlib.suppress(Exception):  # the server is killed
+            while not halt.is_set():
+                server.rotate()
+
+    for _ in range(4):
+        halt = threading.Event()
+        rotating = threading.Thread(target=rotate, args=(halt,))
+        rotating.start()
+        time.sleep(0.2)
+        server.kill()
+        halt.set()
+        rotating.join(30)
+        server.restart()
+    assert len(copied(server, tmp_path / "copy", lambda: run_to_end(server, tmp_path / "copy"))) > 8

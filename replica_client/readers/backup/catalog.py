@@ -129,6 +129,10 @@ class Catalog:
         """A file by name."""
         return next((record for record in self.files if record.name == name), None)
 
+    def forget(self, record: FileRecord) -> None:
+        """Have the line of a finished file made again, because its entry changed."""
+        self._encoded.pop(record.name, None)
+
     def save(self) -> None:
         """Write the index; when this returns it survives a crash.
 
@@ -148,7 +152,7 @@ class Catalog:
         sync_directory(self.directory)
 
     def _entry(self, record: FileRecord) -> str:
-        """A line of the index; a finished file's does not change any more."""
+        """A line of the index; a finished file's is kept until :meth:`forget`."""
         text = self._encoded.get(record.name)
         if text is None:
             text = json.dumps(asdict(record))

@@ -276,7 +276,7 @@ class LocalCopy:
         """Close the file as the source did.
 
         A MariaDB that crashed leaves the flag in the file that it was writing; every other way of
-        ending a file clears it.
+        ending a file clears it (but see :meth:`leave_in_use`).
 
         Raises:
             OSError: the disk is full, or failed.
@@ -291,6 +291,20 @@ class LocalCopy:
         self.record.sha256 = self._flagged_hash() if crashed else self._hash.hexdigest()
         self.record.finished = True
 
+    def leave_in_use(self) -> None:
+        """Give a finished file the flag again: its source crashed between two files.
+
+        MariaDB writes the ROTATE event, makes the next file, and only then clears the flag. The next
+        file tells when it did not come so far: it was made by a server that had just started.
+
+        Raises:
+            OSError: the disk is full, or failed.
+        """
+        with naming(self.path):
+            self._set_in_use(True)
+            os.fsync(self._handle)
+        self.record.sha256 = self._flagged_hash()
+
     def close(self) -> None:
         """Close the handle; what was not flushed is given up."""
         if self._handle >= 0:
@@ -298,7 +312,7 @@ class LocalCopy:
             self._handle = -1
 
     def _set_in_use(self, in_use: bool) -> None:
-        if self.size < FIRST_EVENT + HEADER_SIZE:
+        if max(self.size, self.record.size) < FIRST_EVENT + HEADER_SIZE:
             return
         flags = os.pread(self._handle, 1, _FLAGS_POSITION)[0]
         wanted = flags | _IN_USE if in_use else flags & ~_IN_USE

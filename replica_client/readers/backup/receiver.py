@@ -232,11 +232,31 @@ class BackupReceiver:
         if code == EventType.PREVIOUS_GTIDS_LOG_EVENT:
             self._check_gtids(copy, data)
         before = copy.size
+        if not before:
+            self._check_end_of_last(code, data)
         copy.append(data)
         self.appended += copy.size - before
         if copy.ended:
             self._finish(copy)
         self._position = end
+
+    def _check_end_of_last(self, code: int, data: bytes) -> None:
+        """With the first event of a file: whether a MariaDB crashed when it had ended the file before."""
+        last = self._catalog.files[-2] if len(self._catalog.files) > 1 else None
+        if last is None or last.next_file is None or code != _FORMAT_DESCRIPTION:
+            return
+        description = self._decoder.decode(data, FIRST_EVENT).body
+        if self._decoder.format.flavor is not ServerFlavor.MARIADB:
+            return
+        if not description.create_timestamp:
+            return
+        copy = LocalCopy(self._directory, last)
+        try:
+            copy.leave_in_use()
+        finally:
+            copy.close()
+        self._catalog.forget(last)
+        self._catalog.save()
 
     def _not_ours(self, copy: LocalCopy, position: int) -> BackupMismatchError:
         return BackupMismatchError(
