@@ -50,6 +50,9 @@ def backup(
     Every event's checksum is verified. A run goes on where the one before ended, however it ended;
     backup.json in DIR names the files, their SHA-256 and the GTID set before and after each. Prints a
     line for each file that is finished, and for the open one at the end.
+
+    One bit is not in any stream: a MariaDB that is killed just after it made a new file may leave the
+    "in use" flag in the one before; the copy of that file has it cleared.
     """
     if live_source([url]) is None:
         raise typer.BadParameter("give a mysql:// or mariadb:// URL", param_hint="URL")
