@@ -12,6 +12,8 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from operator import lt
 
 CHUNK_BOUNDS = 1024
 """Boundaries (two for an interval) after which a chunk is split."""
@@ -20,6 +22,15 @@ CHUNK_BOUNDS = 1024
 def _split(bounds: array[int]) -> tuple[array[int], ...]:
     size = CHUNK_BOUNDS // 2
     return tuple(bounds[at : at + size] for at in range(0, len(bounds), size))
+
+
+def _joined(chunks: tuple[array[int], ...]) -> array[int]:
+    if len(chunks) == 1:
+        return chunks[0]
+    bounds: array[int] = array("q")
+    for chunk in chunks:
+        bounds += chunk
+    return bounds
 
 
 def _sweep(left: array[int], right: array[int], keep: Callable[[bool, bool], bool]) -> array[int]:
@@ -74,13 +85,23 @@ class Intervals:
         chunks = _split(bounds)
         return cls._of_chunks(chunks, tuple(chunk[0] for chunk in chunks))
 
+    @classmethod
+    def unpack(cls, data: bytes) -> Intervals:
+        """The inverse of :meth:`pack`.
+
+        Raises:
+            ValueError: the bounds are not each greater than the one before, the first than 0.
+        """
+        bounds = array("q")
+        bounds.frombytes(data)
+        if sys.byteorder == "big":
+            bounds.byteswap()
+        if bounds and (bounds[0] <= 0 or not all(map(lt, bounds, islice(bounds, 1, None)))):
+            raise ValueError("bounds that do not ascend")
+        return cls._of_bounds(bounds)
+
     def _bounds(self) -> array[int]:
-        if len(self._chunks) == 1:
-            return self._chunks[0]
-        bounds: array[int] = array("q")
-        for chunk in self._chunks:
-            bounds += chunk
-        return bounds
+        return _joined(self._chunks)
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         for chunk in self._chunks:
@@ -182,7 +203,14 @@ class Intervals:
     def __sub__(self, other: Intervals) -> Intervals:
         if not other or not self:
             return self
-        return self._of_bounds(_sweep(self._bounds(), other._bounds(), lambda a, b: a and not b))
+        # What both begin with is quickly told: most of the sets that are compared are nearly the same.
+        same = 0
+        for ours, theirs in zip(self._chunks, other._chunks, strict=False):
+            if ours != theirs:
+                break
+            same += 1
+        left, right = _joined(self._chunks[same:]), _joined(other._chunks[same:])
+        return self._of_bounds(_sweep(left, right, lambda a, b: a and not b))
 
 
 class IntervalsBuilder:
