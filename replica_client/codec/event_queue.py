@@ -19,7 +19,7 @@ if cython.compiled:
 else:
     from replica_client.codec.memory import copy_bytes, load_le, move_bytes
 
-CAPACITY = 1 << 20
+CAPACITY = 2 << 20
 """Bytes of memory that a queue begins with, and goes back to when it is empty after it had many."""
 
 _KEPT = cython.declare(cython.Py_ssize_t, 16 << 20)
@@ -143,11 +143,15 @@ class EventQueue:
         at: cython.Py_ssize_t = self.tail
         filled: cython.Py_ssize_t = self.filled
         size: cython.longlong
-        code: cython.uchar
+        stops = bytearray(256)
+        for code in formats:
+            stops[code] = 1
+        types: cython.p_uchar = stops
         while filled - at >= _HEADER:
             size = load_le(data, at + 9, 4)
-            code = data[at + 4]
-            if size < _HEADER or size > filled - at or size > max_event_size or code in formats:
+            if size < _HEADER or size > filled - at or size > max_event_size:
+                break
+            if types[data[at + 4]]:
                 break
             self._mark(at, at + size)
             at += size

@@ -61,6 +61,7 @@ cdef extern from *:
     }
     enum { RC_FAR, RC_NEAR, RC_LINE, RC_DISTANCES };
     static uint64_t rc_crc_folds[RC_DISTANCES][2];
+    static uint64_t rc_crc_half;
     static int rc_crc_lanes = 0;
     static void rc_crc_look(void) {
         static const int distances[RC_DISTANCES] = {256, 16, 64};
@@ -68,6 +69,7 @@ cdef extern from *:
             rc_crc_folds[i][0] = rc_crc_power(8 * distances[i] + 32);
             rc_crc_folds[i][1] = rc_crc_power(8 * distances[i] - 32);
         }
+        rc_crc_half = rc_crc_power(64);
         if (__builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1")) rc_crc_lanes = 1;
     #ifdef RC_CRC_WIDE
         if (rc_crc_lanes && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f")
@@ -82,18 +84,45 @@ cdef extern from *:
     static inline __m128i rc_crc_fold(__m128i x, __m128i k) {
         return _mm_xor_si128(_mm_clmulepi64_si128(x, k, 0x00), _mm_clmulepi64_si128(x, k, 0x11));
     }
-    /* The rest, when `e` stands for all before `p`. */
+    /* What takes the first bytes of a vector behind zeros, and the last ones before zeros: read from
+       their n-th byte on. */
+    static const unsigned char rc_crc_first[32] = {
+        128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,
+        0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    static const unsigned char rc_crc_last[32] = {
+        0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+        128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128};
+    /* The rest, when `e` stands for all before `p`, which are 16 bytes or more. */
     __attribute__((target("pclmul,sse4.1")))
-    static uint32_t rc_crc_rest(__m128i e, const unsigned char* p, size_t n) {
-        const __m128i near = rc_crc_by(RC_NEAR);
-        unsigned char rest[16];
+    static inline uint32_t rc_crc_rest(__m128i e, const unsigned char* p, size_t n) {
+        const __m128i near = rc_crc_by(RC_NEAR), low = _mm_setr_epi32(-1, 0, -1, 0);
+        __m128i first, last, rest;
         while (n >= 16) {
             e = _mm_xor_si128(rc_crc_fold(e, near), _mm_loadu_si128((const __m128i*)p));
             p += 16;
             n -= 16;
         }
-        _mm_storeu_si128((__m128i*)rest, e);
-        return rc_crc_by_table(rc_crc_by_table(0, rest, 16), p, n);
+        if (n) {
+            /* The n bytes that are left make the first n of `e` far ones. */
+            first = _mm_loadu_si128((const __m128i*)(rc_crc_first + n));
+            last = _mm_shuffle_epi8(e, _mm_loadu_si128((const __m128i*)(rc_crc_last + n)));
+            rest = _mm_loadu_si128((const __m128i*)(p + n - 16));
+            e = _mm_xor_si128(rc_crc_fold(_mm_shuffle_epi8(e, first), near),
+                              _mm_blendv_epi8(rest, last, first));
+        }
+        /* 128 bits to 64, and these to 32 by Barrett's reduction. */
+        e = _mm_xor_si128(_mm_srli_si128(e, 8), _mm_clmulepi64_si128(e, near, 0x10));
+        e = _mm_xor_si128(_mm_srli_si128(e, 4), _mm_clmulepi64_si128(
+            _mm_and_si128(e, low), _mm_cvtsi64_si128((int64_t)rc_crc_half), 0));
+        first = _mm_set_epi64x(0x1F7011641, 0x1DB710641);
+        rest = _mm_clmulepi64_si128(_mm_and_si128(e, low), first, 0x10);
+        rest = _mm_clmulepi64_si128(_mm_and_si128(rest, low), first, 0);
+        return (uint32_t)_mm_extract_epi32(_mm_xor_si128(e, rest), 1);
+    }
+    __attribute__((target("pclmul,sse4.1")))
+    static uint32_t rc_crc_short(uint32_t c, const unsigned char* p, size_t n) {
+        __m128i e = _mm_loadu_si128((const __m128i*)p);
+        return rc_crc_rest(_mm_xor_si128(e, _mm_cvtsi32_si128((int)c)), p + 16, n - 16);
     }
     __attribute__((target("pclmul,sse4.1")))
     static uint32_t rc_crc_folded(uint32_t c, const unsigned char* p, size_t n) {
@@ -167,7 +196,8 @@ cdef extern from *:
         if (n >= 256 && rc_crc_lanes == 4) return ~rc_crc_wide(0xFFFFFFFFu, p, n);
     #endif
     #ifdef RC_CRC_FOLDS
-        if (n >= 64 && rc_crc_lanes) return ~rc_crc_folded(0xFFFFFFFFu, p, n);
+        if (n >= 128 && rc_crc_lanes) return ~rc_crc_folded(0xFFFFFFFFu, p, n);
+        if (n >= 16 && rc_crc_lanes) return ~rc_crc_short(0xFFFFFFFFu, p, n);
     #endif
         return ~rc_crc_by_table(0xFFFFFFFFu, p, n);
     }
@@ -179,61 +209,64 @@ cdef inline unsigned int checksum(
 ) noexcept nogil:
     return rc_crc32(data + offset, size)
 
+# The bytes are named one by one, which compilers make one load of.
+cdef extern from *:
+    """
+    #include <stdint.h>
+    static inline uint64_t rc_le4(const unsigned char* p) {
+        return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    }
+    static inline uint64_t rc_be4(const unsigned char* p) {
+        return p[3] | (uint32_t)p[2] << 8 | (uint32_t)p[1] << 16 | (uint32_t)p[0] << 24;
+    }
+    static inline uint64_t rc_load_le(const unsigned char* p, int size) {
+        switch (size) {
+        case 1: return p[0];
+        case 2: return p[0] | (uint32_t)p[1] << 8;
+        case 3: return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
+        case 4: return rc_le4(p);
+        case 5: return rc_le4(p) | (uint64_t)p[4] << 32;
+        case 6: return rc_le4(p) | (uint64_t)p[4] << 32 | (uint64_t)p[5] << 40;
+        case 7: return rc_le4(p) | rc_le4(p + 3) << 24;
+        case 8: return rc_le4(p) | rc_le4(p + 4) << 32;
+        default: return 0;
+        }
+    }
+    static inline uint64_t rc_load_be(const unsigned char* p, int size) {
+        switch (size) {
+        case 1: return p[0];
+        case 2: return (uint32_t)p[0] << 8 | p[1];
+        case 3: return (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
+        case 4: return rc_be4(p);
+        case 5: return rc_be4(p) << 8 | p[4];
+        case 6: return rc_be4(p) << 16 | (uint32_t)p[4] << 8 | p[5];
+        case 7: return rc_be4(p) << 24 | rc_be4(p + 3);
+        case 8: return rc_be4(p) << 32 | rc_be4(p + 4);
+        default: return 0;
+        }
+    }
+    static inline uint32_t rc_power_of_ten(int digits) {
+        static const uint32_t powers[10] = {
+            1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000};
+        return powers[digits];
+    }
+    """
+    unsigned long long rc_load_le(const unsigned char* data, int size) noexcept nogil
+    unsigned long long rc_load_be(const unsigned char* data, int size) noexcept nogil
+    unsigned int rc_power_of_ten(int digits) noexcept nogil
+
 cdef inline unsigned long long load_le(
     const unsigned char* data, Py_ssize_t offset, int size
 ) noexcept nogil:
-    cdef const unsigned char* p = data + offset
-    cdef unsigned long long value
-    cdef int i
-    if size == 4:
-        return p[0] | <unsigned int>p[1] << 8 | <unsigned int>p[2] << 16 | <unsigned int>p[3] << 24
-    if size == 1:
-        return p[0]
-    if size == 2:
-        return p[0] | <unsigned int>p[1] << 8
-    if size == 8:
-        return (
-            <unsigned long long>p[0] | <unsigned long long>p[1] << 8
-            | <unsigned long long>p[2] << 16 | <unsigned long long>p[3] << 24
-            | <unsigned long long>p[4] << 32 | <unsigned long long>p[5] << 40
-            | <unsigned long long>p[6] << 48 | <unsigned long long>p[7] << 56
-        )
-    if size == 3:
-        return p[0] | <unsigned int>p[1] << 8 | <unsigned int>p[2] << 16
-    if size == 6:
-        return (
-            p[0] | <unsigned int>p[1] << 8 | <unsigned int>p[2] << 16 | <unsigned int>p[3] << 24
-            | <unsigned long long>p[4] << 32 | <unsigned long long>p[5] << 40
-        )
-    value = 0
-    for i in range(size - 1, -1, -1):
-        value = value << 8 | p[i]
-    return value
+    return rc_load_le(data + offset, size)
 
 cdef inline unsigned long long load_be(
     const unsigned char* data, Py_ssize_t offset, int size
 ) noexcept nogil:
-    cdef const unsigned char* p = data + offset
-    cdef unsigned long long value
-    cdef int i
-    if size == 4:
-        return p[3] | <unsigned int>p[2] << 8 | <unsigned int>p[1] << 16 | <unsigned int>p[0] << 24
-    if size == 8:
-        return (
-            <unsigned long long>p[7] | <unsigned long long>p[6] << 8
-            | <unsigned long long>p[5] << 16 | <unsigned long long>p[4] << 24
-            | <unsigned long long>p[3] << 32 | <unsigned long long>p[2] << 40
-            | <unsigned long long>p[1] << 48 | <unsigned long long>p[0] << 56
-        )
-    if size == 5:
-        return (
-            p[4] | <unsigned int>p[3] << 8 | <unsigned int>p[2] << 16 | <unsigned int>p[1] << 24
-            | <unsigned long long>p[0] << 32
-        )
-    value = 0
-    for i in range(size):
-        value = value << 8 | p[i]
-    return value
+    return rc_load_be(data + offset, size)
+
+cdef inline unsigned int power_of_ten(int digits) noexcept nogil:
+    return rc_power_of_ten(digits)
 
 cdef inline long long load_signed(
     const unsigned char* data, Py_ssize_t offset, int size
@@ -300,37 +333,37 @@ cdef extern from *:
         RC_SHORT = 1, RC_LONG = 2, RC_OVER3 = 4, RC_LARGE = 8, RC_SURROGATE = 16, RC_OVER2 = 32,
         RC_LARGER = 64, RC_OVER4 = 64, RC_TWO = 128, RC_ANY = RC_SHORT | RC_LONG | RC_TWO
     };
+    #define RC_FIRST_HIGH _mm_setr_epi8( \\
+        RC_LONG, RC_LONG, RC_LONG, RC_LONG, RC_LONG, RC_LONG, RC_LONG, RC_LONG, \\
+        (char)RC_TWO, (char)RC_TWO, (char)RC_TWO, (char)RC_TWO, \\
+        RC_SHORT | RC_OVER2, RC_SHORT, RC_SHORT | RC_OVER3 | RC_SURROGATE, \\
+        RC_SHORT | RC_LARGE | RC_LARGER)
+    #define RC_FIRST_LOW _mm_setr_epi8( \\
+        (char)(RC_ANY | RC_OVER3 | RC_OVER2 | RC_OVER4), (char)(RC_ANY | RC_OVER2), \\
+        (char)RC_ANY, (char)RC_ANY, (char)(RC_ANY | RC_LARGE), \\
+        (char)(RC_ANY | RC_LARGE | RC_LARGER), (char)(RC_ANY | RC_LARGE | RC_LARGER), \\
+        (char)(RC_ANY | RC_LARGE | RC_LARGER), (char)(RC_ANY | RC_LARGE | RC_LARGER), \\
+        (char)(RC_ANY | RC_LARGE | RC_LARGER), (char)(RC_ANY | RC_LARGE | RC_LARGER), \\
+        (char)(RC_ANY | RC_LARGE | RC_LARGER), (char)(RC_ANY | RC_LARGE | RC_LARGER), \\
+        (char)(RC_ANY | RC_LARGE | RC_LARGER | RC_SURROGATE), \\
+        (char)(RC_ANY | RC_LARGE | RC_LARGER), (char)(RC_ANY | RC_LARGE | RC_LARGER))
+    #define RC_SECOND_HIGH _mm_setr_epi8( \\
+        RC_SHORT, RC_SHORT, RC_SHORT, RC_SHORT, RC_SHORT, RC_SHORT, RC_SHORT, RC_SHORT, \\
+        (char)(RC_LONG | RC_OVER2 | RC_TWO | RC_OVER3 | RC_LARGER | RC_OVER4), \\
+        (char)(RC_LONG | RC_OVER2 | RC_TWO | RC_OVER3 | RC_LARGE), \\
+        (char)(RC_LONG | RC_OVER2 | RC_TWO | RC_SURROGATE | RC_LARGE), \\
+        (char)(RC_LONG | RC_OVER2 | RC_TWO | RC_SURROGATE | RC_LARGE), \\
+        RC_SHORT, RC_SHORT, RC_SHORT, RC_SHORT)
     __attribute__((target("ssse3")))
     static inline __m128i rc_utf8_faults(__m128i now, __m128i before) {
         const __m128i nibble = _mm_set1_epi8(15);
-        const __m128i first_high = _mm_setr_epi8(
-            RC_LONG, RC_LONG, RC_LONG, RC_LONG, RC_LONG, RC_LONG, RC_LONG, RC_LONG,
-            (char)RC_TWO, (char)RC_TWO, (char)RC_TWO, (char)RC_TWO,
-            RC_SHORT | RC_OVER2, RC_SHORT, RC_SHORT | RC_OVER3 | RC_SURROGATE,
-            RC_SHORT | RC_LARGE | RC_LARGER);
-        const __m128i first_low = _mm_setr_epi8(
-            (char)(RC_ANY | RC_OVER3 | RC_OVER2 | RC_OVER4), (char)(RC_ANY | RC_OVER2),
-            (char)RC_ANY, (char)RC_ANY, (char)(RC_ANY | RC_LARGE),
-            (char)(RC_ANY | RC_LARGE | RC_LARGER), (char)(RC_ANY | RC_LARGE | RC_LARGER),
-            (char)(RC_ANY | RC_LARGE | RC_LARGER), (char)(RC_ANY | RC_LARGE | RC_LARGER),
-            (char)(RC_ANY | RC_LARGE | RC_LARGER), (char)(RC_ANY | RC_LARGE | RC_LARGER),
-            (char)(RC_ANY | RC_LARGE | RC_LARGER), (char)(RC_ANY | RC_LARGE | RC_LARGER),
-            (char)(RC_ANY | RC_LARGE | RC_LARGER | RC_SURROGATE),
-            (char)(RC_ANY | RC_LARGE | RC_LARGER), (char)(RC_ANY | RC_LARGE | RC_LARGER));
-        const __m128i second_high = _mm_setr_epi8(
-            RC_SHORT, RC_SHORT, RC_SHORT, RC_SHORT, RC_SHORT, RC_SHORT, RC_SHORT, RC_SHORT,
-            (char)(RC_LONG | RC_OVER2 | RC_TWO | RC_OVER3 | RC_LARGER | RC_OVER4),
-            (char)(RC_LONG | RC_OVER2 | RC_TWO | RC_OVER3 | RC_LARGE),
-            (char)(RC_LONG | RC_OVER2 | RC_TWO | RC_SURROGATE | RC_LARGE),
-            (char)(RC_LONG | RC_OVER2 | RC_TWO | RC_SURROGATE | RC_LARGE),
-            RC_SHORT, RC_SHORT, RC_SHORT, RC_SHORT);
         __m128i one = _mm_alignr_epi8(now, before, 15);
         __m128i two = _mm_alignr_epi8(now, before, 14), three = _mm_alignr_epi8(now, before, 13);
         __m128i pairs = _mm_and_si128(
             _mm_and_si128(
-                _mm_shuffle_epi8(first_high, _mm_and_si128(_mm_srli_epi16(one, 4), nibble)),
-                _mm_shuffle_epi8(first_low, _mm_and_si128(one, nibble))),
-            _mm_shuffle_epi8(second_high, _mm_and_si128(_mm_srli_epi16(now, 4), nibble)));
+                _mm_shuffle_epi8(RC_FIRST_HIGH, _mm_and_si128(_mm_srli_epi16(one, 4), nibble)),
+                _mm_shuffle_epi8(RC_FIRST_LOW, _mm_and_si128(one, nibble))),
+            _mm_shuffle_epi8(RC_SECOND_HIGH, _mm_and_si128(_mm_srli_epi16(now, 4), nibble)));
         /* Bit 7 where a third or fourth byte must be. */
         __m128i later = _mm_or_si128(
             _mm_subs_epu8(two, _mm_set1_epi8((char)(0xE0 - 0x80))),
@@ -354,11 +387,55 @@ cdef extern from *:
         faults = _mm_or_si128(faults, rc_utf8_faults(now, before));
         return _mm_movemask_epi8(_mm_cmpeq_epi8(faults, _mm_setzero_si128())) == 0xFFFF;
     }
+    #define RC_WIDE_TABLE(t) _mm256_broadcastsi128_si256(t)
+    __attribute__((target("avx2")))
+    static inline __m256i rc_utf8_wide_faults(
+        __m256i now, __m256i before, __m256i first_high, __m256i first_low, __m256i second_high
+    ) {
+        const __m256i nibble = _mm256_set1_epi8(15);
+        __m256i joined = _mm256_permute2x128_si256(before, now, 0x21);
+        __m256i one = _mm256_alignr_epi8(now, joined, 15);
+        __m256i two = _mm256_alignr_epi8(now, joined, 14), three = _mm256_alignr_epi8(now, joined, 13);
+        __m256i pairs = _mm256_and_si256(
+            _mm256_and_si256(
+                _mm256_shuffle_epi8(first_high, _mm256_and_si256(_mm256_srli_epi16(one, 4), nibble)),
+                _mm256_shuffle_epi8(first_low, _mm256_and_si256(one, nibble))),
+            _mm256_shuffle_epi8(second_high, _mm256_and_si256(_mm256_srli_epi16(now, 4), nibble)));
+        __m256i later = _mm256_or_si256(
+            _mm256_subs_epu8(two, _mm256_set1_epi8((char)(0xE0 - 0x80))),
+            _mm256_subs_epu8(three, _mm256_set1_epi8((char)(0xF0 - 0x80))));
+        return _mm256_xor_si256(_mm256_and_si256(later, _mm256_set1_epi8((char)0x80)), pairs);
+    }
+    __attribute__((target("avx2")))
+    static int rc_utf8_wide(const unsigned char* p, size_t n) {
+        const __m256i first_high = RC_WIDE_TABLE(RC_FIRST_HIGH);
+        const __m256i first_low = RC_WIDE_TABLE(RC_FIRST_LOW);
+        const __m256i second_high = RC_WIDE_TABLE(RC_SECOND_HIGH);
+        __m256i before = _mm256_setzero_si256(), faults = before, now;
+        unsigned char rest[32] = {0};
+        while (n >= 32) {
+            now = _mm256_loadu_si256((const __m256i*)p);
+            faults = _mm256_or_si256(
+                faults, rc_utf8_wide_faults(now, before, first_high, first_low, second_high));
+            before = now;
+            p += 32;
+            n -= 32;
+        }
+        memcpy(rest, p, n);
+        now = _mm256_loadu_si256((const __m256i*)rest);
+        faults = _mm256_or_si256(
+            faults, rc_utf8_wide_faults(now, before, first_high, first_low, second_high));
+        return _mm256_testz_si256(faults, faults);
+    }
     static int rc_utf8_tables = -1;
     #endif
     static int rc_utf8(const unsigned char* p, size_t n) {
     #ifdef RC_UTF8_TABLES
-        if (rc_utf8_tables < 0) rc_utf8_tables = __builtin_cpu_supports("ssse3") != 0;
+        if (rc_utf8_tables < 0) {
+            rc_utf8_tables = __builtin_cpu_supports("ssse3") != 0;
+            if (__builtin_cpu_supports("avx2")) rc_utf8_tables = 2;
+        }
+        if (rc_utf8_tables == 2 && n > 16) return rc_utf8_wide(p, n);
         if (rc_utf8_tables) return rc_utf8_by_table(p, n);
     #endif
         return rc_utf8_by_byte(p, n);
@@ -372,6 +449,20 @@ cdef extern from *:
             for (; i < n; i++) { to[i] = from[i]; high |= from[i]; }
             return high < 0x80 || rc_utf8(from, n);
         }
+    #if defined(__SSE2__)
+        while (n - i >= 64) {
+            __m128i v = _mm_loadu_si128((const __m128i*)(from + i));
+            __m128i w = _mm_loadu_si128((const __m128i*)(from + i + 16));
+            __m128i x = _mm_loadu_si128((const __m128i*)(from + i + 32));
+            __m128i y = _mm_loadu_si128((const __m128i*)(from + i + 48));
+            if (_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(v, w), _mm_or_si128(x, y)))) goto others;
+            _mm_storeu_si128((__m128i*)(to + i), v);
+            _mm_storeu_si128((__m128i*)(to + i + 16), w);
+            _mm_storeu_si128((__m128i*)(to + i + 32), x);
+            _mm_storeu_si128((__m128i*)(to + i + 48), y);
+            i += 64;
+        }
+    #endif
         while (n - i >= 16) {
     #if defined(__SSE2__)
             __m128i v = _mm_loadu_si128((const __m128i*)(from + i));
@@ -414,14 +505,39 @@ cdef extern from *:
     #if defined(__SSE2__)
         const __m128i space = _mm_set1_epi8(0x20), quote = _mm_set1_epi8(0x22);
         const __m128i back = _mm_set1_epi8(0x5C);
-        for (; n - i >= 16; i += 16) {
-            __m128i v = _mm_loadu_si128((const __m128i*)(from + i));
-            /* Bytes from 0x80 on are negative. */
-            __m128i bad = _mm_or_si128(
-                _mm_cmplt_epi8(v, space),
-                _mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, back)));
-            if (_mm_movemask_epi8(bad)) return 0;
-            _mm_storeu_si128((__m128i*)(to + i), v);
+        __m128i v, bad;
+        /* Bytes from 0x80 on are negative. */
+    #define RC_NOT_PLAIN(v) _mm_or_si128(_mm_cmplt_epi8(v, space), \\
+        _mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, back)))
+        if (n >= 16) {
+            for (; n - i >= 16; i += 16) {
+                v = _mm_loadu_si128((const __m128i*)(from + i));
+                if (_mm_movemask_epi8(RC_NOT_PLAIN(v))) return 0;
+                _mm_storeu_si128((__m128i*)(to + i), v);
+            }
+            /* The last ones, with some before them that were looked at already. */
+            v = _mm_loadu_si128((const __m128i*)(from + n - 16));
+            bad = RC_NOT_PLAIN(v);
+            _mm_storeu_si128((__m128i*)(to + n - 16), v);
+            return !_mm_movemask_epi8(bad);
+        }
+        if (n >= 8) {
+            v = _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i*)from),
+                                   _mm_loadl_epi64((const __m128i*)(from + n - 8)));
+            bad = RC_NOT_PLAIN(v);
+            _mm_storel_epi64((__m128i*)to, v);
+            _mm_storel_epi64((__m128i*)(to + n - 8), _mm_unpackhi_epi64(v, v));
+            return !_mm_movemask_epi8(bad);
+        }
+        if (n >= 4) {
+            uint32_t a, b;
+            memcpy(&a, from, 4);
+            memcpy(&b, from + n - 4, 4);
+            v = _mm_unpacklo_epi32(_mm_cvtsi32_si128((int)a), _mm_cvtsi32_si128((int)b));
+            bad = RC_NOT_PLAIN(v);
+            memcpy(to, &a, 4);
+            memcpy(to + n - 4, &b, 4);
+            return !(_mm_movemask_epi8(bad) & 0xFF);
         }
     #endif
         for (; i < n; i++) {

@@ -25,6 +25,12 @@ def load_signed(data: Any, offset: int, size: int) -> int:
     return int.from_bytes(data[offset : offset + size], "little", signed=True)
 
 
+def power_of_ten(digits: int) -> int:
+    """Ten to the power of 0 to 9."""
+    power: int = 10**digits
+    return power
+
+
 def copy_bytes(target: Any, to: int, data: Any, offset: int, size: int) -> None:
     """Copy ``size`` bytes."""
     target[to : to + size] = data[offset : offset + size]

@@ -49,6 +49,8 @@ _ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
 _MARIADB_GTID = cython.declare(cython.int, int(EventType.GTID_EVENT))
 _ARTIFICIAL = cython.declare(cython.int, 0x20)
 _SECOND_TIMESTAMP = cython.declare(cython.longlong, 1 << 55)
+# As a number in the code it would be Python's.
+_LOW_32 = cython.declare(cython.longlong, 0xFFFFFFFF)
 _MICROSECONDS = cython.declare(cython.longlong, 1_000_000)
 _CRC32 = ChecksumAlgorithm.CRC32
 # Post-header sizes by type: what the lane takes for granted, and what rows events must have.
@@ -292,7 +294,7 @@ class GroupLane:
                     return 0
                 next_position = load_le(raw, start + 13, 4)
                 if next_position and next_position != cython.cast(
-                    cython.ulonglong, (offset + size) & 0xFFFFFFFF
+                    cython.ulonglong, (offset + size) & _LOW_32
                 ):
                     return 0
             if i == first:

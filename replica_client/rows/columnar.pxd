@@ -8,6 +8,8 @@ cdef class ColumnSink:
     cdef int width
     cdef Py_ssize_t size
     cdef int prefix
+    cdef int precision
+    cdef int digits
     cdef Column column
     cdef object code
     cdef object convert
@@ -72,6 +74,9 @@ cdef class ColumnarRows:
     cdef const unsigned char* _data
     cdef Py_ssize_t _offset
     cdef Py_ssize_t _end
+    cdef bint _in_value
+    cdef void* _value_sink
+    cdef Py_ssize_t _value_offset
     cdef JsonTextWriter _json
     cdef Py_ssize_t _base
     cdef bint _insert
@@ -83,15 +88,17 @@ cdef class ColumnarRows:
     cdef int _begin(self, bint insert, bint delete, bytes columns_before, bytes columns_after,
                     const unsigned char* data, Py_ssize_t start, Py_ssize_t end) except -1
     cdef int _take(self) except -1
+    cdef int _take_images(self) except -1
+    cdef void _value_at(self, ColumnSink sink, Py_ssize_t offset) noexcept
     cdef int _reserve(self) except -1
     cdef int _image(self, Layout layout, Py_ssize_t row) except -1
     cdef Py_ssize_t _put(self, ColumnSink sink, const unsigned char* data, Py_ssize_t offset,
                          Py_ssize_t end, Py_ssize_t row) except -1
-    cdef int _put_other(self, ColumnSink sink, Column column, const unsigned char* data,
+    cdef int _put_other(self, ColumnSink sink, const unsigned char* data,
                         Py_ssize_t offset, Py_ssize_t length, Py_ssize_t row) except -1
-    cdef int _put_entry(self, ColumnSink sink, Column column, const unsigned char* data,
+    cdef int _put_entry(self, ColumnSink sink, const unsigned char* data,
                         Py_ssize_t offset, Py_ssize_t length, Py_ssize_t row) except -1
-    cdef int _put_value(self, ColumnSink sink, Column column, const unsigned char* data,
+    cdef int _put_value(self, ColumnSink sink, const unsigned char* data,
                         Py_ssize_t offset, Py_ssize_t length, Py_ssize_t row) except -1
     cdef object _value(self, Column column, const unsigned char* data, Py_ssize_t offset,
                        Py_ssize_t length)

@@ -212,7 +212,7 @@ class ColumnSink:
         self._offsets_buffer: Any = None
         self._data_buffer: Any = None
         self.op = OP_OBJECT
-        self.size = self.prefix = 0
+        self.size = self.prefix = self.precision = self.digits = 0
         self.column: Column | None = None
         self._numbers: dict[int, int] = {}
         self.entries: list[str] = []
@@ -232,6 +232,8 @@ class ColumnSink:
         self.column = column
         self.size = column.size
         self.prefix = column.prefix
+        self.precision = column.precision
+        self.digits = column.digits
         if column.json_index >= 0 or column.convert is JsonDocument:
             if self.storage == BYTES:
                 self.op = OP_JSON
@@ -536,6 +538,11 @@ class ColumnarRows:
         self._source = b""
         self._data: Any = self._source
         self._offset = self._end = 0
+        # The value that is being made, for what it may raise.
+        self._in_value = False
+        self._value_offset = 0
+        if not cython.compiled:
+            self._value_sink: Any = None
         self._json: JsonTextWriter = JsonTextWriter()
         column: Column
         sink: ColumnSink
@@ -661,6 +668,19 @@ class ColumnarRows:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _take(self) -> cython.int:
+        self._in_value = False
+        try:
+            return self._take_images()
+        except (ValueError, OverflowError, LookupError, BinlogDecodeError) as error:
+            if not self._in_value:
+                raise
+            sink: ColumnSink = cython.cast(ColumnSink, self._value_sink)
+            offset: cython.Py_ssize_t = self._value_offset - self._base
+            raise self.decoder._failure(sink.column, offset, error) from error
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _take_images(self) -> cython.int:
         step: cython.int = 1 if self._after is None else 2
         start: cython.Py_ssize_t
         self.appended = 0
@@ -714,6 +734,7 @@ class ColumnarRows:
         nulls: cython.Py_ssize_t = self._offset
         offset: cython.Py_ssize_t = nulls + layout.null_size
         if offset > end:
+            self._in_value = False
             raise ColumnDecodeError(
                 f"{self.decoder._table()}: null bits are cut off at offset {nulls - self._base}"
             )
@@ -748,14 +769,14 @@ class ColumnarRows:
         size: cython.Py_ssize_t
         if sink.prefix:
             if sink.prefix > end - offset:
-                raise self.decoder._cut_off(sink.column, offset - self._base)
+                raise self._cut_off(sink, offset)
             if sink.prefix == 1:
                 length = data[offset]
             else:
                 length = cython.cast(cython.Py_ssize_t, load_le(data, offset, sink.prefix))
             offset += sink.prefix
         if length > end - offset or length < 0:
-            raise self.decoder._cut_off(sink.column, offset - self._base)
+            raise self._cut_off(sink, offset)
         if op == OP_COPY_4:
             sink._copy(row, data, offset, 4)
         elif op in (OP_UTF8, OP_UTF8_CHAR):
@@ -764,33 +785,45 @@ class ColumnarRows:
                 while size and data[offset + size - 1] == _SPACE:
                     size -= 1
             if size > sink.room - sink.used:
+                self._in_value = False
                 sink._make_room(size)
             if copy_utf8(sink.data, sink.used, data, offset, size):
                 sink.used += size
                 sink.offsets[row + 1] = cython.cast(cython.int, sink.used)
             else:
-                self._put_value(sink, sink.column, data, offset, length, row)
+                self._put_value(sink, data, offset, length, row)
         elif op == OP_COPY_8:
             sink._copy(row, data, offset, 8)
         elif op == OP_BYTES:
+            self._in_value = False
             sink._put_bytes(row, data, offset, length)
         elif op == OP_COPY_1:
             sink._copy(row, data, offset, 1)
         elif op == OP_COPY_2:
             sink._copy(row, data, offset, 2)
-        elif op == OP_UNKNOWN:
-            column: Column = sink.column
-            raise self.decoder._failure(column, offset - self._base, column.convert)
         elif op != OP_PASS:
-            self._put_other(sink, sink.column, data, offset, length, row)
+            self._put_other(sink, data, offset, length, row)
         return offset + length
+
+    def _cut_off(self, sink: ColumnSink, offset: int) -> ColumnDecodeError:
+        self._in_value = False
+        error: ColumnDecodeError = self.decoder._cut_off(sink.column, offset - self._base)
+        return error
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _value_at(self, sink: ColumnSink, offset: cython.Py_ssize_t) -> cython.void:
+        """What is raised from now on is a fault of this value."""
+        self._in_value = True
+        self._value_sink = cython.cast(cython.p_void, sink)
+        self._value_offset = offset
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _put_other(
         self,
         sink: ColumnSink,
-        column: Column,
         data: cython.p_const_uchar,
         offset: cython.Py_ssize_t,
         length: cython.Py_ssize_t,
@@ -798,56 +831,57 @@ class ColumnarRows:
     ) -> cython.int:
         """Write a value of ``length`` bytes that takes more than copying."""
         op: cython.int = sink.op
+        digits: cython.int = sink.digits
         number: cython.longlong = 0
-        if op == OP_SIGNED:
-            sink._store(row, cython.cast(cython.ulonglong, load_signed(data, offset, column.size)))
-            return 0
-        if op in (OP_UNSIGNED, OP_FLOAT, OP_DOUBLE):
-            sink._store(row, load_le(data, offset, column.size))
-            return 0
-        if op in (OP_ENUM, OP_SET):
-            return self._put_entry(sink, column, data, offset, length, row)
-        if op == OP_BIT:
-            sink._store(row, load_be(data, offset, column.size))
-            return 0
-        if op == OP_YEAR:
-            sink._store(row, data[offset] + 1900 if data[offset] else 0)
-            return 0
-        try:
-            if op == OP_DECIMAL:
-                if cython.compiled:
-                    decimal_words(
-                        data,
-                        offset,
-                        column.precision,
-                        column.digits,
-                        cython.cast(cython.p_uint, sink.values + row * sink.width),
-                        sink.width >> 2,
-                    )
-                else:
-                    count = sink.width >> 2
-                    words = [0] * count
-                    decimal_words(data, offset, column.precision, column.digits, words, count)
-                    for at, word in enumerate(words):
-                        sink.values[row * count + at] = word
-                return 0
-            if op == OP_JSON:
-                self._json.document(data, offset, length)
-                return sink._put_bytes(row, self._json.out, 0, self._json.used)
-            if op == OP_DATETIME:
-                number = datetime2_microseconds(load_be(data, offset, column.size), column.digits)
-            elif op == OP_TIMESTAMP:
-                number = timestamp2_microseconds(load_be(data, offset, column.size), column.digits)
-            elif op == OP_DATE:
-                number = date_days(cython.cast(cython.uint, load_le(data, offset, 3)))
-            elif op == OP_TIME:
-                number = time2_microseconds(load_be(data, offset, column.size), column.digits)
+        self._value_at(sink, offset)
+        if op == OP_DECIMAL:
+            if cython.compiled:
+                decimal_words(
+                    data,
+                    offset,
+                    sink.precision,
+                    digits,
+                    cython.cast(cython.p_uint, sink.values + row * sink.width),
+                    sink.width >> 2,
+                )
             else:
-                return self._put_value(sink, column, data, offset, length, row)
-        except (ValueError, OverflowError, LookupError, BinlogDecodeError) as error:
-            raise self.decoder._failure(column, offset - self._base, error) from error
+                count = sink.width >> 2
+                words = [0] * count
+                decimal_words(data, offset, sink.precision, digits, words, count)
+                for at, word in enumerate(words):
+                    sink.values[row * count + at] = word
+            return 0
+        if op == OP_JSON:
+            self._json.document(data, offset, length)
+            return sink._put_bytes(row, self._json.out, 0, self._json.used)
+        if op == OP_DATETIME:
+            number = datetime2_microseconds(load_be(data, offset, sink.size), digits)
+        elif op == OP_TIMESTAMP:
+            number = timestamp2_microseconds(load_be(data, offset, sink.size), digits)
+        elif op == OP_DATE:
+            number = date_days(cython.cast(cython.uint, load_le(data, offset, 3)))
+        elif op in (OP_ENUM, OP_SET):
+            return self._put_entry(sink, data, offset, length, row)
+        elif op == OP_SIGNED:
+            number = load_signed(data, offset, sink.size)
+        elif op in (OP_UNSIGNED, OP_FLOAT, OP_DOUBLE):
+            sink._store(row, load_le(data, offset, sink.size))
+            return 0
+        elif op == OP_TIME:
+            number = time2_microseconds(load_be(data, offset, sink.size), digits)
+        elif op == OP_BIT:
+            sink._store(row, load_be(data, offset, sink.size))
+            return 0
+        elif op == OP_YEAR:
+            number = data[offset] + 1900 if data[offset] else 0
+        elif op == OP_UNKNOWN:
+            self._in_value = False
+            column: Column = sink.column
+            raise self.decoder._failure(column, offset - self._base, column.convert)
+        else:
+            return self._put_value(sink, data, offset, length, row)
         if number == _NOT_IN_CALENDAR:
-            return self._put_value(sink, column, data, offset, length, row)
+            return self._put_value(sink, data, offset, length, row)
         sink._store(row, cython.cast(cython.ulonglong, number))
         return 0
 
@@ -856,25 +890,21 @@ class ColumnarRows:
     def _put_entry(
         self,
         sink: ColumnSink,
-        column: Column,
         data: cython.p_const_uchar,
         offset: cython.Py_ssize_t,
         length: cython.Py_ssize_t,
         row: cython.Py_ssize_t,
     ) -> cython.int:
         """Write an ENUM or SET: the number of its text among the column's entries."""
-        bits: cython.ulonglong = load_le(data, offset, column.size)
+        bits: cython.ulonglong = load_le(data, offset, sink.size)
         entry: cython.int = -1
         if bits < cython.cast(cython.ulonglong, _LOOKUP_SIZE):
             entry = sink.lookup[bits]
         else:
             entry = sink._numbers.get(bits, -1)
         if entry < 0:
-            try:
-                value = self._value(column, data, offset, length)
-                entry = sink._entry(bits, sink.convert(value))
-            except (ValueError, OverflowError, LookupError, BinlogDecodeError) as error:
-                raise self.decoder._failure(column, offset - self._base, error) from error
+            value = self._value(sink.column, data, offset, length)
+            entry = sink._entry(bits, sink.convert(value))
         sink._store(row, entry)
         return 0
 
@@ -883,21 +913,19 @@ class ColumnarRows:
     def _put_value(
         self,
         sink: ColumnSink,
-        column: Column,
         data: cython.p_const_uchar,
         offset: cython.Py_ssize_t,
         length: cython.Py_ssize_t,
         row: cython.Py_ssize_t,
     ) -> cython.int:
         """Write a value by way of its object."""
-        try:
-            value = self._value(column, data, offset, length)
-            if column.as_python and value is not None:
-                value = value.to_python()
-            if not sink._put_object(row, value):
-                self.lossless.append((row, sink.name, lossless_text(value)))
-        except (ValueError, OverflowError, LookupError, BinlogDecodeError) as error:
-            raise self.decoder._failure(column, offset - self._base, error) from error
+        column: Column = sink.column
+        self._value_at(sink, offset)
+        value = self._value(column, data, offset, length)
+        if column.as_python and value is not None:
+            value = value.to_python()
+        if not sink._put_object(row, value):
+            self.lossless.append((row, sink.name, lossless_text(value)))
         return 0
 
     @cython.cfunc

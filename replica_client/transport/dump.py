@@ -19,7 +19,7 @@ from replica_client.wire.dump_session import DumpSession
 if TYPE_CHECKING:
     from replica_client.transport.server_info import ServerInfo
 
-BUFFER_SIZE = 256 * 1024
+BUFFER_SIZE = 1 << 20
 DEFAULT_QUEUE_SIZE = 16 << 20
 
 

@@ -16,6 +16,11 @@ import cython
 
 from replica_client.errors import EncodeError
 
+if cython.compiled:
+    from cython.cimports.replica_client.codec.memory import load_be, power_of_ten
+else:
+    from replica_client.codec.memory import load_be, power_of_ten
+
 _GROUP_DIGITS = 9
 _GROUP_SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 MAX_PRECISION = 65
@@ -23,6 +28,9 @@ MAX_SCALE = 30
 # A number of 64 bits holds them.
 _SMALL_DIGITS = cython.declare(cython.int, 18)
 _MAX_GROUPS = 10
+# As numbers in the code they would be Python's.
+_LOW_32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
+_LOW_64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 
 def decimal_exists(precision: int, scale: int) -> bool:
@@ -50,18 +58,6 @@ def _group_size(digits: cython.int) -> cython.int:
 
 
 @cython.cfunc
-@cython.inline
-def _group(
-    data: cython.p_const_uchar, offset: cython.Py_ssize_t, size: cython.int, mask: cython.uint
-) -> cython.uint:
-    value: cython.uint = 0
-    i: cython.Py_ssize_t
-    for i in range(offset, offset + size):
-        value = value << 8 | (data[i] ^ mask)
-    return value
-
-
-@cython.cfunc
 @cython.boundscheck(False)
 @cython.wraparound(False)
 @cython.cdivision(True)
@@ -75,9 +71,9 @@ def _split(
     units: cython.p_uint,
 ) -> cython.int:
     """The groups of digits, and ten to the power of how many digits each has; returns how many."""
-    mask: cython.uint = 0xFF if data[offset] < 0x80 else 0
+    negative: cython.bint = data[offset] < 0x80
     # Its top bit is flipped; the bits of a group never reach it.
-    first: cython.uint = 0x80
+    first: cython.bint = True
     whole_left: cython.int = precision - scale
     fraction_left: cython.int = scale
     digits: cython.int = whole_left % 9
@@ -89,14 +85,14 @@ def _split(
     unit: cython.uint
     while whole_left or fraction_left:
         size = _group_size(digits)
-        value = _group(data, offset, size, mask)
+        value = cython.cast(cython.uint, load_be(data, offset, size))
+        if negative:
+            value ^= cython.cast(cython.uint, _LOW_32 >> (32 - 8 * size))
         if first:
-            value ^= first << (8 * (size - 1))
-            first = 0
+            value ^= cython.cast(cython.uint, 0x80) << (8 * (size - 1))
+            first = False
         offset += size
-        unit = 1
-        for _ in range(digits):
-            unit *= 10
+        unit = power_of_ten(digits)
         if value >= unit:
             raise ValueError(f"DECIMAL({precision},{scale}) has a group beyond {digits} digits")
         groups[count] = value
@@ -181,31 +177,36 @@ def decimal_words(
     if not cython.compiled:
         groups, units = [0] * _MAX_GROUPS, [0] * _MAX_GROUPS
     count: cython.int = _split(data, offset, precision, scale, groups, units)
-    carry: cython.ulonglong = 0
+    number: cython.ulonglong = 0
     i: cython.int
     j: cython.int
+    negative: cython.bint = data[offset] < 0x80
     if precision <= _SMALL_DIGITS:
         for i in range(count):
-            carry = carry * units[i] + groups[i]
-        words[0] = cython.cast(cython.uint, carry & 0xFFFFFFFF)
-        words[1] = cython.cast(cython.uint, carry >> 32)
+            number = number * units[i] + groups[i]
+        sign: cython.uint = 0
+        if negative and number:
+            number = _LOW_64 - number + 1
+            sign = cython.cast(cython.uint, _LOW_32)
+        words[0] = cython.cast(cython.uint, number & _LOW_32)
+        words[1] = cython.cast(cython.uint, number >> 32)
         for j in range(2, word_count):
-            words[j] = 0
-    else:
+            words[j] = sign
+        return 0
+    for j in range(word_count):
+        words[j] = 0
+    for i in range(count):
+        number = groups[i]
         for j in range(word_count):
-            words[j] = 0
-        for i in range(count):
-            carry = groups[i]
-            for j in range(word_count):
-                carry += cython.cast(cython.ulonglong, words[j]) * units[i]
-                words[j] = cython.cast(cython.uint, carry & 0xFFFFFFFF)
-                carry >>= 32
-    if data[offset] < 0x80:
-        carry = 1
+            number += cython.cast(cython.ulonglong, words[j]) * units[i]
+            words[j] = cython.cast(cython.uint, number & _LOW_32)
+            number >>= 32
+    if negative:
+        number = 1
         for j in range(word_count):
-            carry += words[j] ^ 0xFFFFFFFF
-            words[j] = cython.cast(cython.uint, carry & 0xFFFFFFFF)
-            carry >>= 32
+            number += words[j] ^ _LOW_32
+            words[j] = cython.cast(cython.uint, number & _LOW_32)
+            number >>= 32
     return 0
 
 

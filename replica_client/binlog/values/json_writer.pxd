@@ -11,6 +11,7 @@ cdef class JsonTextWriter:
     cdef int document(self, const unsigned char* data, Py_ssize_t offset, Py_ssize_t size) except -1
     cdef bytes _bytes(self)
     cdef int _reserve(self, Py_ssize_t size) except -1
+    cdef int _grow(self, Py_ssize_t size) except -1
     cdef int _put_text(self, object text) except -1
     cdef int _put_literal(self, int literal) except -1
     cdef int _put_number(self, unsigned long long number, bint negative) except -1

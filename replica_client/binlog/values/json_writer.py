@@ -61,9 +61,12 @@ _DOUBLE = cython.declare(cython.int, DOUBLE)
 _STRING = cython.declare(cython.int, STRING)
 _OPAQUE = cython.declare(cython.int, OPAQUE)
 _MAX_DEPTH = cython.declare(cython.int, MAX_DEPTH)
+# As a number in the code it would be Python's.
+_BEYOND_32 = cython.declare(cython.longlong, 1 << 32)
 _EXPANSION_LIMIT = cython.declare(cython.longlong, EXPANSION_LIMIT)
 
 _LITERALS = (b"null", b"true", b"false")
+_LITERAL_TEXTS = cython.declare(bytes, b"nulltruefalse")
 _DOUBLE_STRUCT = struct.Struct("<d")
 _BASE64_LINE = 76
 _NEWDECIMAL = int(ColumnType.MYSQL_TYPE_NEWDECIMAL)
@@ -140,15 +143,20 @@ class JsonTextWriter:
         )
 
     @cython.cfunc
+    @cython.inline
     @cython.exceptval(-1, check=False)
     def _reserve(self, size: cython.Py_ssize_t) -> cython.int:
         """Have room for so many more bytes."""
-        if self.used + size > self._room:
-            self._room = 2 * (self.used + size)
-            grown = bytearray(self._room)
-            grown[: self.used] = self._out[: self.used]
-            self._out = grown
-            self.out = self._out
+        return self._grow(size) if size > self._room - self.used else 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _grow(self, size: cython.Py_ssize_t) -> cython.int:
+        self._room = 2 * (self.used + size)
+        grown = bytearray(self._room)
+        grown[: self.used] = self._out[: self.used]
+        self._out = grown
+        self.out = self._out
         return 0
 
     @cython.cfunc
@@ -164,11 +172,11 @@ class JsonTextWriter:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _put_literal(self, literal: cython.int) -> cython.int:
-        data: bytes = _LITERALS[literal]
-        raw: cython.p_const_uchar = data
+        raw: cython.p_const_uchar = _LITERAL_TEXTS
+        size: cython.Py_ssize_t = 5 if literal == 2 else 4
         self._reserve(5)
-        copy_bytes(self.out, self.used, raw, 0, len(data))
-        self.used += len(data)
+        copy_bytes(self.out, self.used, raw, 4 * literal, size)
+        self.used += size
         return 0
 
     @cython.cfunc
@@ -201,16 +209,19 @@ class JsonTextWriter:
         else:
             value = _DOUBLE_STRUCT.unpack_from(self.data, at)[0]
         magnitude: cython.double = -value if value < 0 else value
-        power: cython.double = 1.0
+        power: cython.longlong
         whole: cython.longlong
         digits: cython.int
         if 0.0001 <= magnitude < 1e9:
             # A decimal of at most 15 digits that reads back as the double is its shortest one.
-            for digits in range(5):
+            for digits in range(2, 5, 2):
+                power = 100 if digits == 2 else 10_000
                 whole = cython.cast(cython.longlong, magnitude * power + 0.5)
-                if whole / power == magnitude:
+                if cython.cast(cython.double, whole) / power == magnitude:
+                    while digits and whole % 10 == 0:
+                        whole //= 10
+                        digits -= 1
                     return self._put_decimal(whole, digits, value < 0)
-                power *= 10.0
         try:
             return self._put_text(double_text(value))
         except ValueError as error:
@@ -448,8 +459,8 @@ class JsonTextWriter:
                 self._put_literal(cython.cast(cython.int, field))
             elif code == _UINT16:
                 self._put_number(field & 0xFFFF, False)
-            elif large and code == _INT32 and field >= 0x80000000:
-                self._put_number(0x100000000 - field, True)
+            elif large and code == _INT32 and field >= _BEYOND_32 >> 1:
+                self._put_number(_BEYOND_32 - field, True)
             elif large and code in (_INT32, _UINT32):
                 self._put_number(field, False)
             else:
