@@ -13,14 +13,20 @@ from pyspark.errors import PySparkException
 from replica_client.spark.session import make_session
 
 
-def in_session(master: str, work: Callable[..., Any], *arguments: Any) -> Any:
-    """What ``work(spark, *arguments)`` gives in a new session."""
+def in_session(
+    master: str, work: Callable[..., Any], *arguments: Any, cores: int | None = None
+) -> Any:
+    """What ``work(spark, *arguments)`` gives in a new session; ``cores``: it has no more of them."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:
-        return pool.apply(_run, (master, work, arguments))
+        return pool.apply(_run, (master, work, arguments, cores))
 
 
-def _run(master: str, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+def _run(
+    master: str, work: Callable[..., Any], arguments: tuple[Any, ...], cores: int | None
+) -> Any:
+    if cores is not None:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     # Spark's Python processes have to find these modules, too.
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     session = make_session("bench", master=master)
