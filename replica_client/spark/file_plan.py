@@ -37,6 +37,9 @@ class FilePlanner:
 
     Args:
         options: of the query.
+
+    Attributes:
+        newest: where the files ended when they were looked at last.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -44,6 +47,7 @@ class FilePlanner:
         self._catalog = FileCatalog(options)
         self._trail = SchemaTrail(self._catalog, options.decode)
         self._waiting_for = ""
+        self.newest: Position | None = None
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -215,6 +219,7 @@ class FilePlanner:
             if start.file:
                 from_position(files, start)
             return start
+        self.newest = Position(files[-1].name, files[-1].size)
         if not start.file:
             start = Position(files[0].name, FIRST_EVENT)
         files = from_position(files, start)

@@ -30,6 +30,9 @@ class LivePlanner:
     Args:
         options: of the query.
         stream: whether readers' connections stay for the next range.
+
+    Attributes:
+        newest: where the source ended when it was looked at last.
     """
 
     def __init__(self, options: SourceOptions, *, stream: bool = False) -> None:
@@ -37,6 +40,7 @@ class LivePlanner:
         self._stream = stream
         self._source = LiveSource(options)
         self._trail = LiveTrail(self._source, options)
+        self.newest: Position | None = None
         self._frozen: Position | None = None
         self._saved: tuple[Position, str | None] | None = None
 
@@ -113,7 +117,8 @@ class LivePlanner:
         """
         deadline = time.monotonic() + wait
         while True:
-            end = self._frozen or self._source.end()
+            self.newest = self._source.end()
+            end = self._frozen or self.newest
             left = deadline - time.monotonic()
             if end != start or left <= 0:
                 break

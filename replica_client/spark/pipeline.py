@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, functions
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
@@ -34,7 +34,7 @@ from replica_client.spark.pipeline_state import (
 )
 from replica_client.spark.progress import Progress
 from replica_client.spark.report import write_report
-from replica_client.spark.run_history import RunHistory
+from replica_client.spark.run_history import LAST_COMMIT, OBSERVED, RunHistory
 from replica_client.spark.session import make_session
 
 _LOOK = 0.2
@@ -273,8 +273,10 @@ def _start(spark: SparkSession, config: PipelineConfig, state: PipelineState) ->
     reader = spark.readStream.format(source.FORMAT)
     for name, value in {**config.source, "startingPosition": state.start}.items():
         reader = reader.option(name, value)
+    last = functions.max("_commit_timestamp").cast("double").alias(LAST_COMMIT)
     writer = (
         reader.load()
+        .observe(OBSERVED, last)
         .writeStream.format(change_log.FORMAT)
         .option("table", str(config.change_log))
         .option("pipeline", state.pipeline)

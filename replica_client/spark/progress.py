@@ -9,6 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.status import Status
 
+from replica_client.spark.run_history import lag_of
+
 
 class Progress:
     """Follows a query's micro-batches.
@@ -31,6 +33,7 @@ class Progress:
         self.batches = 0
         self.rows = 0
         self.position = ""
+        self.lag: float | None = None
 
     def start(self, text: str) -> None:
         """Show what is done before the first batch."""
@@ -58,6 +61,7 @@ class Progress:
             self._last = batch
             self.batches += 1
             self.rows += int(report["numInputRows"])
+            self.lag = lag_of(report)
         if self._status is not None:
             self._status.update(self.line())
         elif self.batches and time.monotonic() - self._printed >= self._every:
@@ -72,6 +76,7 @@ class Progress:
         return (
             f"{self.rows:,} changes in {_count(self.batches, 'batch', 'batches')}, "
             f"{self.rows / seconds:,.0f}/s, at {self.position}"
+            + ("" if self.lag is None else f", {self.lag:.1f} s behind")
         )
 
     def _print(self) -> None:

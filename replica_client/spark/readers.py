@@ -139,6 +139,11 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = planner.latest(begin, max_bytes, max_rows, wait)
         return dict(start) if end == begin else planner.offset(end)
 
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """Where the source ends, for the ``latestOffset`` of Spark's progress: how far behind a query is."""
+        newest = self._plan().newest
+        return None if newest is None else newest.to_json()
+
     def prepareForTriggerAvailableNow(self) -> None:
         """What comes after now is for another run."""
         self._plan().freeze()

@@ -76,7 +76,14 @@ def _page(origin: str, result: PipelineResult, lake: LakeRun, history: RunHistor
         plot("Duration of micro-batches", "s", [(one.at, one.seconds) for one in batches]),
         plot("Duration of merges", "s", [(one.at, one.seconds) for one in merges]),
         plot("Changes per merge", "rows", [(one.at, one.changes) for one in merges]),
-        plot("Lag", "s", [(one.at, one.lag) for one in merges if one.lag is not None]),
+        plot(
+            "Lag of the change log",
+            "s",
+            [(one.at, one.lag) for one in batches if one.lag is not None],
+        ),
+        plot(
+            "Lag of the tables", "s", [(one.at, one.lag) for one in merges if one.lag is not None]
+        ),
     ]
     left = result.not_current
     if left:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -20,11 +21,13 @@ class BatchPoint:
         at: seconds since the run began.
         rows: how many it had.
         seconds: how long it took.
+        lag: seconds from the commit of its last change on the source to its end; None when not known.
     """
 
     at: float
     rows: int
     seconds: float
+    lag: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,24 @@ class MergePoint:
     lag: float | None
 
 
+LAST_COMMIT: Final = "last_commit"
+"""Metric that a pipeline's stream observes (:data:`OBSERVED`): when the last change was committed."""
+
+OBSERVED: Final = "mysql_binlog"
+"""Name under which Spark's progress has that metric in ``observedMetrics``."""
+
+
+def lag_of(report: Any) -> float | None:
+    """Seconds from the commit of a micro-batch's last change to the batch's end; None without one."""
+    metrics = report["observedMetrics"].get(OBSERVED)
+    last = None if metrics is None else metrics[LAST_COMMIT]
+    if last is None:
+        return None
+    begun = datetime.datetime.fromisoformat(report["timestamp"]).timestamp()
+    seconds = float(report["durationMs"].get("triggerExecution", 0)) / 1000
+    return max(0.0, begun + seconds - float(last))
+
+
 @dataclass
 class RunHistory:
     """The last batches and merges of a run."""
@@ -66,7 +87,8 @@ class RunHistory:
                 continue
             self._last = run, number
             seconds = float(report["durationMs"].get("triggerExecution", 0)) / 1000
-            self.batches.append(BatchPoint(time.time() - self.begun, rows, seconds))
+            point = BatchPoint(time.time() - self.begun, rows, seconds, lag_of(report))
+            self.batches.append(point)
 
     def applied(self, done: Applied, seconds: float) -> None:
         """Take a merge."""

@@ -59,6 +59,7 @@ def test_copied_followed_and_verified(fresh_server, tmp_path, name):
     assert result.tables == 7 - len(without)
     assert result.copied == 300
     assert result.report is not None and "<svg" in result.report.read_text()
+    assert "Lag of the change log</h2><svg" in result.report.read_text()
     rows = compare(server, tmp_path / "lake", without)
     assert rows.pop("child", 1) == rows.pop("parent") == 1
     assert rows == {"orders": 4001, "lines": 300, "remarks": 198, "parts": 2, "made": 1}

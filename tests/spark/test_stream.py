@@ -85,6 +85,8 @@ def test_continuous_query_takes_what_comes_and_is_not_restless(spark, tmp_path):
             source.drop_connections()
             source.add_file(FILES[1])
             wait(lambda: progress_rows(query) == 87 + 4)
+            newest = json.loads(query.lastProgress["sources"][0]["latestOffset"])
+            assert (newest["file"], newest["offset"]) == (FILES[1].name, FILES[1].stat().st_size)
         finally:
             query.stop()
         assert stream.rows() == envelope_of(list(FILES))
