@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -54,6 +54,8 @@ MAX_SIZE = 64 << 20
 _ABSENT_TYPE = CHANGE_FIELDS[8].type
 _LOSSLESS_TYPE = CHANGE_FIELDS[9].type
 _MAX_CHANGE_TYPE = 16
+# Arrays do not change, so that batches share those that are the same: up to so many rows.
+_MAX_SHARED = 1 << 16
 _allocate: Callable[[int], Any] = partial(pa.allocate_buffer, resizable=True)
 
 
@@ -220,12 +222,8 @@ class BatchBuilder:
     def _change_columns(self, count: int) -> list[pa.Array]:
         if not count:
             return [pa.array([], field.type) for field in CHANGE_FIELDS]
-        runs = self.runs
-        offsets = _allocate(4 * (count + 1))
-        data = _allocate(_MAX_CHANGE_TYPE * count)
-        data.resize(runs.fill_change_types(offsets, data))
         return [
-            pa.Array.from_buffers(pa.string(), count, [None, offsets, data], 0),
+            self._change_types(count),
             self._numbers(TIMESTAMP_US, count).view(CHANGE_FIELDS[1].type),
             self._texts(VERSION, count),
             self._texts(GTID, count),
@@ -236,6 +234,15 @@ class BatchBuilder:
             self._absent(count),
             self._lossless(count),
         ]
+
+    def _change_types(self, count: int) -> pa.Array:
+        kind = self.runs.common_kind()
+        if kind is not None and count <= _MAX_SHARED:
+            return _change_types_of(kind, count)
+        offsets = _allocate(4 * (count + 1))
+        data = _allocate(_MAX_CHANGE_TYPE * count)
+        data.resize(self.runs.fill_change_types(offsets, data))
+        return pa.Array.from_buffers(pa.string(), count, [None, offsets, data], 0)
 
     def _numbers(self, field: int, count: int) -> pa.Array:
         buffer = _allocate(8 * count)
@@ -248,6 +255,9 @@ class BatchBuilder:
         return pa.Array.from_buffers(pa.int64(), count, [None, buffer], 0)
 
     def _texts(self, field: int, count: int) -> pa.Array:
+        common = self.runs.common_text(field)
+        if common is not None and count <= _MAX_SHARED:
+            return _repeated(common, count)
         offsets = _allocate(4 * (count + 1))
         data = _allocate(self.runs.text_size(field))
         self.runs.fill_text(offsets, data, field)
@@ -256,14 +266,14 @@ class BatchBuilder:
     def _absent(self, count: int) -> pa.Array:
         buffer = _allocate(4 * count)
         if not self.runs.fill_absent(buffer):
-            return pa.nulls(count, _ABSENT_TYPE)
+            return _nulls(_ABSENT_TYPE, count)
         numbers = pa.Array.from_buffers(pa.int32(), count, [None, buffer], 0)
         return pa.array(self.rows.absent_lists, _ABSENT_TYPE).take(numbers)
 
     def _lossless(self, count: int) -> pa.Array:
         entries = self.rows.lossless
         if not entries:
-            return pa.nulls(count, _LOSSLESS_TYPE)
+            return _nulls(_LOSSLESS_TYPE, count)
         values: list[list[tuple[str, str]] | None] = [None] * count
         for row, name, text in entries:
             found = values[row]
@@ -271,6 +281,25 @@ class BatchBuilder:
                 found = values[row] = []
             found.append((name, text))
         return pa.array(values, _LOSSLESS_TYPE)
+
+
+@lru_cache(maxsize=8)
+def _change_types_of(kind: int, count: int) -> pa.Array:
+    """The change types of rows that are all of one kind of change."""
+    if KINDS[kind] != "update":
+        return _repeated(KINDS[kind].encode(), count)
+    return pa.array(["update_preimage", "update_postimage"] * (count // 2), pa.string())
+
+
+@lru_cache(maxsize=16)
+def _repeated(text: bytes, count: int) -> pa.Array:
+    """One text, which need not be UTF-8, as often as there are rows."""
+    return pa.repeat(pa.scalar(text, pa.binary()), count).view(pa.string())
+
+
+@lru_cache(maxsize=8)
+def _nulls(kind: pa.DataType, count: int) -> pa.Array:
+    return pa.nulls(count, kind)
 
 
 def _sink(column: ColumnShape, options: DecodeOptions | None) -> tuple[ColumnSink, pa.DataType]:

@@ -14,6 +14,7 @@ cdef class EventRuns:
         self, int kind, long long changes, long long row_index, long long timestamp_us,
         long long offset, long long event_index, int file, int version, long long version_number,
         int gtid, long long gtid_number, int absent_before, int absent_after) except -1
+    cdef long long _common(self, int field) noexcept
     cdef Py_ssize_t _size_of(self, Py_ssize_t run, int field) except -1
     cdef Py_ssize_t _write(
         self, Py_ssize_t run, int field, unsigned char* data, Py_ssize_t at) except -1

@@ -36,6 +36,7 @@ FILE, VERSION, GTID = 6, 7, 9
 
 _CHANGE_TYPES = (b"insert", b"update_preimage", b"delete", b"update_postimage")
 _NO_NUMBER = cython.declare(cython.longlong, -1)
+_SEVERAL = cython.declare(cython.longlong, -(1 << 62))
 _MAX_TEXTS = cython.declare(cython.int, 1024)
 
 
@@ -225,6 +226,33 @@ class EventRuns:
             self._ids = {}
             self.era += 1
             self._prefixes, self._widths, self._suffixes = [], [], []
+
+    def common_kind(self) -> int | None:
+        """What all changes are (index in :data:`KINDS`); None when they are not the same."""
+        kind: cython.longlong = self._common(_KIND)
+        return None if kind == _SEVERAL else int(kind)
+
+    def common_text(self, field: cython.int) -> bytes | None:
+        """The text of all runs; None when they have several, or a number in it."""
+        text: cython.longlong = self._common(field)
+        if text == _SEVERAL or (field != 6 and self._common(field + 1) != _NO_NUMBER):
+            return None
+        common: bytes = self._prefixes[text]
+        return common
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _common(self, field: cython.int) -> cython.longlong:
+        """The number that all runs have there."""
+        fields: cython.p_longlong = self._fields
+        run: cython.Py_ssize_t
+        if not self._count:
+            return _SEVERAL
+        number: cython.longlong = fields[field]
+        for run in range(1, self._count):
+            if fields[run * _SIZE + field] != number:
+                return _SEVERAL
+        return number
 
     def fill_numbers(self, buffer: Any, field: cython.int) -> None:
         """Write a number of each run for each of its rows."""
