@@ -105,7 +105,7 @@ def _peer_python(environment: Path) -> Path:
 
 
 def _start(name: str) -> dict[str, Any]:
-    command = [sys.executable, SCRIPTS / "servers", "start", name, "--json"]
+    command = [sys.executable, str(SCRIPTS / "servers"), "start", name, "--json"]
     options = ("binlog-row-metadata=FULL", "max-binlog-size=1G", "sync-binlog=0")
     command += [f"--option={option}" for option in options]
     command += ["--option=innodb-flush-log-at-trx-commit=0"]
