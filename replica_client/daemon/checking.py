@@ -12,6 +12,7 @@ from replica_client.daemon.references import resolved
 from replica_client.daemon.source_access import hosts_of, stream_options
 from replica_client.daemon.stores import store_options
 from replica_client.errors import ReplicaClientError
+from replica_client.sinks.first_copy import CopyingSink
 from replica_client.sinks.registry import make_sink
 from replica_client.transport.connection import SourceConnection
 
@@ -48,7 +49,10 @@ def _offline(config: DaemonConfig) -> Iterator[Fault]:
     for route in config.routes:
         try:
             stream_options(route)
-            make_sink(route.sink.type, resolved(route.options, config.directory))
+            sink = make_sink(route.sink.type, resolved(route.options, config.directory))
+            if route.sink.snapshot and not isinstance(sink, CopyingSink):
+                what = f"snapshot: a sink of type {route.sink.type} cannot hold a copy of tables"
+                yield Fault(f"sink {route.name}", what)
         except (ReplicaClientError, OSError) as error:
             yield Fault(f"sink {route.name}", str(error))
 

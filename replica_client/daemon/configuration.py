@@ -148,9 +148,15 @@ class SinkTable(Struct, frozen=True, forbid_unknown_fields=True):
         tables: patterns of wanted tables, instead of the source's.
         exclude: patterns of unwanted ones, instead of the source's.
         columns: wanted columns, instead of the source's.
+        snapshot: begin with a copy of the tables as they are, where the sink can hold one (sqlite,
+            mysql); a table that is new to it, or that it cannot follow, is copied later on.
+        snapshot_rows: rows that are copied at once, about.
+        snapshot_locking: ``brief`` lets a copied state begin under FLUSH TABLES WITH READ LOCK, for
+            MySQL sources without GTIDs, and tables without a primary key that change without rest.
         batch_rows: rows that are committed at once at most.
         batch_bytes: bytes of events that are committed at once at most.
-        batch_seconds: how long a change waits for its commit at most.
+        batch_seconds: between two commits at least, while no other limit is reached: how long a change
+            waits for its commit at most.
         on_poison: what a change does that can never be written: stop, or go to the dead letters.
         dead_letters: file of the dead letters; in the state directory by default.
         retry_seconds: the longest wait between two tries.
@@ -161,6 +167,9 @@ class SinkTable(Struct, frozen=True, forbid_unknown_fields=True):
     tables: Names | None = None
     exclude: Names | None = None
     columns: list[str] | dict[str, list[str]] | None = None
+    snapshot: bool = False
+    snapshot_rows: Positive = 20_000
+    snapshot_locking: Literal["never", "brief"] = "never"
     batch_rows: Positive = 10_000
     batch_bytes: int | str = "8m"
     batch_seconds: Seconds = 0.5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -50,6 +50,7 @@ class Delivery:
         observation: is told what happens.
         letters: leaves out what was found poisonous; None: nothing is.
         eager: commit as soon as the stream has nothing more at once: a source waits for it.
+        guard: called before each transaction is written; what it raises ends the run.
         whole_log: whether every transaction of the source is given, so that a position between two
             may be saved before the first one came; not so while a start by time passes over some.
     """
@@ -64,6 +65,7 @@ class Delivery:
         *,
         eager: bool = False,
         whole_log: bool = True,
+        guard: Callable[[], None] | None = None,
     ) -> None:
         self.limits = limits
         self._stream, self._sink = stream, sink
@@ -72,6 +74,7 @@ class Delivery:
         self._counter = RowCounter()
         self._eager = eager
         self._whole_log = whole_log
+        self._guard = guard
         self._turn = asyncio.Lock()
         self._written = asyncio.Event()
         self._in_hand = False
@@ -130,6 +133,8 @@ class Delivery:
         begins_large = not transaction.complete and not self._parted
         if (alone or begins_large) and self._last is not None and not self._parted:
             await self._commit(self._last)
+        if self._guard is not None:
+            self._guard()
         if self._letters is not None:
             transaction = await self._letters.leave_out(transaction, self._stream.format)
         await self._sink.write(transaction)

@@ -58,6 +58,9 @@ type = "file"                   # file, stdout, parquet, sqlite, mysql, redis, o
 path = "changes"                # a directory: changes-000001.jsonl, …
 # format = "native"             # or "debezium", "maxwell", "canal"
 # tables, exclude, columns: instead of the source's
+# snapshot = false              # true: begin with a copy of the tables (sqlite, mysql); "start" is not used
+# snapshot_rows = 20000         # that are copied at once
+# snapshot_locking = "never"    # "brief": a read lock for a moment, where a source has no GTIDs
 # batch_rows = 10000            # what was written is committed at the first of these limits
 # batch_bytes = "8m"
 # batch_seconds = 0.5

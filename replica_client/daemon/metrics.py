@@ -89,6 +89,12 @@ _OF_ROUTES: tuple[tuple[str, str, bool, Callable[[Route], float]], ...] = (
         lambda route: route.observation.retries,
     ),
     (
+        "copied_rows",
+        "Rows of first copies.",
+        True,
+        lambda route: route.observation.copied_rows,
+    ),
+    (
         "dead_letters",
         "Changes that went to the dead letters.",
         True,

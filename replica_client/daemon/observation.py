@@ -22,6 +22,7 @@ class RouteState(StrEnum):
 
     STARTING = "starting"
     OPENING_SINK = "opening sink"
+    COPYING = "copying tables"
     CONNECTING = "connecting"
     STREAMING = "streaming"
     RECONNECTING = "reconnecting"
@@ -79,6 +80,8 @@ class Observation:
 
     Attributes:
         stream: the running stream.
+        copying: how far the first copies are, empty when none is made.
+        copied_rows: rows of first copies.
         source_offset: what the source's clock is ahead of ours, monotonic to wall; None: not known.
     """
 
@@ -98,6 +101,8 @@ class Observation:
         self.transactions = self.commits = self.retries = self.dead_letters = 0
         self.commit_seconds = 0.0
         self.rows = self.bytes = self.rows_written = 0
+        self.copying = ""
+        self.copied_rows = 0
         self.committed: Position | None = None
         self.committed_at: float | None = None
         self.errors: deque[Note] = deque(maxlen=_KEPT)

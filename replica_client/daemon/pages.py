@@ -93,6 +93,8 @@ def _route(service: Service, route: Route) -> dict[str, Any]:
         "received": seen.received,
         "commits": seen.commits,
         "commit_seconds": round(seen.commit_seconds, 3),
+        "copying": seen.copying,
+        "copied_rows": seen.copied_rows,
         "queued": seen.queued,
         "pending_rows": seen.pending.rows,
         "reconnects": seen.reconnects,

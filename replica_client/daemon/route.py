@@ -7,16 +7,19 @@ import contextlib
 import datetime
 import logging
 import random
+from collections import Counter
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from replica_client.daemon.configuration import RouteConfig, bytes_of
 from replica_client.daemon.dead_letters import DeadLetters
 from replica_client.daemon.delivery import BatchLimits, Delivery
+from replica_client.daemon.first_copy import CopyProgress, FirstCopies, moved_copies
 from replica_client.daemon.observation import Observation, RouteState
 from replica_client.daemon.references import resolved
-from replica_client.daemon.source_access import hosts_of, stream_options
+from replica_client.daemon.source_access import hosts_of, selection_of, stream_options
 from replica_client.daemon.stores import HeldPosition
 from replica_client.errors import (
     BinlogReadError,
@@ -29,15 +32,19 @@ from replica_client.errors import (
     SinkError,
     TransportError,
 )
-from replica_client.position.stores.base import PositionStore
+from replica_client.position.stores.base import Checkpoint, PositionStore
 from replica_client.readers.source_stream import SourceStream
+from replica_client.sinks.first_copy import CopyingSink, CopyNeededError, TableName
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
+from replica_client.transport.options import ConnectOptions
 from replica_client.wire.server_errors import TRANSIENT_ERRORS
 
 _LOG = logging.getLogger("replica_client.daemon")
 _FIRST_DELAY = 0.2
 _FAILED_DELAY = 5.0
+_COPIES_AT_ONCE = 3
+_COPY_DELAY = 300.0
 _Result = TypeVar("_Result")
 
 
@@ -79,6 +86,8 @@ class Route:
         self._letters: DeadLetters | None = None
         self._delivery: Delivery | None = None
         self._failures = 0
+        self._to_copy: set[TableName] = set()
+        self._copied_again: Counter[TableName] = Counter()
 
     @property
     def name(self) -> str:
@@ -127,6 +136,8 @@ class Route:
         """Say what happened; returns seconds until the next try."""
         text = " ".join(str(error).split()) or type(error).__name__
         self._failures = 0 if committed else self._failures + 1
+        if isinstance(error, CopyNeededError) and self.config.sink.snapshot:
+            return self._copy_again(error, text)
         if self._accuse(error):
             _LOG.warning("%s: a change goes to the dead letters: %s", self.name, text)
             self.observation.note_error(text)
@@ -144,6 +155,21 @@ class Route:
             text,
             delay,
         )
+        return delay
+
+    def _copy_again(self, error: CopyNeededError, text: str) -> float:
+        """Let tables be copied at the next try; returns seconds until then.
+
+        A table that is changed during each of its copies is copied less and less often.
+        """
+        again = max(self._copied_again[name] for name in error.tables)
+        delay = min(2.0**again, _COPY_DELAY) if again >= _COPIES_AT_ONCE else 0.0
+        self._to_copy |= error.tables
+        self._copied_again.update(error.tables)
+        if delay:
+            text += '; it rests too seldom: snapshot_locking = "brief" may help'
+        self.observation.enter(RouteState.RETRYING, text)
+        _LOG.warning("%s: %s; it is copied in %.0f s", self.name, text, delay)
         return delay
 
     def _accuse(self, error: Exception) -> bool:
@@ -165,9 +191,11 @@ class Route:
             )
         try:
             checkpoint = await self._until_stopped(sink.open())
+            hosts = await asyncio.to_thread(hosts_of, self.config.source, self._directory)
+            if self.config.sink.snapshot and isinstance(sink, CopyingSink):
+                checkpoint = await self._until_stopped(self._copy(sink, hosts, checkpoint))
             store = HeldPosition(checkpoint) if sink.holds_position else self._store(self.name)
             observation.enter(RouteState.CONNECTING)
-            hosts = await asyncio.to_thread(hosts_of, self.config.source, self._directory)
             stream = SourceStream(hosts, stream_options(self.config), store)
             await self._follow(stream, sink)
         except _StoppedError:
@@ -177,10 +205,65 @@ class Route:
             self._delivery = None
             await sink.close()
 
+    async def _copy(
+        self, sink: CopyingSink, hosts: list[ConnectOptions], checkpoint: Checkpoint | None
+    ) -> Checkpoint:
+        """Make the first copies that are due; returns where the stream begins."""
+        observation, sink_config = self.observation, self.config.sink
+
+        def tell(progress: CopyProgress, rows: int) -> None:
+            observation.copying = str(progress)
+            observation.copied_rows += rows
+
+        copies = FirstCopies(
+            self.name,
+            hosts,
+            selection_of(self.config),
+            sink,
+            chunk_rows=sink_config.snapshot_rows,
+            locking=sink_config.snapshot_locking,
+            tell=tell,
+        )
+        observation.enter(RouteState.COPYING)
+        try:
+            for name in [one for one in self._copied_again if one not in sink.copies]:
+                del self._copied_again[name]
+            if checkpoint is None:
+                # The stream begins before any table is read.
+                options = replace(stream_options(self.config), start="latest")
+                async with SourceStream(hosts, options) as stream:
+                    checkpoint = Checkpoint(stream.position, stream.state(stream.position))
+                await sink.want_copies(await copies.wanted())
+                await sink.commit(checkpoint)
+            else:
+                new = set(await copies.wanted()) - set(sink.tables) - set(sink.copies)
+                if new | self._to_copy:
+                    await sink.want_copies(sorted(new | self._to_copy))
+            self._to_copy = set()
+            await copies.run()
+        finally:
+            observation.copying = ""
+        return checkpoint
+
+    def _guard(self, stream: SourceStream, sink: Sink) -> Callable[[], None] | None:
+        """Sees to it that places of copies are compared with those of the same server only."""
+        if not isinstance(sink, CopyingSink) or not sink.copies:
+            return None
+        copies = sink.copies
+
+        def guard() -> None:
+            moved = moved_copies(copies.values(), stream.server)
+            if moved:
+                raise CopyNeededError("the source is another server than the tables are of", moved)
+
+        guard()
+        return guard
+
     async def _follow(self, stream: SourceStream, sink: Sink) -> None:
         await self._until_stopped(stream.__aenter__())
         try:
             options = stream_options(self.config)
+            guard = self._guard(stream, sink)
             self.observation.attach(stream)
             self._delivery = Delivery(
                 stream,
@@ -191,6 +274,7 @@ class Route:
                 eager=options.semi_sync,
                 whole_log=stream.acknowledged is not None
                 or not isinstance(options.start, datetime.datetime),
+                guard=guard,
             )
             self.observation.committed = stream.acknowledged
             self.observation.enter(RouteState.STREAMING)

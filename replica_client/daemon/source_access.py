@@ -53,16 +53,27 @@ def _hosts(source: SourceTable, directory: Path) -> list[ConnectOptions]:
     return hosts
 
 
+def selection_of(route: RouteConfig) -> Selection:
+    """The tables and columns that a route wants.
+
+    Raises:
+        ConfigError: a pattern is wrong.
+    """
+    source, sink = route.source, route.sink
+    return Selection(
+        source.tables if sink.tables is None else sink.tables,
+        source.exclude if sink.exclude is None else sink.exclude,
+        source.columns if sink.columns is None else sink.columns,
+    )
+
+
 def stream_options(route: RouteConfig) -> StreamOptions:
     """How a route's stream behaves.
 
     Raises:
         ConfigError: a pattern or the start is wrong.
     """
-    source, sink = route.source, route.sink
-    tables = source.tables if sink.tables is None else sink.tables
-    exclude = source.exclude if sink.exclude is None else sink.exclude
-    columns = source.columns if sink.columns is None else sink.columns
+    source = route.source
     server_id = None if source.server_id is None else source.server_id + route.index
     if server_id is not None and server_id >= 1 << 32:
         raise ConfigError(f"server_id: {server_id}, that of the sink {route.name}, is too large")
@@ -74,7 +85,7 @@ def stream_options(route: RouteConfig) -> StreamOptions:
         semi_sync=source.semi_sync,
         reconnect=_RECONNECT,
         assembly=AssemblyOptions(
-            Selection(tables, exclude, columns),
+            selection_of(route),
             part_size=bytes_of("part_size", source.part_size),
             on_statement=source.on_statement,
             on_rollback=source.on_rollback,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from replica_client.errors import SinkError
 from replica_client.schema.ddl.changes import AddColumn, AlterTable, ChangeColumn, RenameColumn
 from replica_client.schema.ddl.columns import ColumnText
 from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.sinks.first_copy import CopyNeededError
 
 
 class CannotFollowError(Exception):
@@ -73,9 +73,13 @@ def column_sources(
     return sources
 
 
-def cannot_follow(change: SchemaChange, error: CannotFollowError) -> SinkError:
+def cannot_follow(change: SchemaChange, error: CannotFollowError) -> CopyNeededError:
     """The error for an alteration that a mirror cannot follow."""
-    return SinkError(
+    tables = {(change.database, change.table)}
+    if change.after is not None:
+        tables.add((change.after.database, change.after.name))
+    return CopyNeededError(
         f"{change.database}.{change.table}: the mirror cannot follow {change.statement[:200]!r}: {error}; "
-        "drop the table from the mirror and begin it anew"
+        "drop the table from the mirror and begin it anew, or let it be copied again with snapshot = true",
+        tables,
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from replica_client.errors import SinkError
@@ -11,13 +11,12 @@ from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.schema.history import SchemaChange
-from replica_client.schema.model import TEXT_KINDS, TableModel
-from replica_client.schema.shape import ColumnShape
-from replica_client.sinks.column_models import table_model
+from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
+from replica_client.sinks.column_models import column_model, table_model
+from replica_client.sinks.first_copy import CopyNeededError, Standing, TableCopy, TableName
 from replica_client.sinks.formats.row_text import delivered_columns, numbered_rows
-from replica_client.sinks.mirror.net_changes import NetChanges, same_names
+from replica_client.sinks.mirror.net_changes import NetChanges, Values, same_names
 
-TableName = tuple[str, str]
 ValueEncoder = Callable[[Any], Any]
 """Makes of a value, neither None nor absent, what the mirror stores."""
 
@@ -68,20 +67,23 @@ class Collector:
         strict: see :class:`NetChanges`.
         create: a table of which neither CREATE TABLE nor a snapshot was seen is taken for empty;
             otherwise it is an error.
+        copies: first copies that the stream has not passed, kept by whoever does the steps.
     """
 
     def __init__(
         self,
         tables: dict[TableName, TableModel],
-        encoder_of: Callable[[ColumnShape], ValueEncoder | None],
+        encoder_of: Callable[[ColumnModel], ValueEncoder | None],
         *,
         strict: bool,
         create: bool,
+        copies: Mapping[TableName, TableCopy],
     ) -> None:
         self.tables = tables
         self._encoder_of = encoder_of
         self._strict = strict
         self._create = create
+        self._copies = copies
         self._pending: dict[TableName, NetChanges] = {}
         self._encoders: dict[int, tuple[RowsOfEvent, TableModel, list[ValueEncoder | None]]] = {}
         self._count = self._size = 0
@@ -99,10 +101,11 @@ class Collector:
                 yield from self._rows(item)
             elif isinstance(item, SchemaChange):
                 yield from self.flush()
-                number = numbers.get(item.event_index, 0)
-                numbers[item.event_index] = number + 1
                 self._encoders.clear()
-                yield ApplySchema(item, transaction.timestamp, number)
+                for change in self._not_copied(item):
+                    number = numbers.get(item.event_index, 0)
+                    numbers[item.event_index] = number + 1
+                    yield ApplySchema(change, transaction.timestamp, number)
 
     def flush(self) -> Iterator[Step]:
         """Everything that is collected."""
@@ -119,6 +122,13 @@ class Collector:
 
     def _rows(self, rows: RowsOfEvent) -> Iterator[Step]:
         name = (rows.shape.database, rows.shape.table)
+        standing = Standing.BEHIND
+        if name in self._copies:
+            standing = self._copies[name].rows_at(rows.event.file, rows.event.position)
+        if standing is Standing.BEFORE:
+            return
+        inside = standing is Standing.INSIDE
+        strict = self._strict and not inside
         known = self._encoders.get(id(rows.decoder))
         if known is None or known[1] is not self.tables.get(name):
             self._check(rows)
@@ -126,33 +136,77 @@ class Collector:
                 if not self._create:
                     raise unknown_table(*name)
                 yield NewTable(table_model(rows.shape))
-            encoders = [self._encoder_of(column) for column in rows.shape.columns]
+            encoders = [self._encoder_of(column_model(column)) for column in rows.shape.columns]
             known = self._encoders[id(rows.decoder)] = (rows, self.tables[name], encoders)
         model, encoders = known[1], known[2]
-        changes = self._changes(name, model)
+        if inside and not model.primary_key:
+            raise changed_while_copied(*name)
+        if name in self._pending and self._pending[name].strict != strict:
+            yield from self._flush_table(name)
+        changes = self._changes(name, model, strict)
         for _, old, new in numbered_rows(rows):
             before = None if old is None else _encoded(old, encoders)
             after = None if new is None else _encoded(new, encoders)
             if changes.needs_flush(before, after):
                 yield from self._flush_table(name)
-                changes = self._changes(name, model)
+                changes = self._changes(name, model, strict)
             if before is None:
                 assert after is not None
                 changes.insert(after)
             elif after is None:
                 changes.delete(before)
             elif changes.update(before, after):
+                if inside:
+                    # Its key was changed, and the image is not whole: what it was may be there too.
+                    raise changed_while_copied(*name)
                 yield from self._flush_table(name)
-                changes = self._changes(name, model)
+                changes = self._changes(name, model, strict)
             self._count += 1
         self._size += rows.event.header.event_size
         if self._count >= _MAX_CHANGES or self._size >= _MAX_SIZE:
             yield from self.flush()
 
-    def _changes(self, name: TableName, model: TableModel) -> NetChanges:
+    def _not_copied(self, change: SchemaChange) -> Iterator[SchemaChange]:
+        """What a schema change is to tables whose copies do not hold it.
+
+        Raises:
+            CopyNeededError: a table was changed while it was copied.
+        """
+        if not self._copies:
+            yield change
+            return
+        name, new = (change.database, change.table), None
+        if change.after is not None:
+            new = (change.after.database, change.after.name)
+        if not change.table:
+            names = {one for one in (*self.tables, *self._copies) if one[0] == change.database}
+        else:
+            names = {name} if new is None else {name, new}
+        standings = {
+            one: self._copies[one].statement_at(change.file, change.position)
+            for one in names
+            if one in self._copies
+        }
+        if Standing.INSIDE in standings.values():
+            raise changed_while_copied(*name, names)
+        before = {one for one, standing in standings.items() if standing is Standing.BEFORE}
+        if not before:
+            yield change
+        elif not change.table:
+            if change.kind == "drop_database":
+                for one in sorted(names - before):
+                    yield replace(change, kind="drop_table", table=one[1])
+        elif new is not None and new != name and new not in before:
+            # Its rows came from a table that was copied when it had other ones.
+            raise changed_while_copied(*new)
+        elif new != name and name not in before:
+            # What it became is copied already.
+            yield replace(change, kind="drop_table", after=None)
+
+    def _changes(self, name: TableName, model: TableModel, strict: bool) -> NetChanges:
         changes = self._pending.get(name)
         if changes is None:
-            changes = self._pending[name] = NetChanges(model, strict=self._strict)
+            changes = self._pending[name] = NetChanges(model, strict=strict)
         return changes
 
     def _flush_table(self, name: TableName) -> Iterator[Step]:
@@ -184,11 +238,23 @@ class Collector:
                 )
 
 
-def unknown_table(database: str, table: str) -> SinkError:
+def unknown_table(database: str, table: str) -> CopyNeededError:
     """The error for a table whose rows before this moment are not known."""
-    return SinkError(
+    return CopyNeededError(
         f"{database}.{table}: the mirror knows nothing of the rows that this table had before; begin "
-        "with a snapshot, or before its CREATE TABLE, or take it for empty with unknown_tables = 'create'"
+        "with a snapshot (snapshot = true), or before its CREATE TABLE, or take it for empty with "
+        "unknown_tables = 'create'",
+        {(database, table)},
+    )
+
+
+def changed_while_copied(
+    database: str, table: str, tables: Iterable[TableName] = ()
+) -> CopyNeededError:
+    """The error for a change that its table's copy may hold or not."""
+    return CopyNeededError(
+        f"{database}.{table}: it was changed while it was copied, in a way that wants another copy",
+        {(database, table), *tables},
     )
 
 
@@ -199,3 +265,13 @@ def _encoded(row: tuple[Any, ...], encoders: list[ValueEncoder | None]) -> tuple
             for value, encode in zip(row, encoders, strict=True)
         ]
     )
+
+
+def copied_values(
+    model: TableModel,
+    rows: Iterable[Sequence[Any]],
+    encoder_of: Callable[[ColumnModel], ValueEncoder | None],
+) -> Iterator[Values]:
+    """Rows of a first copy as the mirror stores them."""
+    encoders = [encoder_of(column) for column in model.columns]
+    return (_encoded(tuple(row), encoders) for row in rows)

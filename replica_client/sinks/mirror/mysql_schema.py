@@ -5,6 +5,7 @@ from __future__ import annotations
 from replica_client.errors import SinkError
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.sinks.first_copy import TableName
 from replica_client.sinks.mirror.added_values import StoredValue, added_value
 from replica_client.sinks.mirror.alterations import (
     CannotFollowError,
@@ -37,6 +38,12 @@ async def create_table(store: MysqlStore, model: TableModel, place: str) -> None
     if ours:
         await store.ddl(f"DROP TABLE {store.table(name)}")
     await store.ddl(_definition(store, model, place))
+
+
+async def drop_table(store: MysqlStore, name: TableName) -> None:
+    """Drop a table of the mirror's, if there is one."""
+    if await store.is_ours(name):
+        await store.ddl(f"DROP TABLE {store.table(name)}")
 
 
 async def apply_schema(store: MysqlStore, step: ApplySchema, *, create: bool, done: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Literal
@@ -12,8 +12,21 @@ import msgspec
 from replica_client.errors import ConfigError, SinkError
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.transaction import Transaction
-from replica_client.sinks.mirror.collector import ApplyRows, Collector, NewTable, Step
-from replica_client.sinks.mirror.mysql_schema import apply_schema, create_table, place_of
+from replica_client.rows.row import Row
+from replica_client.sinks.first_copy import TableCopy, TableName
+from replica_client.sinks.mirror.collector import (
+    ApplyRows,
+    Collector,
+    NewTable,
+    Step,
+    copied_values,
+)
+from replica_client.sinks.mirror.mysql_schema import (
+    apply_schema,
+    create_table,
+    drop_table,
+    place_of,
+)
 from replica_client.sinks.mirror.mysql_store import MysqlStore, server_errors
 from replica_client.sinks.mirror.mysql_values import mysql_encoder
 from replica_client.sinks.options import read_options
@@ -84,16 +97,20 @@ class MysqlSink:
     async def open(self) -> Checkpoint | None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
         options = self._options
-        strict = options.missing_rows == "error"
         async with server_errors(self._where):
             store = self._store = await MysqlStore.open(
                 self._connect,
                 prefix=options.database_prefix,
                 state=options.state_database,
-                strict=strict,
             )
             checkpoint = await store.prepare()
-        self._collector = Collector(store.tables, mysql_encoder, strict=strict, create=self._create)
+        self._collector = Collector(
+            store.tables,
+            mysql_encoder,
+            strict=options.missing_rows == "error",
+            create=self._create,
+            copies=store.copies,
+        )
         self._may_repeat = True
         return checkpoint
 
@@ -117,6 +134,47 @@ class MysqlSink:
         store, self._store, self._collector = self._store, None, None
         if store is not None:
             await store.close()
+
+    # First copies.
+
+    @property
+    def tables(self) -> Collection[TableName]:
+        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        return self._store.tables.keys() if self._store is not None else ()
+
+    @property
+    def copies(self) -> Mapping[TableName, TableCopy]:
+        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        return self._store.copies if self._store is not None else {}
+
+    async def want_copies(self, tables: Iterable[TableName]) -> None:
+        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        async with server_errors(self._where):
+            await self._opened()[0].want_copies(tables)
+
+    async def begin_copy(self, copy: TableCopy) -> None:
+        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        store, _ = self._opened()
+        async with server_errors(self._where):
+            # Noted first: a table that is half made is begun again.
+            await store.save_copy(copy)
+            if copy.definition is None:
+                await drop_table(store, copy.name)
+            else:
+                await create_table(store, copy.definition, f"copied from {copy.begin}")
+
+    async def copy_rows(self, copy: TableCopy, rows: Sequence[Row]) -> None:
+        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        store, model = self._opened()[0], copy.definition
+        assert model is not None
+        values = await self._worker.run(lambda: list(copied_values(model, rows, mysql_encoder)))
+        async with server_errors(self._where):
+            await store.copy_rows(model, values)
+
+    async def save_copy(self, copy: TableCopy) -> None:
+        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        async with server_errors(self._where):
+            await self._opened()[0].save_copy(copy)
 
     async def _take(self, transactions: list[Transaction]) -> None:
         store, collector = self._opened()
@@ -147,7 +205,7 @@ class MysqlSink:
         """Make a table in a session of its own: DDL would end the transaction of this one."""
         options = self._options
         other = await MysqlStore.open(
-            self._connect, prefix=options.database_prefix, state=options.state_database, strict=True
+            self._connect, prefix=options.database_prefix, state=options.state_database
         )
         try:
             await create_table(other, step.model, "from rows")

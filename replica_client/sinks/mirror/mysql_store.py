@@ -1,8 +1,9 @@
 """A MySQL or MariaDB server that holds tables of the source, and how far they are, in one transaction.
 
 A table has the source's database and name, the database behind a prefix where one is given. The
-database ``replica_client`` has two tables of the mirror's own: ``mirror_state`` (the position and what
-belongs to it) and ``mirror_tables`` (the definitions of the mirrored tables as JSON).
+database ``replica_client`` has three tables of the mirror's own: ``mirror_state`` (the position and what
+belongs to it), ``mirror_tables`` (the definitions of the mirrored tables as JSON) and ``mirror_copies``
+(first copies).
 
 DDL ends a transaction there. Each statement that makes or alters a table also sets the table's comment
 to the place of the source's statement, so that one that was done already is not done again.
@@ -26,7 +27,7 @@ from replica_client.errors import (
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.schema.model import TableModel
-from replica_client.sinks.mirror.collector import TableName
+from replica_client.sinks.first_copy import TableCopy, TableName
 from replica_client.sinks.mirror.mysql_values import TargetServer, placeholder, quoted
 from replica_client.sinks.mirror.net_changes import DivergedError, NetChanges, Values
 from replica_client.transport.connection import SourceConnection
@@ -55,11 +56,11 @@ class MysqlStore:
         target: what it has.
         prefix: of database names.
         state: database of the mirror's own tables.
-        strict: a row that should be there and is not, or the reverse, is an error.
 
     Attributes:
         target: as given.
         tables: the mirrored tables, under the source's names.
+        copies: first copies that the stream has not passed.
         mark: what the comments of this mirror's tables begin with.
     """
 
@@ -70,25 +71,22 @@ class MysqlStore:
         *,
         prefix: str,
         state: str,
-        strict: bool,
     ) -> None:
         self._connection = connection
         self.target = target
         self._prefix = prefix
         self._state_database = quoted(state).replace("%%", "%")
         self.mark = f"replica_client {state} "
-        self._strict = strict
         self._owner = secrets.token_hex(8)
         self._state: object = None
         self._in_transaction = False
         self._packet = 1 << 20
         self._unsaved: dict[TableName, TableModel | None] = {}
         self.tables: dict[TableName, TableModel] = {}
+        self.copies: dict[TableName, TableCopy] = {}
 
     @classmethod
-    async def open(
-        cls, options: ConnectOptions, *, prefix: str, state: str, strict: bool
-    ) -> MysqlStore:
+    async def open(cls, options: ConnectOptions, *, prefix: str, state: str) -> MysqlStore:
         """Connect, and ask what the server has."""
         connection = await SourceConnection.open(options)
         try:
@@ -109,7 +107,7 @@ class MysqlStore:
             frozenset(str(row[0]) for row in charsets),
             frozenset(str(row[0]) for row in collations),
         )
-        store = cls(connection, target, prefix=prefix, state=state, strict=strict)
+        store = cls(connection, target, prefix=prefix, state=state)
         store._packet = int(rows[0][0])
         return store
 
@@ -131,6 +129,11 @@ class MysqlStore:
             f"name VARCHAR(64) {text}, definition LONGTEXT {text}, PRIMARY KEY (database_name, name)) "
             "ENGINE=InnoDB"
         )
+        await run(
+            f"CREATE TABLE IF NOT EXISTS {own}.mirror_copies (database_name VARCHAR(64) {text}, "
+            f"name VARCHAR(64) {text}, copy LONGTEXT {text}, PRIMARY KEY (database_name, name)) "
+            "ENGINE=InnoDB"
+        )
         await self._put("owner", self._owner)
         try:
             for database, name, definition in await run(
@@ -138,6 +141,10 @@ class MysqlStore:
             ):
                 model = TableModel.from_json(database, name, json.loads(definition))
                 self.tables[database, name] = model
+            for database, name, copy in await run(
+                f"SELECT database_name, name, copy FROM {own}.mirror_copies"
+            ):
+                self.copies[database, name] = TableCopy.from_json(database, name, json.loads(copy))
             position = await self._get("position")
             if position is None:
                 return None
@@ -182,10 +189,21 @@ class MysqlStore:
         await self._put("position", json.dumps(checkpoint.position.to_json()))
         if checkpoint.state is not self._state and checkpoint.state != self._state:
             await self._put("state", json.dumps(dict(checkpoint.state)))
+        passed = [one.name for one in self.copies.values() if one.is_passed(checkpoint.position)]
+        for name in passed:
+            await self.run(
+                f"DELETE FROM {self._state_database}.mirror_copies "
+                "WHERE database_name = %s AND name = %s",
+                name,
+            )
+            del self.copies[name]
+        await self._end_transaction()
+        self._state = checkpoint.state
+
+    async def _end_transaction(self) -> None:
         await self._save_definitions()
         await self.run("COMMIT")
         self._in_transaction = False
-        self._state = checkpoint.state
 
     async def close(self) -> None:
         """Close; what is not committed goes."""
@@ -261,6 +279,38 @@ class MysqlStore:
         """Whether a table has no rows."""
         return not await self.run(f"SELECT 1 FROM {self.table(name)} LIMIT 1".replace("%%", "%"))
 
+    # First copies.
+
+    async def want_copies(self, names: Iterable[TableName]) -> None:
+        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        await self.begin()
+        for name in names:
+            await self._note(TableCopy(*name))
+        await self._end_transaction()
+
+    async def save_copy(self, copy: TableCopy) -> None:
+        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        await self.begin()
+        if copy.until is not None and copy.definition is not None:
+            self.keep(copy.definition)
+        elif copy.name in self.tables:
+            self.forget(copy.name)
+        await self._note(copy)
+        await self._end_transaction()
+
+    async def copy_rows(self, model: TableModel, rows: Iterable[Values]) -> None:
+        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        await self.begin()
+        places = [placeholder(column) for column in model.columns]
+        await self._insert("INSERT", self.table((model.database, model.name)), places, rows)
+
+    async def _note(self, copy: TableCopy) -> None:
+        await self.run(
+            f"REPLACE INTO {self._state_database}.mirror_copies VALUES (%s, %s, %s)",
+            (*copy.name, json.dumps(copy.to_json())),
+        )
+        self.copies[copy.name] = copy
+
     # Rows.
 
     async def apply(self, changes: NetChanges) -> None:
@@ -294,7 +344,7 @@ class MysqlStore:
                 _flat(group),
             )
             await self._check(changes, len(group))
-        verb = "INSERT" if self._strict else "REPLACE"
+        verb = "INSERT" if changes.strict else "REPLACE"
         await self._insert(verb, table, places, changes.added.values())
         where = " AND ".join(f"{names[at]} = {places[at]}" for at in changes.key)
         for columns, patches in changes.patch_groups():
@@ -326,7 +376,7 @@ class MysqlStore:
             )
 
     async def _check(self, changes: NetChanges, wanted: int) -> None:
-        if not self._strict:
+        if not changes.strict:
             return
         rows = await self.run("SELECT ROW_COUNT()")
         done = int(rows[0][0])

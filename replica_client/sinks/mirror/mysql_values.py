@@ -13,11 +13,10 @@ from typing import Any, Final
 
 from replica_client.binlog.values.enum_set import EnumValue
 from replica_client.binlog.values.geometry import encode_geometry
-from replica_client.constants.column_types import ColumnType
 from replica_client.errors import SinkError
+from replica_client.rows.json_values import RawJson
 from replica_client.schema.model import TEXT_KINDS, ColumnModel
-from replica_client.schema.shape import ColumnShape
-from replica_client.sinks.column_models import column_model, sql_type
+from replica_client.sinks.column_models import sql_type
 from replica_client.sinks.mirror.collector import ValueEncoder
 
 _NUMBERS: Final = frozenset(
@@ -110,10 +109,10 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``").replace("%", "%%") + "`"
 
 
-def mysql_encoder(column: ColumnShape) -> ValueEncoder | None:
+def mysql_encoder(column: ColumnModel) -> ValueEncoder | None:
     """What is sent for a column's values; None: themselves."""
-    kind = column_model(column).kind
-    if column.type_code == ColumnType.MYSQL_TYPE_GEOMETRY:
+    kind = column.kind
+    if kind in GEOMETRIES:
         return lambda value: encode_geometry(value).hex()
     if kind == "vector":
         return lambda value: struct.pack(f"<{len(value)}f", *value).hex()
@@ -142,4 +141,4 @@ def _json(value: Any) -> str:
             "a JSON column was changed in parts of its document; set binlog_row_image=FULL, or "
             "binlog_row_value_options='' on the source"
         )
-    return str(value.text)
+    return str(value) if isinstance(value, RawJson) else str(value.text)

@@ -34,10 +34,12 @@ class NetChanges:
 
     Args:
         model: the table as the mirror has it.
-        strict: a row that is added twice, or removed twice, is an error.
+        strict: a row that is added twice, or removed twice, is an error; otherwise rows may be there
+            before or not, whatever was done to them.
 
     Attributes:
         model: as given.
+        strict: as given.
         removed: keys of rows to remove, that are there before.
         added: rows to add afterwards, by key.
         counts: of a table without key: by how many a row becomes more (fewer: below 0).
@@ -50,7 +52,7 @@ class NetChanges:
         self.model = model
         names = model.column_names
         self._key = tuple(names.index(name) for name, _ in model.primary_key)
-        self._strict = strict
+        self.strict = strict
         self.removed: dict[Values, None] = {}
         self.added: dict[Values, Values] = {}
         self.counts: dict[Values, int] = {}
@@ -62,6 +64,11 @@ class NetChanges:
     def name(self) -> str:
         """The table's name, for messages."""
         return f"{self.model.database}.{self.model.name}"
+
+    @property
+    def table(self) -> tuple[str, str]:
+        """Database and name."""
+        return self.model.database, self.model.name
 
     @property
     def keyed(self) -> bool:
@@ -110,7 +117,7 @@ class NetChanges:
             self.counts[row] = self.counts.get(row, 0) + 1
             return
         key = self.key_of(row)
-        if self._strict and key in self.added:
+        if self.strict and key in self.added:
             raise DivergedError(self.name, "a row is added that is there")
         self.added[key] = row
 
@@ -126,9 +133,13 @@ class NetChanges:
             self.counts[row] = self.counts.get(row, 0) - 1
             return
         key = self.key_of(row)
-        if key in self.added:
+        if not self.strict:
+            # It may have been there before it was added.
+            self.added.pop(key, None)
+            self.removed[key] = None
+        elif key in self.added:
             del self.added[key]
-        elif self._strict and key in self.removed:
+        elif key in self.removed:
             raise DivergedError(self.name, "a row is removed that is not there")
         else:
             self.removed[key] = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -13,8 +13,16 @@ import msgspec
 from replica_client.errors import ConfigError, SinkError
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.transaction import Transaction
+from replica_client.rows.row import Row
 from replica_client.sinks.failures import os_errors
-from replica_client.sinks.mirror.collector import ApplyRows, Collector, NewTable, Step
+from replica_client.sinks.first_copy import TableCopy, TableName
+from replica_client.sinks.mirror.collector import (
+    ApplyRows,
+    Collector,
+    NewTable,
+    Step,
+    copied_values,
+)
 from replica_client.sinks.mirror.sqlite_schema import apply_schema
 from replica_client.sinks.mirror.sqlite_store import SqliteStore
 from replica_client.sinks.mirror.sqlite_values import sqlite_encoder
@@ -96,13 +104,55 @@ class SqliteSink:
         await self._worker.run(self._close)
         self._worker.stop()
 
+    # First copies.
+
+    @property
+    def tables(self) -> Collection[TableName]:
+        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        return self._store.tables.keys() if self._store is not None else ()
+
+    @property
+    def copies(self) -> Mapping[TableName, TableCopy]:
+        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        return self._store.copies if self._store is not None else {}
+
+    async def want_copies(self, tables: Iterable[TableName]) -> None:
+        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        await self._worker.run(self._with_store, lambda store: store.want_copies(tables))
+
+    async def begin_copy(self, copy: TableCopy) -> None:
+        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        await self._worker.run(self._with_store, lambda store: store.begin_copy(copy))
+
+    async def copy_rows(self, copy: TableCopy, rows: Sequence[Row]) -> None:
+        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        model = copy.definition
+        assert model is not None
+
+        def work(store: SqliteStore) -> None:
+            store.copy_rows(model, copied_values(model, rows, sqlite_encoder))
+
+        await self._worker.run(self._with_store, work)
+
+    async def save_copy(self, copy: TableCopy) -> None:
+        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        await self._worker.run(self._with_store, lambda store: store.save_copy(copy))
+
+    def _with_store(self, work: Callable[[SqliteStore], None]) -> None:
+        store, _ = self._opened()
+        with self._errors():
+            work(store)
+
     def _open(self) -> Checkpoint | None:
         with self._errors():
-            strict = self._options.missing_rows == "error"
-            store = self._store = SqliteStore(self._path, strict=strict)
+            store = self._store = SqliteStore(self._path)
             checkpoint = store.prepare()
             self._collector = Collector(
-                store.tables, sqlite_encoder, strict=strict, create=self._create
+                store.tables,
+                sqlite_encoder,
+                strict=self._options.missing_rows == "error",
+                create=self._create,
+                copies=store.copies,
             )
             return checkpoint
 

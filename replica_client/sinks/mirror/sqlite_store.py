@@ -1,8 +1,8 @@
 """A SQLite database that holds tables of the source, and how far they are, in one transaction.
 
-A table of the source is the table ``DATABASE.TABLE`` (one name, with the point). Two tables are the
-mirror's own: ``_replica_client_state`` (the position and what belongs to it), and
-``_replica_client_tables`` (the definitions of the mirrored tables as JSON).
+A table of the source is the table ``DATABASE.TABLE`` (one name, with the point). Three tables are the
+mirror's own: ``_replica_client_state`` (the position and what belongs to it), ``_replica_client_tables``
+(the definitions of the mirrored tables as JSON), and ``_replica_client_copies`` (first copies).
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from replica_client.errors import PositionFormatError, SchemaError, SinkError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.schema.model import TableModel
-from replica_client.sinks.mirror.collector import TableName
+from replica_client.sinks.first_copy import TableCopy, TableName
 from replica_client.sinks.mirror.net_changes import DivergedError, NetChanges, Values
 from replica_client.sinks.mirror.sqlite_values import declared_type
 
@@ -26,6 +26,8 @@ _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS _replica_client_state (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS _replica_client_tables (database TEXT NOT NULL, name TEXT NOT NULL, "
     "definition TEXT NOT NULL, PRIMARY KEY (database, name))",
+    "CREATE TABLE IF NOT EXISTS _replica_client_copies (database TEXT NOT NULL, name TEXT NOT NULL, "
+    "copy TEXT NOT NULL, PRIMARY KEY (database, name))",
 )
 
 
@@ -34,18 +36,18 @@ class SqliteStore:
 
     Args:
         path: of the file.
-        strict: a row that should be there and is not, or the reverse, is an error.
 
     Attributes:
         tables: the mirrored tables.
+        copies: first copies that the stream has not passed.
     """
 
-    def __init__(self, path: Path, *, strict: bool) -> None:
-        self._strict = strict
+    def __init__(self, path: Path) -> None:
         self._path = path
         self._owner = secrets.token_hex(8)
         self._state: object = None
         self.tables: dict[TableName, TableModel] = {}
+        self.copies: dict[TableName, TableCopy] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         self._connection = sqlite3.connect(
             path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -69,6 +71,8 @@ class SqliteStore:
             for database, name, definition in run("SELECT * FROM _replica_client_tables"):
                 model = TableModel.from_json(database, name, json.loads(definition))
                 self.tables[database, name] = model
+            for database, name, copy in run("SELECT * FROM _replica_client_copies"):
+                self.copies[database, name] = TableCopy.from_json(database, name, json.loads(copy))
             position = self._get("position")
             if position is None:
                 return None
@@ -111,6 +115,11 @@ class SqliteStore:
         self._put("position", json.dumps(checkpoint.position.to_json()))
         if checkpoint.state is not self._state and checkpoint.state != self._state:
             self._put("state", json.dumps(dict(checkpoint.state)))
+        for copy in [one for one in self.copies.values() if one.is_passed(checkpoint.position)]:
+            self._connection.execute(
+                "DELETE FROM _replica_client_copies WHERE database = ? AND name = ?", copy.name
+            )
+            del self.copies[copy.name]
         self._connection.execute("COMMIT")
         self._state = checkpoint.state
 
@@ -183,6 +192,44 @@ class SqliteStore:
             self._forget(name)
         self._keep(model)
 
+    # First copies.
+
+    def want_copies(self, names: Iterable[TableName]) -> None:
+        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        self.begin()
+        for name in names:
+            self._note(TableCopy(*name))
+        self._connection.execute("COMMIT")
+
+    def begin_copy(self, copy: TableCopy) -> None:
+        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        self.begin()
+        self.drop(copy.name)
+        if copy.definition is not None:
+            self._connection.execute(self._definition(copy.definition, _table(copy.name)))
+        self._note(copy)
+        self._connection.execute("COMMIT")
+
+    def copy_rows(self, model: TableModel, rows: Iterable[Values]) -> None:
+        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        self.begin()
+        self._insert((model.database, model.name), "INSERT", len(model.columns), rows)
+
+    def save_copy(self, copy: TableCopy) -> None:
+        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        self.begin()
+        self._note(copy)
+        if copy.until is not None and copy.definition is not None:
+            self._keep(copy.definition)
+        self._connection.execute("COMMIT")
+
+    def _note(self, copy: TableCopy) -> None:
+        self._connection.execute(
+            "INSERT OR REPLACE INTO _replica_client_copies VALUES (?, ?, ?)",
+            (*copy.name, json.dumps(copy.to_json())),
+        )
+        self.copies[copy.name] = copy
+
     def is_empty(self, model: TableModel) -> bool:
         """Whether a table has no rows."""
         table = _table((model.database, model.name))
@@ -236,10 +283,9 @@ class SqliteStore:
             done = run(f"DELETE FROM {table} WHERE {where}", changes.removed).rowcount
             self._check(changes, len(changes.removed), done)
         if changes.added:
-            verb = "INSERT" if self._strict else "INSERT OR REPLACE"
-            places = ", ".join("?" * len(names))
+            verb = "INSERT" if changes.strict else "INSERT OR REPLACE"
             try:
-                run(f"{verb} INTO {table} VALUES ({places})", changes.added.values())
+                self._insert(changes.table, verb, len(names), changes.added.values())
             except sqlite3.IntegrityError as error:
                 raise DivergedError(changes.name, "a row is added that is there") from error
         for columns, group in changes.patch_groups():
@@ -258,11 +304,14 @@ class SqliteStore:
         for row, count in changes.fewer():
             done = self._connection.execute(sql, (*row, count)).rowcount
             self._check(changes, count, done)
-        places = ", ".join("?" * len(names))
-        self._connection.executemany(f"INSERT INTO {table} VALUES ({places})", changes.more())
+        self._insert(changes.table, "INSERT", len(names), changes.more())
+
+    def _insert(self, name: TableName, verb: str, width: int, rows: Iterable[Values]) -> None:
+        places = ", ".join("?" * width)
+        self._connection.executemany(f"{verb} INTO {_table(name)} VALUES ({places})", rows)
 
     def _check(self, changes: NetChanges, wanted: int, done: int) -> None:
-        if self._strict and done != wanted:
+        if changes.strict and done != wanted:
             raise DivergedError(
                 changes.name, f"{wanted - done} of {wanted} rows to change are not there"
             )

@@ -25,23 +25,22 @@ from typing import Any, Final
 from replica_client.binlog.values.enum_set import EnumValue
 from replica_client.binlog.values.geometry import encode_geometry
 from replica_client.binlog.values.json_binary import JsonDocument
-from replica_client.constants.column_types import ColumnType
 from replica_client.errors import SinkError
-from replica_client.rows.json_values import value_to_json
+from replica_client.rows.json_values import RawJson, value_to_json
 from replica_client.schema.model import ColumnModel
-from replica_client.schema.shape import ColumnShape
-from replica_client.sinks.column_models import column_model
 from replica_client.sinks.mirror.collector import ValueEncoder
 
 INTEGER_LIMIT: Final = 1 << 63
 _INTEGERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "year"))
 _REALS: Final = frozenset(("float", "double"))
-_BLOBS: Final = frozenset(
+_GEOMETRIES: Final = frozenset(
     (
-        *("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"),
         *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"),
         *("multipolygon", "geometrycollection", "geomcollection"),
     )
+)
+_BLOBS: Final = _GEOMETRIES | frozenset(
+    ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 )
 
 
@@ -56,9 +55,9 @@ def declared_type(column: ColumnModel) -> str:
     return "BLOB" if column.kind in _BLOBS else "TEXT"
 
 
-def sqlite_encoder(column: ColumnShape) -> ValueEncoder | None:
+def sqlite_encoder(column: ColumnModel) -> ValueEncoder | None:
     """How a column's values are stored; None: as they are."""
-    kind = column_model(column).kind
+    kind = column.kind
     if kind == "bit" or (kind == "bigint" and column.unsigned):
         return _large
     if kind in _INTEGERS or kind in _REALS:
@@ -69,7 +68,7 @@ def sqlite_encoder(column: ColumnShape) -> ValueEncoder | None:
         return _enum
     if kind == "json":
         return _json
-    if column.type_code == ColumnType.MYSQL_TYPE_GEOMETRY:
+    if kind in _GEOMETRIES:
         return encode_geometry
     if kind == "vector":
         return value_to_json
@@ -91,6 +90,8 @@ def _enum(value: EnumValue) -> str:
 
 
 def _json(value: Any) -> str:
+    if isinstance(value, RawJson):
+        return str(value)
     if not isinstance(value, JsonDocument):
         raise SinkError(
             "a JSON column was changed in parts of its document; set binlog_row_image=FULL, or "

@@ -27,7 +27,7 @@ BAG = TableModel("d", "bag", COLUMNS)
 
 
 def store(tmp_path: Path, model: TableModel) -> SqliteStore:
-    found = SqliteStore(tmp_path / "x.db", strict=True)
+    found = SqliteStore(tmp_path / "x.db")
     found.prepare()
     found.begin()
     found.create(model)
@@ -81,6 +81,41 @@ def test_any_changes_in_any_cuts(tmp_path: Path, model: TableModel, seed: int) -
     target.apply(net)
     target.commit(Checkpoint(Position("b.000001", 4)))
     assert Counter(target.rows(model, ("a", "b", "c"))) == Counter(state)
+    target.close()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_was_there_before_does_not_matter_where_a_copy_fell_into_the_changes(
+    tmp_path: Path, seed: int
+) -> None:
+    """Any rows of the keys that are changed, as a copy may have seen them: afterwards it is the source."""
+    chance = random.Random(seed)
+    target = store(tmp_path, KEYED)
+    begin = NetChanges(KEYED, strict=True)
+    for key in chance.sample(range(15), 7):
+        begin.insert((key, 99, "copied"))
+    target.apply(begin)
+    state: dict[int, tuple[Any, ...]] = {}
+    # Every key is changed at least once.
+    keys = [*range(15), *(chance.randrange(15) for _ in range(100))]
+    chance.shuffle(keys)
+    net = NetChanges(KEYED, strict=False)
+    for key in keys:
+        before, row = state.get(key), (key, chance.randrange(3), "x")
+        if before is None:
+            net.insert(row)
+            state[key] = row
+        elif chance.random() < 0.5:
+            net.delete(state.pop(key))
+        else:
+            net.update(before, row)
+            state[key] = row
+        if chance.random() < 0.1:
+            target.apply(net)
+            net = NetChanges(KEYED, strict=False)
+    target.apply(net)
+    target.commit(Checkpoint(Position("b.000001", 4)))
+    assert sorted(target.rows(KEYED, ("a", "b", "c"))) == sorted(state.values())
     target.close()
 
 

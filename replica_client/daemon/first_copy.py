@@ -1,0 +1,233 @@
+"""First copies of a source's tables into a sink that can hold them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+from replica_client.errors import ConfigError, ReplicaClientError, ServerError
+from replica_client.position.position import Position
+from replica_client.rows.selection import Selection
+from replica_client.schema.history import Place
+from replica_client.schema.model import TableModel
+from replica_client.sinks.first_copy import CopyingSink, TableCopy, TableName
+from replica_client.snapshot import (
+    KeyRange,
+    Locking,
+    Window,
+    begin_between,
+    key_ranges,
+    low_watermark,
+    reading,
+)
+from replica_client.snapshot.definitions import cascaded_tables, read_definitions
+from replica_client.transport.connection import SourceConnection
+from replica_client.transport.options import ConnectOptions
+from replica_client.transport.server_info import ServerInfo
+
+_LOG = logging.getLogger("replica_client.daemon")
+_CHANGED = frozenset((1412, 1146, 1054))  # the table is another one now, is gone, has other columns
+_TRIES = 10
+_SERVERS_OWN = frozenset(("mysql", "sys", "information_schema", "performance_schema"))
+
+
+@dataclass(frozen=True, slots=True)
+class CopyProgress:
+    """How far the copies are.
+
+    Attributes:
+        tables: that are left, this one included.
+        table: the one that is copied.
+        rows: that were copied of it.
+    """
+
+    tables: int
+    table: str
+    rows: int
+
+    def __str__(self) -> str:
+        return f"{self.table}, {self.rows:,} rows; {self.tables} tables left"
+
+
+class FirstCopies:
+    """Copies tables into a sink, chunk by chunk; goes on where it was after any end.
+
+    Args:
+        name: of the route, for messages.
+        hosts: of the source; the first that answers is read.
+        selection: the wanted tables.
+        sink: open.
+        chunk_rows: of a chunk, about.
+        locking: see :data:`~replica_client.snapshot.Locking`.
+        tell: is told how far it is, after each chunk.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        hosts: Sequence[ConnectOptions],
+        selection: Selection,
+        sink: CopyingSink,
+        *,
+        chunk_rows: int,
+        locking: Locking,
+        tell: Callable[[CopyProgress, int], None],
+    ) -> None:
+        self._name = name
+        self._hosts = hosts
+        self._selection = selection
+        self._sink = sink
+        self._chunk_rows = chunk_rows
+        self._locking = locking
+        self._tell = tell
+
+    async def wanted(self) -> list[TableName]:
+        """The source's tables that are to be copied."""
+        async with await self._connect() as connection:
+            found = await read_definitions(connection)
+        return [name for name in found if self._wants(name)]
+
+    async def run(self) -> None:
+        """Make all copies that are not done.
+
+        Raises:
+            ReplicaClientError: a server is away, or refuses.
+        """
+        left = [copy for copy in self._sink.copies.values() if copy.until is None]
+        if not left:
+            return
+        async with await self._connect() as connection:
+            for at, copy in enumerate(left):
+                _LOG.info("%s: copying %s.%s", self._name, *copy.name)
+                rows = await self._copy(connection, copy, len(left) - at)
+                _LOG.info("%s: copied %s.%s, %d rows", self._name, *copy.name, rows)
+
+    def _wants(self, name: TableName) -> bool:
+        return name[0] not in _SERVERS_OWN and self._selection.wants(*name)
+
+    async def _connect(self) -> SourceConnection:
+        for host in self._hosts[:-1]:
+            try:
+                return await SourceConnection.open(host)
+            except ReplicaClientError:
+                continue
+        return await SourceConnection.open(self._hosts[-1])
+
+    async def _copy(self, connection: SourceConnection, copy: TableCopy, left: int) -> int:
+        """Copy a table; again from the beginning while its definition changes."""
+        for _ in range(_TRIES):
+            try:
+                copy = await self._begun(connection, copy)
+                if copy.definition is not None:
+                    copy = await self._rows(connection, copy, copy.definition, left)
+                if await self._definition(connection, copy.name) == copy.definition:
+                    copy = replace(copy, until=_later(copy.high, await _end(connection)))
+                    await self._sink.save_copy(copy)
+                    return copy.rows
+            except ServerError as error:
+                if error.errno not in _CHANGED:
+                    raise
+                await connection.query("ROLLBACK")
+            _LOG.info("%s: %s.%s was altered while it was copied", self._name, *copy.name)
+            copy = TableCopy(*copy.name)
+        raise ConfigError(
+            f"{copy.database}.{copy.table} was altered during each of {_TRIES} copies; it is tried again"
+        )
+
+    async def _begun(self, connection: SourceConnection, copy: TableCopy) -> TableCopy:
+        """The copy, with a table that is ready for the rows that are still to come."""
+        source = server_name(connection.server)
+        if copy.begin is not None and copy.source == source:
+            if await self._definition(connection, copy.name) == copy.definition:
+                if copy.done is None:  # the end may have come before the table was made
+                    await self._sink.begin_copy(copy)
+                return copy
+        begin = await self._mark(connection)
+        model = await self._definition(connection, copy.name)
+        if model is not None:
+            await _check(connection, model)
+        copy = TableCopy(*copy.name, source, begin, model, low=begin, high=begin)
+        await self._sink.begin_copy(copy)
+        return copy
+
+    async def _rows(
+        self, connection: SourceConnection, copy: TableCopy, model: TableModel, left: int
+    ) -> TableCopy:
+        done = None if copy.done is None else KeyRange.from_json(copy.done)
+        if done is not None and done.upto is None:
+            return copy  # the last chunk was done
+        after = None if done is None else done.upto
+        async for part in key_ranges(connection, model, self._chunk_rows, after=after):
+            rows = copy.rows
+            async with reading(connection, model, part, locking=self._locking) as chunk:
+                async for some in chunk.rows():
+                    await self._sink.copy_rows(copy, some)
+                    rows += len(some)
+            copied = rows - copy.rows
+            low, high = _window(copy, model, chunk.window)
+            copy = replace(copy, done=part.to_json(), low=low, high=high, rows=rows)
+            await self._sink.save_copy(copy)
+            self._tell(CopyProgress(left, f"{copy.database}.{copy.table}", rows), copied)
+        return copy
+
+    async def _definition(self, connection: SourceConnection, name: TableName) -> TableModel | None:
+        if not self._wants(name):
+            return None
+        return (await read_definitions(connection, name)).get(name)
+
+    async def _mark(self, connection: SourceConnection) -> Position:
+        """A place before which everything is visible now."""
+        if self._locking == "brief" and not connection.server.is_mariadb:
+            window = await begin_between(connection, self._locking)
+            await connection.query("ROLLBACK")
+            return window.low
+        return await low_watermark(connection)
+
+
+async def _check(connection: SourceConnection, model: TableModel) -> None:
+    """Refuse a table that a mirror would not stay equal to.
+
+    Raises:
+        ConfigError: says why.
+    """
+    text = f"{model.database}.{model.name}"
+    if any(column.hidden for column in model.columns):
+        raise ConfigError(f"{text} has columns that no SELECT shows; exclude it")
+    if await cascaded_tables(connection, [(model.database, model.name)]):
+        raise ConfigError(
+            f"{text}: foreign keys change its rows without a word in the binlog (CASCADE, SET NULL), so "
+            "that a mirror of it would not stay equal; exclude it, or do the cascade with statements"
+        )
+
+
+def server_name(server: ServerInfo) -> str:
+    """What tells a server whose places are meant."""
+    return server.server_uuid or f"id {server.server_id}"
+
+
+def moved_copies(copies: Collection[TableCopy], server: ServerInfo | None) -> list[TableName]:
+    """Copies whose places are another server's than the one that is followed."""
+    here = None if server is None else server_name(server)
+    return [copy.name for copy in copies if here is not None and copy.source != here]
+
+
+def _window(
+    copy: TableCopy, model: TableModel, window: Window
+) -> tuple[Position | None, Position | None]:
+    """Low and high mark of a copy with one chunk more."""
+    if not model.primary_key:
+        return window.low, window.high  # it is one chunk
+    return copy.low, _later(copy.high, window.high)
+
+
+def _later(one: Position | None, other: Position) -> Position:
+    if one is None:
+        return other
+    first, second = Place.of(one.file, one.offset), Place.of(other.file, other.offset)
+    return one if first > second else other
+
+
+async def _end(connection: SourceConnection) -> Position:
+    status = await connection.binlog_status()
+    return Position(status.file, status.position)

@@ -1,0 +1,210 @@
+"""A daemon that begins with a copy of tables, killed while it copies and catches up, under a workload.
+
+Used by scripts/prove_daemon --snapshot (long) and by test_daemon_snapshot.py (short).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.integration.daemon_process import DaemonProcess
+from tests.integration.sink_comparison import Compared, compare_sink
+from tests.servers.local import LocalServer
+
+DATABASE = "copied"
+TABLES = ("a", "b", "c", "keyless")
+
+
+class CopyWorkload(threading.Thread):
+    """Changes everywhere in the tables, keys among them, and now and then a definition."""
+
+    def __init__(self, server: LocalServer, seed: int, rows: int, *, pause: float) -> None:
+        super().__init__(daemon=True)
+        self.server = server
+        self.chance = random.Random(seed)
+        self.rows = rows
+        self.pause = pause
+        self.halt = threading.Event()
+        self.error: BaseException | None = None
+        self.transactions = 0
+
+    def run(self) -> None:
+        try:
+            with self.server.connected(autocommit=False) as connection:
+                with connection.cursor() as cursor:
+                    while not self.halt.is_set():
+                        self._transaction(cursor)
+                        connection.rollback() if self.chance.random() < 0.05 else connection.commit()
+                        self.transactions += 1
+                        time.sleep(self.chance.random() * 2 * self.pause)
+        except BaseException as error:
+            self.error = error
+
+    def _transaction(self, cursor: Any) -> None:
+        chance = self.chance
+        if chance.random() < 0.01:
+            cursor.execute("FLUSH BINARY LOGS")
+        if chance.random() < 0.004:
+            self._define(cursor)
+        for _ in range(chance.choice((1, 1, 2, 5))):
+            table = f"{DATABASE}.{chance.choice(TABLES[:3])}"
+            at = chance.randrange(self.rows)
+            cursor.execute(
+                chance.choice(
+                    (
+                        f"UPDATE {table} SET n = n + 1 WHERE id BETWEEN {at} AND {at + 10}",
+                        f"DELETE FROM {table} WHERE id = {at}",
+                        f"INSERT IGNORE INTO {table} (id, n, t) VALUES ({at}, 1, 'ü{at}')",
+                        f"UPDATE IGNORE {table} SET id = id + 1, t = 'moved' WHERE id = {at}",
+                        f"REPLACE INTO {table} (id, n, t) VALUES ({at}, 2, NULL)",
+                    )
+                )
+            )
+        if chance.random() < 0.02:
+            cursor.execute(f"INSERT INTO {DATABASE}.keyless VALUES ({chance.randrange(9)}, 'x')")
+
+    def _define(self, cursor: Any) -> None:
+        chance = self.chance
+        cursor.execute(
+            chance.choice(
+                (
+                    f"ALTER TABLE {DATABASE}.b ADD COLUMN c{chance.randrange(1 << 30)} INT DEFAULT 5",
+                    f"TRUNCATE TABLE {DATABASE}.c",
+                    f"CREATE TABLE {DATABASE}.new{chance.randrange(1 << 30)} (id INT PRIMARY KEY) "
+                    "SELECT 1 AS id",
+                    f"RENAME TABLE {DATABASE}.a TO {DATABASE}.z, {DATABASE}.b TO {DATABASE}.a, "
+                    f"{DATABASE}.z TO {DATABASE}.b",
+                )
+            )
+        )
+
+
+@dataclass
+class CopyReport:
+    """What a proof saw.
+
+    Attributes:
+        kills: of the daemon.
+        while_copying: those of them that fell into copying.
+        copied: rows that the last processes copied.
+        compared: the comparison at the end.
+    """
+
+    kills: int = 0
+    while_copying: int = 0
+    transactions: int = 0
+    seconds: float = 0.0
+    compared: Compared | None = None
+
+
+def fill(server: LocalServer, rows: int) -> None:
+    """Tables with rows, made before the daemon's time: their changes are not in the binlog."""
+    server.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
+    server.execute(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
+    for table in TABLES[:3]:
+        server.execute(
+            f"CREATE TABLE {DATABASE}.{table} (id INT PRIMARY KEY, n BIGINT, t VARCHAR(200), "
+            "d DECIMAL(10,2), at DATETIME(3))"
+        )
+        with server.connected() as connection, connection.cursor() as cursor:
+            for low in range(0, rows, 5000):
+                values = ", ".join(
+                    f"({at}, {at * 7}, 'ä{at}', {at}.25, '2026-01-02 03:04:05.678')"
+                    for at in range(low, min(low + 5000, rows), 2)
+                )
+                cursor.execute(f"INSERT INTO {DATABASE}.{table} VALUES {values}")
+    server.execute(f"CREATE TABLE {DATABASE}.keyless (n INT, t TEXT)")
+    server.execute(f"INSERT INTO {DATABASE}.keyless VALUES (1, 'x'), (1, 'x'), (2, NULL)")
+    # What was before is gone, as on any source that is older than its binlog.
+    server.rotate()
+    with contextlib.suppress(Exception):
+        server.execute(f"PURGE BINARY LOGS TO '{server.binlog_files()[-1]}'")
+
+
+def _streams(daemon: DaemonProcess) -> bool:
+    route = daemon.route("mirror")
+    assert route["state"] != "failed", route["error"]
+    return bool(route["state"] == "streaming")
+
+
+def prove_copies(
+    source: LocalServer,
+    directory: Path,
+    options: dict[str, Any],
+    *,
+    kills: int,
+    seed: int,
+    rows: int,
+    pause: float = 0.005,
+    say: Callable[[str], None] = lambda text: None,
+) -> CopyReport:
+    """Copy, kill the daemon again and again, and compare the mirror with the source.
+
+    Args:
+        source: where the tables are made.
+        directory: of the daemon.
+        options: of the sink: a mirror.
+        kills: how many.
+        seed: of workload and kills.
+        rows: half as many are in each table at first.
+        pause: mean seconds between two transactions.
+        say: takes a line about what is being done.
+
+    Raises:
+        AssertionError: the mirror is not the source.
+    """
+    chance = random.Random(seed)
+    begun = time.monotonic()
+    report = CopyReport()
+    fill(source, rows)
+    daemon = DaemonProcess(
+        directory,
+        {"url": source.url(), "tables": [f"{DATABASE}.*"], "heartbeat": 1.0, "part_size": "64k"},
+        [
+            {
+                "name": "mirror", "snapshot": True, "snapshot_rows": max(50, rows // 40),
+                "batch_seconds": 0.05, "retry_seconds": 1.0,
+                **options,
+            }
+        ],
+    )
+    workload = CopyWorkload(source, seed, rows, pause=pause)
+    workload.start()
+    with daemon:
+        try:
+            for _ in range(kills):
+                daemon.until(lambda one: bool(one.status()["routes"]), 120)
+                time.sleep(chance.random() * chance.choice((0.1, 0.4, 1.5)))
+                state = daemon.route("mirror")["state"]
+                report.while_copying += state == "copying tables"
+                daemon.kill()
+                daemon.start()
+                report.kills += 1
+                assert workload.error is None, workload.error
+            daemon.until(_streams, 180)
+            time.sleep(1)
+        finally:
+            workload.halt.set()
+            workload.join(60)
+        assert workload.error is None, workload.error
+        source.execute(f"INSERT INTO {DATABASE}.keyless VALUES (99, 'end')")
+        daemon.until_level(180)
+        # Strict again: the window of the copies was passed.
+        assert daemon.stop() == 0, daemon.tail()
+    own = {key: value for key, value in options.items() if key != "type"}
+    report.compared = compare_sink(options["type"], own, source, tables=[f"{DATABASE}.*"])
+    report.transactions = workload.transactions
+    report.seconds = time.monotonic() - begun
+    say(
+        f"{options['type']} from {source.name}: {report.kills} kills, {report.while_copying} of them while it "
+        f"copied, {report.transactions} transactions, {report.compared.rows} rows in "
+        f"{report.compared.tables} tables equal to the source, {report.seconds:.0f} s"
+    )
+    return report

@@ -1,0 +1,86 @@
+"""A mirror that begins with a copy is the source, whatever dies (short runs of scripts/prove_daemon_snapshot)."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import pytest
+
+from tests.integration.daemon_process import DaemonProcess
+from tests.integration.first_copies import DATABASE, fill, prove_copies
+from tests.integration.sink_comparison import compare_sink
+from tests.servers.local import LocalServer
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.mark.parametrize(
+    ("source_name", "kind"), [("mysql-9.7", "sqlite"), ("mariadb-11.8", "mysql")]
+)
+def test_copied_under_load_and_killed(
+    source_name, kind, fresh_server, server, tmp_path
+) -> None:
+    source = fresh_server(source_name, ["binlog-row-metadata=FULL"])
+    options: dict[str, Any] = {"type": "sqlite", "path": tmp_path / "mirror.db"}
+    if kind == "mysql":
+        target = server("mysql-9.7")
+        options = {
+            "type": "mysql", "url": target.url("root"),
+            "database_prefix": "copy_", "state_database": "copy_state",
+        }
+    try:
+        report = prove_copies(source, tmp_path, options, kills=3, seed=5, rows=4000)
+    finally:
+        if kind == "mysql":
+            for name in ("copy_state", f"copy_{DATABASE}"):
+                target.execute(f"DROP DATABASE IF EXISTS {name}")
+    assert report.kills == 3
+    assert report.while_copying
+    assert report.transactions > 20
+
+
+def test_a_mirror_is_strict_again_and_copies_what_it_cannot_follow(fresh_server, tmp_path) -> None:
+    source: LocalServer = fresh_server("mysql-9.7", ["binlog-row-metadata=FULL"])
+    fill(source, 500)
+    mirror = tmp_path / "mirror.db"
+    sink = {"type": "sqlite", "name": "mirror", "snapshot": True, "path": mirror}
+    settings = {"url": source.url(), "tables": [f"{DATABASE}.*"], "exclude": [f"{DATABASE}.b"]}
+    with DaemonProcess(tmp_path, settings, [sink]) as daemon:
+        daemon.until_level()
+        assert daemon.metric("replica_client_copied_rows_total", sink="mirror") == 503
+        # An expression as default: what it gives is not known, and the table is copied again.
+        source.execute(f"ALTER TABLE {DATABASE}.a ADD u VARCHAR(40) DEFAULT (CONCAT('a', 'b'))")
+        source.execute(f"UPDATE {DATABASE}.a SET n = 1 WHERE id < 100")
+        daemon.until_level()
+        assert daemon.metric("replica_client_copied_rows_total", sink="mirror") == 753
+        # Another table is wanted now; nothing changes in it.
+        settings["exclude"] = []
+        assert daemon.stop() == 0
+        daemon.start()
+        daemon.until_level()
+        assert daemon.metric("replica_client_copied_rows_total", sink="mirror") == 250
+        compared = compare_sink("sqlite", {"path": mirror}, source, tables=[f"{DATABASE}.*"])
+        assert compared.tables == 4
+        # A row that somebody took out of the mirror is noticed.
+        with sqlite3.connect(mirror) as connection:
+            connection.execute(f'DELETE FROM "{DATABASE}.a" WHERE id = 0')
+        connection.close()
+        source.execute(f"UPDATE {DATABASE}.a SET n = 2 WHERE id = 0")
+        daemon.until(lambda one: one.route("mirror")["state"] == "failed")
+        assert "1 of 1 rows to change are not there" in daemon.route("mirror")["error"]
+
+
+def test_a_table_whose_rows_cascade_is_refused(fresh_server, tmp_path) -> None:
+    source: LocalServer = fresh_server("mariadb-11.8", ["binlog-row-metadata=FULL"])
+    source.execute("CREATE DATABASE cascading")
+    source.execute("CREATE TABLE cascading.p (id INT PRIMARY KEY) ENGINE=InnoDB")
+    source.execute(
+        "CREATE TABLE cascading.c (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES p (id) "
+        "ON DELETE CASCADE) ENGINE=InnoDB"
+    )
+    sink = {"type": "sqlite", "name": "mirror", "snapshot": True, "path": tmp_path / "mirror.db"}
+    settings = {"url": source.url(), "tables": ["cascading.*"]}
+    with DaemonProcess(tmp_path, settings, [sink]) as daemon:
+        daemon.until(lambda one: one.route("mirror")["state"] == "failed")
+        assert "cascading.c: foreign keys change its rows" in daemon.route("mirror")["error"]
