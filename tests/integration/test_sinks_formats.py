@@ -137,6 +137,46 @@ def test_maxwell_marks_the_last_row_of_a_transaction(logged: Logged, part_size: 
     assert isinstance(lines[0]["xid"], int) and len({line["xid"] for line in lines}) == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("native", {}),
+        ("debezium", {"provide_transaction_metadata": True}),
+        ("maxwell", {"output_xoffset": True}),
+        ("canal", {}),
+    ],
+)
+def test_lines_do_not_tell_in_what_parts_a_transaction_came(
+    logged: Logged, name: str, options: dict[str, Any]
+) -> None:
+    logged.run("CREATE TABLE {db}.t (id INT PRIMARY KEY, t VARCHAR(100)) CHARSET utf8mb4")
+    with logged.server.connected() as connection, connection.cursor() as cursor:
+        connection.begin()
+        for number in range(9):
+            cursor.execute(f"SET timestamp = {1_790_000_000 + number}")  # it took a while
+            cursor.execute(f"INSERT INTO {logged.database}.t VALUES (%s, %s)", (number, "x" * 90))
+        connection.commit()
+
+    def clean(line: dict[str, Any]) -> dict[str, Any]:
+        now = {"debezium": ("ts_ms", "ts_us", "ts_ns"), "canal": ("ts",)}.get(name, ())
+        return {key: value for key, value in line.items() if key not in now or "status" in line}
+
+    def changes(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        kinds = ("create_table", "table-create")
+        ddl = ("ddl", "isDdl")
+        return [
+            clean(line)
+            for line in lines
+            if not any(line.get(key) for key in ddl)
+            and line.get("kind", line.get("type")) not in kinds
+        ]
+
+    whole = changes(logged.lines(name, **options))
+    parts = changes(logged.lines(name, 200, **options))
+    assert len(whole) >= 9
+    assert parts == whole
+
+
 CUSTOMERS = (
     "CREATE TABLE {db}.customers (id INT PRIMARY KEY, first_name VARCHAR(255) NOT NULL, "
     "last_name VARCHAR(255) NOT NULL, email VARCHAR(255) NOT NULL) CHARSET utf8mb4",

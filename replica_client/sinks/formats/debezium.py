@@ -131,6 +131,7 @@ class DebeziumFormat:
             event.header.server_id,
             shape.database,
             shape.table,
+            event.header.timestamp,
         )
         kind = event.body.kind
         for index, before, after in numbered_rows(rows):
@@ -173,11 +174,12 @@ class DebeziumFormat:
         server_id: int,
         database: str,
         table: str,
+        timestamp: int,
     ) -> tuple[str, str]:
         """The ``source`` block up to the row's number, and behind it."""
         micros = transaction.commit_timestamp_us
         if micros is None:
-            micros = transaction.timestamp * 1_000_000
+            micros = timestamp * 1_000_000
         options = self._options
         gtid = quote(transaction.gtid) if transaction.gtid else "null"
         thread = "null" if transaction.thread_id is None else transaction.thread_id
@@ -191,9 +193,8 @@ class DebeziumFormat:
         return head, f',"thread":{thread},"query":null}}'
 
     def _change_source(self, change: SchemaChange, transaction: Transaction) -> str:
-        head, tail = self._source(
-            transaction, change.file, change.position, 0, change.database, change.table
-        )
+        place = (change.file, change.position, 0, change.database, change.table)
+        head, tail = self._source(transaction, *place, transaction.timestamp)
         return f"{head}0{tail}"
 
     def _truncate(self, change: SchemaChange, transaction: Transaction) -> str:
@@ -207,6 +208,10 @@ class DebeziumFormat:
 
     def _boundary(self, transaction: Transaction, status: str) -> str:
         counts = collections = "null"
+        timestamp = transaction.timestamp
+        if status == "BEGIN" and transaction.rows:
+            # Not that of a part's end.
+            timestamp = transaction.rows[0].event.header.timestamp
         if status == "END":
             counts = str(self._total)
             collections = array(
@@ -215,7 +220,7 @@ class DebeziumFormat:
             )
         return (
             f'{{"status":"{status}","id":{quote(_id(transaction))},'
-            f'"ts_ms":{transaction.timestamp * 1000},"event_count":{counts},'
+            f'"ts_ms":{timestamp * 1000},"event_count":{counts},'
             f'"data_collections":{collections}}}'
         )
 
