@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from tests.integration.daemon_outages import outage
 from tests.integration.daemon_process import DaemonProcess
+from tests.integration.daemon_sinks import proved_sinks
 from tests.integration.sink_comparison import compare_sink
 from tests.servers.local import LocalServer, LocalServers
 from tests.servers.plugin import unavailable
@@ -113,6 +115,13 @@ def test_a_full_disk_of_a_sink_is_waited_for(rows, small_disk, tmp_path) -> None
     assert rows.compare(options) == 60
 
 
+def test_servers_of_sinks_that_are_away(local_servers, fresh_server, tmp_path) -> None:
+    """The short run of scripts/prove_daemon_outage."""
+    source = fresh_server("mysql-9.7", ["binlog-row-metadata=FULL"])
+    with proved_sinks(["file", "redis"], tmp_path, local_servers) as sinks:
+        outage(source, tmp_path, sinks, seconds=4, seed=1, retry_seconds=1.0)
+
+
 def test_a_store_that_is_read_only_for_a_while(rows, small_disk, tmp_path) -> None:
     store = {"path": str(small_disk("size=1m"))}
     sinks = [{"type": "stdout", "name": "out", "retry_seconds": 1.0}]
@@ -127,7 +136,10 @@ def test_a_store_that_is_read_only_for_a_while(rows, small_disk, tmp_path) -> No
             rows.add(3)
             daemon.until(lambda one: one.route("out")["retries"] > 1)
             assert "Read-only file system" in daemon.route("out")["error"]
-            assert daemon.route("out")["state"] == "retrying"
+            assert daemon.route("out")["state"] in ("retrying", "opening sink", "connecting")
+            assert daemon.metric("replica_client_up", sink="out") == 0
+            assert daemon.metric("replica_client_lag_seconds", sink="out") > 0
+            assert daemon.get("/readyz")[0] == 503
             small_disk("rw")
             daemon.until_level()
             assert daemon.stop() == 0
@@ -155,6 +167,9 @@ def test_a_damaged_position_is_refused_until_it_is_whole_again(rows, tmp_path) -
             daemon.until(lambda one: one.route("out")["state"] == "failed")
             assert "is damaged" in daemon.route("out")["error"]
             assert "restore it from a copy" in daemon.route("out")["error"]
+            assert daemon.metric("replica_client_state", sink="out", state="failed") == 1
+            assert daemon.metric("replica_client_up", sink="out") == 0
+            assert daemon.get("/readyz")[0] == 503
             assert rows.ids(output) == [1, 2, 3]
             position.write_bytes(whole)
             daemon.until_level()
@@ -191,6 +206,7 @@ def test_a_clock_that_jumps_moves_neither_timers_nor_lag(rows, tmp_path) -> None
             rows.add(3)
             assert abs(daemon.status()["now"] - time.time() - seconds) < 60  # it did jump
             daemon.until_level(20)
+        assert daemon.metric("replica_client_lag_seconds", sink="file") < 60
         lags = [sample[1] for sample in daemon.route("file")["history"]]
         assert max(lags) < 60, lags
         assert daemon.route("file")["retries"] == daemon.route("file")["reconnects"] == 0
@@ -218,6 +234,7 @@ def test_a_sink_that_nobody_reads_holds_the_source_back(rows, tmp_path) -> None:
         assert daemon.route("out")["state"] == "streaming"
         assert daemon.route("out")["lag_bytes"] > 1_000_000
         assert daemon.metric("replica_client_queue_bytes", sink="out") > 0
+        assert daemon.metric("replica_client_lag_seconds", sink="out") > 1
         reader = threading.Thread(target=read)
         reader.start()
         daemon.until_level()
@@ -237,6 +254,7 @@ def test_a_source_that_restarts(rows, source, tmp_path) -> None:
         source.kill()
         daemon.until(lambda one: one.route("file")["state"] in ("reconnecting", "retrying"))
         assert daemon.route("file")["error"]
+        assert daemon.metric("replica_client_up", sink="file") == 0
         assert daemon.get("/readyz")[0] == 503
         source.restart()
         rows.add(3)
@@ -268,6 +286,9 @@ def test_a_password_that_changes(rows, source, tmp_path) -> None:
         rows.add(3)
         daemon.until(lambda one: one.route("file")["state"] == "failed")
         assert "Access denied" in daemon.route("file")["error"]
+        assert daemon.metric("replica_client_state", sink="file", state="failed") == 1
+        assert daemon.metric("replica_client_lag_seconds", sink="file") > 0
+        assert daemon.get("/readyz")[0] == 503
         secret.write_text("second\n")
         daemon.until_level()
         assert daemon.stop() == 0
