@@ -21,13 +21,10 @@ from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.gtid import GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.position.position import Position
-from replica_client.readers.schema_tracking import statement_text
 from replica_client.schema.ddl.changes import Unrelated
-from replica_client.schema.ddl.context import StatementContext
-from replica_client.schema.ddl.statements import read_statement
-from replica_client.schema.server_version import parse_server_version
 from replica_client.spark.file_list import ListedFile
 from replica_client.spark.spans import FileSpans, Span
+from replica_client.spark.statement_meaning import PLAIN_CONTROL, ReadStatement
 
 STEP = 1 << 20
 """Bytes between two cuts, about."""
@@ -37,7 +34,6 @@ _TYPE_OFFSET = 4
 QUERIES = (int(EventType.QUERY_EVENT), int(EventType.QUERY_COMPRESSED_EVENT))
 """Types of events that hold a statement."""
 
-_PLAIN_CONTROL = (b"BEGIN", b"COMMIT", b"ROLLBACK")
 _HEAD = (
     int(EventType.FORMAT_DESCRIPTION_EVENT),
     int(EventType.START_EVENT_V3),
@@ -238,10 +234,6 @@ def _hash(data: bytes) -> bytes:
 
 def concerns_tables(event: BinlogEvent, decoder: BinlogDecoder) -> bool:
     """Whether the statement of a QUERY event may change tables or databases."""
-    body = event.body
-    if body.query in _PLAIN_CONTROL:
+    if event.body.query in PLAIN_CONTROL:
         return False
-    text = statement_text(body.query, body.status.character_set_client)
-    version = parse_server_version(decoder.format.server_version)
-    context = StatementContext.of_query(body, decoder.format.flavor, version)
-    return not isinstance(read_statement(text, context), Unrelated)
+    return not isinstance(ReadStatement.of(event, decoder.format).meaning, Unrelated)

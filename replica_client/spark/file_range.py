@@ -9,7 +9,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import DataLossError
 from replica_client.position.position import Position
@@ -20,8 +22,11 @@ from replica_client.readers.file_batches import FileBatches
 from replica_client.readers.file_bytes import BinlogFile, open_events
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batching import BatchAssembler
-from replica_client.schema.history import SchemaHistory
+from replica_client.schema.catalog import Absent, TableChange
+from replica_client.schema.history import SchemaChange, SchemaHistory, schema_change
+from replica_client.schema.model import TableModel
 from replica_client.spark.file_list import ListedFile
+from replica_client.spark.statement_meaning import PLAIN_CONTROL, ReadStatement
 
 FIRST_EVENT = 4
 
@@ -53,6 +58,34 @@ class KeepingAssembler(TransactionAssembler):
     ) -> None:
         super().__init__(options, decode, None, history)
         self._changes = changes
+        self._wants = options.selection.wants
+
+    def _take_query(
+        self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker
+    ) -> None:
+        known = len(self._schema_changes)
+        super()._take_query(event, decoder, tracker)
+        if len(self._schema_changes) == known and event.body.query not in PLAIN_CONTROL:
+            self._schema_changes += self._perhaps(event, decoder.format, tracker.event_index)
+
+    def _perhaps(
+        self, event: BinlogEvent, layout: BinlogFormat, index: int
+    ) -> Iterator[SchemaChange]:
+        """What a statement may have done, who did not read the binlog before cannot tell.
+
+        CREATE TABLE IF NOT EXISTS is one: the change log's reader knows whether the table was there.
+        """
+        statement = ReadStatement.of(event, layout)
+        history = self.schema.history
+        for table in statement.touched[0]:
+            state = history.table(table)
+            certain = isinstance(state, TableModel | Absent)
+            hidden = history.is_temporary(statement.context.thread_id, table)
+            if self._wants(*table) and not certain and not hidden:
+                change = TableChange("not_understood", table, None, state)
+                yield schema_change(
+                    change, statement.text, event.file, event.position, index, statement.context
+                )
 
     def feed(
         self, placed: PlacedEvent, decoder: BinlogDecoder, tracker: PositionTracker

@@ -19,20 +19,17 @@ from replica_client.errors import ServerError
 from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker
 from replica_client.readers.live_schema import read_source
-from replica_client.readers.schema_tracking import SchemaTracker, statement_text
+from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.rows.selection import Selection
-from replica_client.schema.catalog import tables_touched
 from replica_client.schema.ddl.changes import TableName
-from replica_client.schema.ddl.context import StatementContext
-from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.history import Place, SchemaHistory
 from replica_client.schema.model import DatabaseModel, TableModel
-from replica_client.schema.server_version import parse_server_version
 from replica_client.spark.file_index import QUERIES, concerns_tables
 from replica_client.spark.file_range import FIRST_EVENT
 from replica_client.spark.live_source import LiveSource
 from replica_client.spark.options import SourceOptions
 from replica_client.spark.spans import SpanTracker
+from replica_client.spark.statement_meaning import ReadStatement
 from replica_client.transport.connection import SourceConnection
 from replica_client.wire.server_errors import TRANSIENT_ERRORS
 
@@ -212,10 +209,7 @@ class _Touches:
         self.databases: set[str] = set()
         self.charsets: set[str] = set()
         for number, (event, layout) in enumerate(statements):
-            version = parse_server_version(layout.server_version)
-            context = StatementContext.of_query(event.body, layout.flavor, version)
-            text = statement_text(event.body.query, event.body.status.character_set_client)
-            tables, databases, anything = tables_touched(read_statement(text, context))
+            tables, databases, anything = ReadStatement.of(event, layout).touched
             if now.lower_case_names:
                 tables = tuple((one.lower(), other.lower()) for one, other in tables)
                 databases = tuple(one.lower() for one in databases)

@@ -10,8 +10,11 @@ pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
 from replica_client.errors import SchemaMismatchError
+from replica_client.schema.catalog import TableChange
+from replica_client.schema.history import schema_change
+from replica_client.spark.envelope import statement_json
 from replica_client.spark.lake.applier import local_runner
-from tests.spark.lakes import HandLog, applier, rows_of
+from tests.spark.lakes import CONTEXT, HandLog, applier, rows_of
 
 
 @pytest.fixture
@@ -286,3 +289,20 @@ def test_files_without_a_change_stay(log, lake, monkeypatch):
     assert [len(paths) for paths in done] == [1]
     assert len(rows_of(engine, "t")) == 40
     assert rewrite.COMPRESSION == "zstd"
+
+
+def test_statement_that_its_reader_could_not_tell_is_told_by_the_lake(log, lake):
+    log.ddl("create table t (id int primary key)").insert("t", id=1)
+    log.ddl("drop table t").commit()
+    log.offset += 100
+    text = "create table if not exists t (id int primary key, v int)"
+    unknown = TableChange("not_understood", ("d", "t"), None, None)
+    told = schema_change(unknown, text, "b.000001", log.offset, 1, CONTEXT)
+    log.add("not_understood", "t", None, statement_json(told))
+    log.insert("t", id=5, v=6).commit()
+    log.offset += 100
+    log.add("not_understood", "t", None, statement_json(told))  # it is there, and stays as it is
+    log.commit()
+    engine = applier(lake, log)
+    engine.run()
+    assert rows_of(engine, "t") == [{"id": 5, "v": 6}]

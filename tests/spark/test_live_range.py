@@ -1,5 +1,6 @@
 """Ranges of real sources, read without Spark's Java."""
 
+import json
 import threading
 import time
 
@@ -201,3 +202,17 @@ def test_statement_that_empties_a_typed_table_is_a_row(source, planned):
         ("truncate_table", None),
         ("insert", 1),
     ]
+
+
+def test_statement_that_may_have_made_a_table_is_a_row(source, planned):
+    """Who begins to read here cannot know whether the table was there; the lake can."""
+    one, database, _ = source
+    one.execute(f"drop table {database}.t")
+    options, planner = planned(startingPosition=":".join(map(str, one.binlog_position())))
+    one.execute(f"create table if not exists {database}.t (id int primary key)")
+    one.execute(f"insert into {database}.t values (1)")
+    start = planner.start(stream=True)
+    statement, row = rows_of(options, planner.ranges(start, planner.latest(start)))
+    assert (statement["operation"], statement["table"]) == ("not_understood", "t")
+    assert "create table if not exists" in json.loads(statement["after"])["statement"]
+    assert (row["operation"], json.loads(row["after"])) == ("insert", {"id": 1})
