@@ -306,3 +306,25 @@ def test_statement_that_its_reader_could_not_tell_is_told_by_the_lake(log, lake)
     engine = applier(lake, log)
     engine.run()
     assert rows_of(engine, "t") == [{"id": 5, "v": 6}]
+
+
+def test_run_that_failed_amid_a_statement_goes_on_from_what_was_saved(log, lake):
+    """As when an executor is lost while a large table gets other columns: the process stays."""
+    log.ddl("create table t (id int primary key, v int, w int)").insert(
+        "t", id=1, v=2, w=3
+    ).commit()
+    failing = []
+
+    def runner(works):
+        if failing.pop() if failing else False:
+            raise ConnectionError("an executor was lost")
+        return local_runner()(works)
+
+    engine = applier(lake, log, runner=runner)
+    engine.run()
+    log.ddl("alter table t drop column v").insert("t", id=2, w=4).commit()
+    failing.append(True)
+    with pytest.raises(ConnectionError):
+        engine.run()
+    engine.run()
+    assert rows_of(engine, "t") == [{"id": 1, "w": 3}, {"id": 2, "w": 4}]

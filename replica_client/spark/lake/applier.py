@@ -114,6 +114,7 @@ class Applier:
         self._tables: dict[TableName, StateTable] = {}
         self._moves: dict[TableName, TableName] = {}
         self._done = Applied()
+        self._failed = False
         self._lock = threading.Lock()
 
     def run(self, *, versions: int | None = None) -> Applied:
@@ -127,7 +128,9 @@ class Applier:
             SchemaMismatchError: rows are not of their table.
             DataLossError: the lake lacks rows.
         """
-        self._done = Applied()
+        if self._failed:
+            self._forget()
+        self._failed, self._done = True, Applied()
         first, inside = divmod(self.catalog.step, STEPS)
         if inside == STEPS - 1:
             first += 1
@@ -141,7 +144,17 @@ class Applier:
                 self._flush(_end(number))
         if last >= first:
             self._flush(_end(last))
+        self._failed = False
         return self._done
+
+    def _forget(self) -> None:
+        """Go on from what was saved: a run that failed has moved what is in memory, but not done it."""
+        saved = LakeCatalog.load(self.catalog.directory) or LakeCatalog(self.catalog.directory)
+        self.catalog.step, self.catalog.history = saved.step, saved.history
+        self.catalog.tables.clear()
+        self.catalog.tables.update(saved.tables)
+        self._waiting, self._waiting_rows = {}, 0
+        self._tables, self._moves = {}, {}
 
     # Versions.
 
