@@ -82,6 +82,30 @@ def test_pack_is_little_endian_half_open():
     assert Intervals([(1, 9)]).pack().hex() == "0100000000000000" + "0a00000000000000"
 
 
+def test_unpack_is_the_inverse():
+    value = Intervals((4 * n + 1, 4 * n + 2) for n in range(3 * CHUNK_BOUNDS))
+    assert Intervals.unpack(value.pack()) == value
+    assert well_formed(Intervals.unpack(value.pack()))
+    assert not Intervals.unpack(b"")
+
+
+@pytest.mark.parametrize("bounds", [(0, 3), (3, 3), (5, 3), (1, 3, 3, 5), (1, 3, 2, 5), (-1, 2)])
+def test_unpack_refuses_what_does_not_ascend(bounds):
+    with pytest.raises(ValueError, match="ascend"):
+        Intervals.unpack(b"".join(bound.to_bytes(8, "little", signed=True) for bound in bounds))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_difference_of_sets_that_are_nearly_the_same(seed):
+    rng = random.Random(seed)
+    one = {n for n in range(1, 9000) if n % 3}
+    other = one ^ set(rng.sample(range(1, 9000), rng.randint(0, 9)))
+    left, right = (Intervals((n, n) for n in sorted(each)) for each in (one, other))
+    found = left - right
+    assert well_formed(found)
+    assert {n for first, last in found for n in range(first, last + 1)} == one - other
+
+
 def test_a_million_intervals_cost_little_per_number():
     builder = IntervalsBuilder(Intervals((n, n) for n in range(2, 2_000_002, 2)))
     assert builder.snapshot().interval_count == 1_000_000

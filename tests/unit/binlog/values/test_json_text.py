@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replica_client.binlog.values.double_text import double_text
 from replica_client.binlog.values.json_binary import JsonDocument, JsonOpaque
 from replica_client.binlog.values.json_text import json_text
 
@@ -112,3 +113,24 @@ def test_more_keys_than_the_cache_holds():
     value = {f"key{number}": number for number in range(5000)}
     assert json.loads(text_of(value)) == value
     assert json.loads(text_of(value)) == value
+
+
+@pytest.mark.parametrize("special", ['"', "\\", "\x1f", "\x00", "\x7f", "é", "語"])
+def test_what_is_special_is_found_wherever_it_stands(special):
+    for size in (*range(1, 40), 130):
+        for at in range(size):
+            text = "a" * at + special + "b" * (size - at - 1)
+            assert json.loads(text_of([text])) == [text]
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.integers(-(10**13), 10**13).map(lambda n: n / 10_000),
+            st.integers(-(10**7), 10**7).map(lambda n: n / 100),
+            st.floats(1e-5, 1e10),
+        )
+    )
+)
+def test_doubles_have_their_shortest_text(numbers):
+    assert text_of(numbers) == "[" + ", ".join(map(double_text, numbers)) + "]"
