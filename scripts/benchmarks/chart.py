@@ -29,7 +29,7 @@ def svg(title: str, groups: Mapping[str, Mapping[str, float]]) -> str:
         y += 16
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_LEFT + _WIDTH + 90}" height="{y}" '
-        'font-family="sans-serif" font-size="12">'
+        'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>'
     )
     return "\n".join(
         (head, f'<text x="8" y="20" font-size="15">{escape(title)}</text>', *lines, "</svg>\n")

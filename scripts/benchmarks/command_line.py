@@ -46,6 +46,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", type=Path, help="write the figures there")
     parser.add_argument("--svg", type=Path, help="write a chart there")
     parser.add_argument(
+        "--read",
+        type=Path,
+        action="append",
+        help="show figures that --json wrote instead of measuring; repeatable",
+    )
+    parser.add_argument(
         "--environment",
         type=Path,
         default=SCRIPTS.parent / ".venv-bench",
@@ -62,12 +68,16 @@ def main(arguments: Sequence[str]) -> int:
     chosen = parser.parse_args(arguments)
     if chosen.growth:
         return 0 if growth() else 1
+    if chosen.read:
+        known = [json.loads(path.read_text(encoding="utf-8")) for path in chosen.read]
+        _report({name: result for each in known for name, result in each.items()}, chosen)
+        return 0
     if chosen.memory:
         chosen.workload, chosen.scale, chosen.rounds = ["a"], 6.8, 1
         chosen.client = chosen.client or ["arrow", "dicts"]
     python = _peer_python(chosen.environment)
     servers: dict[str, dict[str, Any]] = {}
-    results = {}
+    results: dict[str, Any] = {}
     try:
         for name in chosen.workload or ("a", "b", "c"):
             workload = WORKLOADS[name]
@@ -78,6 +88,11 @@ def main(arguments: Sequence[str]) -> int:
         for server in servers.values():
             stop = [sys.executable, str(SCRIPTS / "servers"), "stop", server["id"]]
             subprocess.run(stop, check=False)
+    _report(results, chosen)
+    return 0
+
+
+def _report(results: dict[str, Any], chosen: argparse.Namespace) -> None:
     for name, result in results.items():
         _show(name, result)
     if chosen.json:
@@ -93,7 +108,6 @@ def main(arguments: Sequence[str]) -> int:
         }
         chart = svg("CPU seconds, as a multiple of replica_client (Arrow)", groups)
         chosen.svg.write_text(chart, encoding="utf-8")
-    return 0
 
 
 def _peer_python(environment: Path) -> Path:
