@@ -14,6 +14,8 @@ from pathlib import Path
 SCRIPTS = Path(__file__).resolve().parent.parent
 RECORDED = Path(__file__).with_name("instructions.json")
 TOLERANCE = 0.05
+# Of allocations, which are fewer than one for each transaction.
+_LEAST = 0.1
 READ = """
 import sys, pyarrow
 import replica_client as rc
@@ -106,7 +108,7 @@ def deviations(figures: dict[str, float]) -> list[str]:
     for name, figure in figures.items():
         if here() in known:
             limit = known[here()][name]
-            good = abs(figure / limit - 1) <= TOLERANCE
+            good = abs(figure - limit) <= max(TOLERANCE * limit, _LEAST)
         else:
             limit = max(of_platform[name] for of_platform in known.values())
             good = figure <= 1.5 * limit
