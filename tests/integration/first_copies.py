@@ -169,8 +169,11 @@ def prove_copies(
         {"url": source.url(), "tables": [f"{DATABASE}.*"], "heartbeat": 1.0, "part_size": "64k"},
         [
             {
-                "name": "mirror", "snapshot": True, "snapshot_rows": max(50, rows // 40),
-                "batch_seconds": 0.05, "retry_seconds": 1.0,
+                "name": "mirror",
+                "snapshot": True,
+                "snapshot_rows": max(50, rows // 40),
+                "batch_seconds": 0.05,
+                "retry_seconds": 1.0,
                 **options,
             }
         ],
