@@ -7,15 +7,17 @@ that ``information_schema`` cannot tell them any more.
 
 from __future__ import annotations
 
+import json
 import logging
 from bisect import bisect_left
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
-from replica_client.errors import ServerError
+from replica_client.errors import ConfigError, ServerError
 from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker
 from replica_client.readers.live_schema import read_source
@@ -71,7 +73,8 @@ class LiveTrail:
 
         Args:
             start: the place, between two transactions.
-            saved: what :meth:`state_at` gave for it; None: the source and its binlog are asked.
+            saved: what :meth:`state_at` gave for it; None: the option ``schemaFile``, else the source
+                and its binlog are asked.
 
         Raises:
             SchemaError: what was saved is damaged.
@@ -80,6 +83,8 @@ class LiveTrail:
         if self._begun:
             return
         self._works = self._is_needed()
+        if self._works and saved is None and self._options.schema_file is not None:
+            saved = read_schema_file(self._options.schema_file).to_state()
         if self._works and saved is not None:
             self._history = SchemaHistory.from_state(saved)
             self._states[0] = saved
@@ -199,6 +204,23 @@ class LiveTrail:
                         yield _Statement(event, decoder.format)
                     if spans.feed(event) is not None and spans.position >= end:
                         return
+
+
+def read_schema_file(path: str) -> SchemaHistory:
+    """The schema history in a file.
+
+    Raises:
+        ConfigError: it cannot be read.
+        SchemaError: it is none.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"option schemaFile: {path}: {error}") from None
+    try:
+        return SchemaHistory.from_json(json.loads(text))
+    except ValueError as error:
+        raise ConfigError(f"option schemaFile: {path} is not JSON: {error}") from None
 
 
 class _Touches:

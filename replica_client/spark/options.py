@@ -24,6 +24,8 @@ onSchemaChange         with table: ``error``, or ``evolve``: rows of other defin
                        to the columns; new ones appear when the query is started again
 keyFile                keys of encrypted binlog files
 serverIdBase           live: our server ids are this number and the following ones
+schemaFile             live: a schema history that knows the tables at the start (``replica-client schema
+                       export`` writes one), for sources whose binlog does not tell everything
 heartbeatPeriod        live: seconds of silence after which the source sends a heartbeat
 pollInterval           stream: seconds between two looks for something new
 recordLosses           kinds of losses, with commas, or ``all``: what cannot be delivered becomes a row
@@ -81,6 +83,7 @@ KNOWN_OPTIONS = (
     "onSchemaChange",
     "keyFile",
     "serverIdBase",
+    "schemaFile",
     "heartbeatPeriod",
     "pollInterval",
     "recordLosses",
@@ -91,7 +94,9 @@ DEFAULT_PARTITION_SIZE = 64 << 20
 DEFAULT_POLL_INTERVAL = 0.2
 
 _PATHS = "paths"  # what load([...]) becomes
-_LIVE_ONLY = ("password", "passwordEnv", "passwordFile", "serverIdBase", "heartbeatPeriod")
+_LIVE_ONLY = (
+    "password", "passwordEnv", "passwordFile", "serverIdBase", "schemaFile", "heartbeatPeriod",
+)  # fmt: skip
 _SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _MAX_SERVER_ID = (1 << 32) - 1
@@ -133,6 +138,7 @@ class SourceOptions:
     losses: tuple[str, ...] = ()
     evolves: bool = False
     server_id_base: int | None = None
+    schema_file: str | None = None
     heartbeat_period: float = DEFAULT_HEARTBEAT_PERIOD
     poll_interval: float = DEFAULT_POLL_INTERVAL
     on_unknown_table: Literal["error", "positional"] | None = None
@@ -173,6 +179,7 @@ class SourceOptions:
             poll_interval=_seconds(given, "pollInterval", DEFAULT_POLL_INTERVAL),
             on_unknown_table=_policy(given.get("onUnknownTable")),
             index_directory=given.get("indexDirectory"),
+            schema_file=given.get("schemaFile"),
             full_rows=_one_of(given, "fullRows", "false", "true") == "true",
             losses=_words(given.get("recordLosses")) or (),
             variant=_one_of(given, "json", "string", "variant") == "variant",

@@ -19,16 +19,20 @@ from rich.console import Console
 
 from replica_client.errors import ConfigError, TransportError
 from replica_client.position.position import Position
+from replica_client.schema.history import SchemaHistory
 from replica_client.spark import change_log, source
 from replica_client.spark.config import PipelineConfig, load_config
 from replica_client.spark.envelope import ENVELOPE_SCHEMA
 from replica_client.spark.failures import PurgedRangeError, cause_of, is_transient
+from replica_client.spark.lake.catalog import LakeCatalog
 from replica_client.spark.lake.run import LakeRun, check_image, prepare_lake
-from replica_client.spark.live_plan import LivePlanner
+from replica_client.spark.live_plan import SCHEMA_KEY, LivePlanner
 from replica_client.spark.options import SourceOptions
 from replica_client.spark.pipeline_state import (
     PipelineState,
     create_state,
+    keep_schema,
+    kept_schema,
     load_state,
     locked,
 )
@@ -271,7 +275,11 @@ def _start(spark: SparkSession, config: PipelineConfig, state: PipelineState) ->
     spark.dataSource.register(source.BinlogDataSource)
     spark.dataSource.register(change_log.ChangeLogSink)
     reader = spark.readStream.format(source.FORMAT)
-    for name, value in {**config.source, "startingPosition": state.start}.items():
+    options = {**config.source, "startingPosition": state.start}
+    schema = kept_schema(config.checkpoint)
+    if schema is not None:
+        options["schemaFile"] = str(schema)
+    for name, value in options.items():
         reader = reader.option(name, value)
     last = functions.max("_commit_timestamp").cast("double").alias(LAST_COMMIT)
     writer = (
@@ -343,13 +351,21 @@ def _has_commits(checkpoint: Path) -> bool:
 def _first_start(config: PipelineConfig) -> str:
     """The start as it is kept: ``latest`` of a live source becomes the place where that is now."""
     if config.lake.copies:
-        return prepare_lake(config)
+        start = prepare_lake(config)
+        catalog = LakeCatalog.load(config.output)
+        assert catalog is not None
+        keep_schema(config.checkpoint, catalog.history)
+        return start
     options = SourceOptions.parse(config.source)
     if not options.live or options.starting != "latest":
         return config.source["startingPosition"]
     planner = LivePlanner(options)
     try:
-        return str(planner.start(stream=True))
+        position = planner.start(stream=True)
+        schema = planner.offset(position).get(SCHEMA_KEY)
+        if schema is not None:
+            keep_schema(config.checkpoint, SchemaHistory.from_state(schema))
+        return str(position)
     finally:
         planner.close()
 

@@ -17,8 +17,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from replica_client.errors import ConfigError, PositionStoreError, SinkError
+from replica_client.schema.history import SchemaHistory
 
 _FILE = "replica-client.json"
+_SCHEMA = "replica-client-schema.json"
 _LOCK = ".replica-client.lock"
 
 
@@ -97,3 +99,19 @@ def create_state(checkpoint: Path, start: str) -> PipelineState:
             f"{path}: {error.strerror}; nothing was started: free space or choose another output"
         ) from None
     return state
+
+
+def keep_schema(checkpoint: Path, history: SchemaHistory) -> None:
+    """Keep what the tables look like at the start; before :func:`create_state`."""
+    path = checkpoint / _SCHEMA
+    try:
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(history.to_json()), encoding="utf-8")
+    except OSError as error:
+        raise PositionStoreError(f"{path}: {error.strerror}") from None
+
+
+def kept_schema(checkpoint: Path) -> Path | None:
+    """The file of :func:`keep_schema`; None when there is none."""
+    path = checkpoint / _SCHEMA
+    return path if path.exists() else None

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from replica_client.errors import UnknownTableError
+from replica_client.errors import ConfigError, UnknownTableError
+from replica_client.schema.history import SchemaHistory
 from replica_client.spark import live_range
 from replica_client.spark.live_plan import SCHEMA_KEY, LivePlanner
 from replica_client.spark.options import SourceOptions
@@ -104,4 +105,29 @@ def test_from_an_earlier_place_the_statements_tell(source):
         {"id": 2, "b": 2},
         {"id": 1, "v": "known again", "x": 5},
     ]
+    query.planner.close()
+
+
+def test_start_that_lies_behind_is_known_from_a_file(source, tmp_path):
+    """A pipeline looks at the tables when it is made, and may read its first batch much later."""
+    first = Query(source)
+    offset = first.first()
+    first.planner.close()
+    file = tmp_path / "schema.json"
+    file.write_text(json.dumps(SchemaHistory.from_state(offset[SCHEMA_KEY]).to_json()))
+    change(source, 1)
+    change(source, 2)
+    start = {"startingPosition": f"{offset['file']}:{offset['offset']}"}
+    without = Query(source, **start)
+    with pytest.raises(UnknownTableError):
+        without.step(without.first())
+    without.planner.close()
+    query = Query(source, **start, schemaFile=str(file))
+    _, rows = query.step(query.first())
+    assert [next(reversed(row)) for row in rows] == ["w", "x"]
+    query.planner.close()
+    file.write_text("{")
+    query = Query(source, **start, schemaFile=str(file))
+    with pytest.raises(ConfigError, match="schemaFile"):
+        query.first()
     query.planner.close()
