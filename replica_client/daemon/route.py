@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from replica_client.daemon.configuration import RouteConfig, bytes_of
 from replica_client.daemon.dead_letters import DeadLetters
 from replica_client.daemon.delivery import BatchLimits, Delivery
-from replica_client.daemon.first_copy import CopyProgress, FirstCopies, moved_copies
 from replica_client.daemon.observation import Observation, RouteState
 from replica_client.daemon.references import resolved
 from replica_client.daemon.source_access import hosts_of, selection_of, stream_options
@@ -39,6 +38,9 @@ from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
 from replica_client.transport.options import ConnectOptions
 from replica_client.wire.server_errors import TRANSIENT_ERRORS
+
+if TYPE_CHECKING:
+    from replica_client.daemon.first_copy import CopyProgress
 
 _LOG = logging.getLogger("replica_client.daemon")
 _FIRST_DELAY = 0.2
@@ -209,6 +211,9 @@ class Route:
         self, sink: CopyingSink, hosts: list[ConnectOptions], checkpoint: Checkpoint | None
     ) -> Checkpoint:
         """Make the first copies that are due; returns where the stream begins."""
+        # Not imported by those that copy nothing: a start is to be quick.
+        from replica_client.daemon.first_copy import FirstCopies
+
         observation, sink_config = self.observation, self.config.sink
 
         def tell(progress: CopyProgress, rows: int) -> None:
@@ -249,6 +254,8 @@ class Route:
         """Sees to it that places of copies are compared with those of the same server only."""
         if not isinstance(sink, CopyingSink) or not sink.copies:
             return None
+        from replica_client.daemon.first_copy import moved_copies
+
         copies = sink.copies
 
         def guard() -> None:
