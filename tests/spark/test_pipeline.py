@@ -93,7 +93,10 @@ def test_killed_at_random_it_loses_and_repeats_nothing(tmp_path):
             before = change_log_row_count(log)
             with running(config) as process:
                 # A fast run may have written all that its source has: the next then only starts again.
-                wait(lambda before=before: before < change_log_row_count(log) or before in whole, process)
+                wait(
+                    lambda before=before: before < change_log_row_count(log) or before in whole,
+                    process,
+                )
                 time.sleep(chance.uniform(0, 2.0))
                 # The driver alone: its Java and workers have to notice.
                 os.kill(process.pid, signal.SIGKILL)
