@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from replica_client.transport.server_info import ServerInfo
 
 BUFFER_SIZE = 1 << 20
+_SMALL_BUFFER_SIZE = 64 << 10
 DEFAULT_QUEUE_SIZE = 16 << 20
 
 
@@ -70,6 +71,8 @@ class DumpProtocol(asyncio.BufferedProtocol):
         self._non_block = non_block
         self._read_timeout = read_timeout
         self._queue_size = queue_size
+        # No more is received at once than may wait.
+        self._buffer_size = max(_SMALL_BUFFER_SIZE, min(BUFFER_SIZE, queue_size))
         self._writer: asyncio.StreamWriter | None = None
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -84,7 +87,7 @@ class DumpProtocol(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Memory of the queue."""
-        return self._session.room(BUFFER_SIZE)
+        return self._session.room(self._buffer_size)
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes came: cut them."""
