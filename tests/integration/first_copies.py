@@ -93,7 +93,6 @@ class CopyReport:
     Attributes:
         kills: of the daemon.
         while_copying: those of them that fell into copying.
-        copied: rows that the last processes copied.
         compared: the comparison at the end.
     """
 
@@ -182,9 +181,16 @@ def prove_copies(
     workload.start()
     with daemon:
         try:
-            for _ in range(kills):
+            for number in range(kills):
                 daemon.until(lambda one: bool(one.status()["routes"]), 120)
-                time.sleep(chance.random() * chance.choice((0.1, 0.4, 1.5)))
+                if not number:
+                    daemon.until(lambda one: one.route("mirror")["copied_rows"] > 0, 120)
+                elif chance.random() < 0.4:
+                    # Into the changes that are merged with the copy.
+                    daemon.until(_streams, 120)
+                    time.sleep(chance.random() * 0.2)
+                else:
+                    time.sleep(chance.random() * chance.choice((0.1, 0.4, 1.5)))
                 state = daemon.route("mirror")["state"]
                 report.while_copying += state == "copying tables"
                 daemon.kill()
