@@ -18,16 +18,16 @@ pytestmark = pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("source_name", "kind"), [("mysql-9.7", "sqlite"), ("mariadb-11.8", "mysql")]
 )
-def test_copied_under_load_and_killed(
-    source_name, kind, fresh_server, server, tmp_path
-) -> None:
+def test_copied_under_load_and_killed(source_name, kind, fresh_server, server, tmp_path) -> None:
     source = fresh_server(source_name, ["binlog-row-metadata=FULL"])
     options: dict[str, Any] = {"type": "sqlite", "path": tmp_path / "mirror.db"}
     if kind == "mysql":
         target = server("mysql-9.7")
         options = {
-            "type": "mysql", "url": target.url("root"),
-            "database_prefix": "copy_", "state_database": "copy_state",
+            "type": "mysql",
+            "url": target.url("root"),
+            "database_prefix": "copy_",
+            "state_database": "copy_state",
         }
     try:
         report = prove_copies(source, tmp_path, options, kills=3, seed=5, rows=4000)
