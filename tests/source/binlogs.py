@@ -30,13 +30,22 @@ _TRANSACTION_STANDALONE = 1
 class BinlogMaker:
     """Builds one file event by event; transactions are GTID, BEGIN, a statement, XID."""
 
-    def __init__(self, *, mariadb: bool = False, checksum: bool = True, first: int = 1) -> None:
+    def __init__(
+        self,
+        *,
+        mariadb: bool = False,
+        checksum: bool = True,
+        first: int = 1,
+        created: int | None = None,
+    ) -> None:
         self.mariadb = mariadb
+        # Servers say when they began a file at their start, and 0 in the files behind a rotation.
+        created = created if created is not None else TIMESTAMP if first == 1 else 0
         version = b"10.11.6-MariaDB-log" if mariadb else b"9.7.4"
         algorithm = ChecksumAlgorithm.CRC32 if checksum else ChecksumAlgorithm.OFF
         description = FormatDescriptionEvent(
             server_version=version.ljust(50, b"\0"),
-            create_timestamp=TIMESTAMP,
+            create_timestamp=created,
             checksum_algorithm=algorithm,
             post_header_sizes=bytes(171) if mariadb else FormatDescriptionEvent().post_header_sizes,
         )
@@ -49,7 +58,7 @@ class BinlogMaker:
             sizes[EventType.GTID_LIST_EVENT - 1] = 4
             description = FormatDescriptionEvent(
                 server_version=version.ljust(50, b"\0"),
-                create_timestamp=TIMESTAMP,
+                create_timestamp=created,
                 checksum_algorithm=algorithm,
                 post_header_sizes=bytes(sizes),
             )

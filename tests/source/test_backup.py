@@ -31,7 +31,7 @@ from replica_client.testing import BinlogSource
 from replica_client.testing.faults import CutAt, Drip, FlipByte, InjectEvent, SendError, Stall
 from replica_client.transport.request import DumpRequest
 from replica_client.wire.server_errors import server_error
-from tests.source.binlogs import BinlogMaker, two_files
+from tests.source.binlogs import TIMESTAMP, BinlogMaker, two_files
 from tests.source.conftest import read_all
 
 FAST = ReconnectPolicy(first_delay=0.0, max_delay=0.0)
@@ -97,6 +97,26 @@ async def test_files_and_index(tmp_path, mariadb, checksum) -> None:
     assert first["gtid_set_after"] == second["gtid_set_before"] == after
     assert second["gtid_set_after"] == after.replace("5", "10") if mariadb else after[:-1] + "10"
     assert first["first_timestamp"] == first["last_timestamp"] == 1_700_000_000
+
+
+@FLAVORS
+@pytest.mark.parametrize("cut", [None, 1000, 1100, 1200, 1300, 1400])
+async def test_source_crashed_behind_the_last_event_of_a_file(tmp_path, mariadb, cut) -> None:
+    """MariaDB then leaves the flag of a file in use in it, and its next file says that it started."""
+    first = BinlogMaker(mariadb=mariadb)
+    second = BinlogMaker(mariadb=mariadb, first=6, created=TIMESTAMP)
+    for _ in range(5):
+        first.transaction()
+    first.rotate("binlog.000002")
+    paths = [first.save(tmp_path / "binlog.000001"), second.save(tmp_path / "binlog.000002")]
+    async with BinlogSource(paths) as source:
+        if cut is not None:
+            source.faults[:] = [CutAt(cut, connection=0)]
+        await back_up(source, tmp_path / "copy")
+    wanted = as_open(content(paths[0])) if mariadb else content(paths[0])
+    assert content(tmp_path / "copy" / "binlog.000001") == wanted
+    entry = index(tmp_path / "copy")["files"][0]
+    assert entry["sha256"] == hashlib.sha256(wanted).hexdigest()
 
 
 @pytest.mark.timeout(300)

@@ -312,7 +312,7 @@ class LocalCopy:
             self._handle = -1
 
     def _set_in_use(self, in_use: bool) -> None:
-        if max(self.size, self.record.size) < FIRST_EVENT + HEADER_SIZE:
+        if os.fstat(self._handle).st_size < FIRST_EVENT + HEADER_SIZE:
             return
         flags = os.pread(self._handle, 1, _FLAGS_POSITION)[0]
         wanted = flags | _IN_USE if in_use else flags & ~_IN_USE
