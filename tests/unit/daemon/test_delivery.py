@@ -358,7 +358,10 @@ async def test_a_source_that_waits_is_answered_after_the_commit(configure, disk,
     # Nothing else would commit so soon.
     async with running(configure({"batch_seconds": 60}, source={"semi_sync": True})):
         await until(lambda: one.lines == wanted)
-        (acknowledged,) = [
-            session.acknowledged[-1] for session in source.sessions if session.acknowledged
-        ]
-        assert acknowledged == (one.checkpoint.position.file, one.checkpoint.position.offset)
+
+        def acknowledged() -> list[tuple[str, int]]:
+            return [session.acknowledged[-1] for session in source.sessions if session.acknowledged]
+
+        # The answer is on its way when the commit is done.
+        end = (one.checkpoint.position.file, one.checkpoint.position.offset)
+        await until(lambda: acknowledged() == [end])
