@@ -39,7 +39,9 @@ async def test_all_changes_once_and_schema_changes_alone(configure, disk, wanted
     async with running(configure()) as service:
         await until(lambda: one.lines == wanted)
         seen = route(service).observation
-        assert seen.rows == len(wanted) == sum(count for count, _ in one.commits)
+        # What is committed is counted behind the commit.
+        await until(lambda: seen.rows == len(wanted))
+        assert sum(count for count, _ in one.commits) == len(wanted)
         assert seen.transactions == 18
         assert all(count == 0 for count, is_schema in one.commits if is_schema)
         assert sum(tally.rows for tally in seen.tables.values()) == len(wanted)
@@ -94,7 +96,7 @@ async def test_an_error_of_the_sink_repeats_what_was_not_committed(
         seen = route(service).observation
         assert seen.retries == (1 if step == "before_open" else 3)
         assert seen.errors[-1].text == "away"
-        assert str(seen.shown_state) == "streaming"
+        await until(lambda: str(seen.shown_state) == "streaming")
 
 
 async def test_an_unexpected_error_of_a_sink_stops_nobody_else(
@@ -220,7 +222,7 @@ async def test_a_poisonous_change_stops_its_sink_by_default(configure, disk, wan
     async with running(configure({}, {"name": "other"})) as service:
         await until(lambda: str(route(service).observation.state) == "failed")
         await until(lambda: other.lines == wanted)
-        assert "too large" in route(service).observation.shown_error
+        await until(lambda: "too large" in route(service).observation.shown_error)
         assert one.lines == wanted[: len(one.lines)]
         assert not route(service).dead_letters.exists()
 
