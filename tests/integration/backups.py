@@ -85,7 +85,8 @@ def compare(server: LocalServer, directory: Path) -> dict[str, int]:
         name = entry["name"]
         theirs = contents[name]
         ours = (directory / name).read_bytes()
-        if following and _left_between(theirs, contents[following]):
+        mariadb = server.flavor == "mariadb"
+        if mariadb and following and _left_between(theirs, contents[following]):
             theirs = ours[: _FLAGS + 1] + theirs[_FLAGS + 1 :]
         first = next(
             (i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), None

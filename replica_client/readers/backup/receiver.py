@@ -250,6 +250,8 @@ class BackupReceiver:
             return
         if not description.create_timestamp:
             return
+        if not (self._directory / last.name).exists():
+            return  # finished files may be moved away; the entry tells of the file that was here
         copy = LocalCopy(self._directory, last)
         try:
             copy.leave_in_use()
