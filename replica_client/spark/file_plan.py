@@ -29,6 +29,9 @@ from replica_client.spark.spans import FileSpans, Span
 from replica_client.spark.typed import TypedTable, plan_table
 
 _FIRST_WAIT = 0.002
+_PACKED_PART = 4
+"""Files that together are no larger than so much of a partition are one: a task of Spark costs 30 ms."""
+
 _LOG = logging.getLogger("replica_client")
 
 
@@ -293,7 +296,7 @@ class FilePlanner:
     # Cutting.
 
     def ranges(self, start: Position, stop: Position | None) -> list[BinlogRange]:
-        """The partitions of a range: at file starts, and inside large files."""
+        """The partitions of a range: cut at file starts, and inside large files; small files are packed."""
         everything = self._catalog.files()
         files = _touched(everything, start, stop)
         if not files:
@@ -302,6 +305,7 @@ class FilePlanner:
             start = Position(files[0].name, FIRST_EVENT)
         self._catalog.load(everything)
         cuts: list[tuple[Position, int]] = [(start, 0)]
+        most, packed = self._options.partition_size // _PACKED_PART, 0
         for number, file in enumerate(files):
             index = self._catalog.index(file)
             first = start.offset if file.name == start.file else FIRST_EVENT
@@ -309,8 +313,11 @@ class FilePlanner:
             if index.is_relay_log:
                 inner = self._inner_cuts(file, None, first, last)
             else:
-                if number and (stop is None or Position(file.name, FIRST_EVENT) < stop):
+                packed += last - first
+                behind = stop is not None and Position(file.name, FIRST_EVENT) >= stop
+                if number and packed > most and not behind:
                     cuts.append((Position(file.name, FIRST_EVENT), number))
+                    packed = last - first
                 inner = self._inner_cuts(file, index, first, last)
             cuts += [(Position(file.name, cut), number) for cut in inner]
         self._trail.follow(everything, start, files[-1])

@@ -16,7 +16,8 @@ endingPosition         batch only: ``latest``, FILE:OFFSET or a time: changes be
                        set: the changes of its transactions
 maxBytesPerTrigger     stream: binlog bytes per micro-batch, in whole transactions
 maxRowsPerTrigger      stream: changed rows per micro-batch, in whole transactions
-partitionSize          bytes of a binlog file that one partition reads, about
+partitionSize          bytes of a binlog file that one partition reads, about; files that are together
+                       smaller than a quarter of it are read by one
 indexDirectory         where indexes of binlog files are kept between queries (a cache); default:
                        ``$REPLICA_CLIENT_CACHE``, else the user's cache directory
 json                   ``string``, or ``variant``: JSON columns, and before and after, as VARIANT

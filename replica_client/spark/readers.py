@@ -25,6 +25,7 @@ from replica_client.spark.live_plan import LivePlanner
 from replica_client.spark.options import SourceOptions
 from replica_client.spark.ranges import BinlogRange, batches
 from replica_client.spark.typed import TypedTable
+from replica_client.spark.worker_process import settle
 
 IDLE_WAIT = 1.0
 """Seconds that a look for something new waits when there is nothing: Spark asks without a pause."""
@@ -35,6 +36,13 @@ Planner = FilePlanner | LivePlanner
 def make_planner(options: SourceOptions, *, stream: bool = False) -> Planner:
     """The planner for the kind of source."""
     return LivePlanner(options, stream=stream) if options.live else FilePlanner(options)
+
+
+def _read(
+    options: SourceOptions, table: TypedTable | None, part: BinlogRange, schema: str | None = None
+) -> Iterator[pa.RecordBatch]:
+    yield from batches(options, table, part, schema)
+    settle()
 
 
 class BinlogBatchReader(DataSourceReader):
@@ -81,7 +89,7 @@ class BinlogBatchReader(DataSourceReader):
         assert isinstance(partition, BinlogRange)
         if partition.stop == partition.start:
             return iter(())
-        return batches(self._options, self._table, partition, self._schema)
+        return _read(self._options, self._table, partition, self._schema)
 
 
 class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -159,7 +167,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The changes of a range; the same however often it is read."""
         assert isinstance(partition, BinlogRange)
-        return batches(self._options, self._table, partition)
+        return _read(self._options, self._table, partition)
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Nothing waits for it: Spark's checkpoint says what is done."""

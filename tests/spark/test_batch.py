@@ -31,7 +31,7 @@ def failure(spark, **options):
 @pytest.mark.parametrize("size", ["64m", "700"])
 def test_envelope_equals_the_reader(spark, size):
     frame = load(spark, path=PATH, partitionSize=size)
-    assert frame.rdd.getNumPartitions() == 2 if size == "64m" else frame.rdd.getNumPartitions() > 10
+    assert frame.rdd.getNumPartitions() == 1 if size == "64m" else frame.rdd.getNumPartitions() > 10
     assert rows_of(frame) == envelope_of(list(FILES))
 
 

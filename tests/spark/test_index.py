@@ -160,7 +160,7 @@ def test_cache_that_does_not_work_is_done_without(directory, scans, damage):
 
 def test_what_tables_look_like_outlives_the_files_that_told_it(directory):
     """The CREATE TABLE statements stand in the first file."""
-    before, after = plan(directory)
+    before, after = plan(directory, partitionSize="24k")
     assert after.schema is not None
     (directory / FILES[0].name).unlink()
     [left] = plan(directory)
