@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 import tempfile
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
 
 from benchmarks.spark.sessions import in_session
 
@@ -40,9 +42,9 @@ class ReadyMade(DataSource):
         """The format's name."""
         return "ready-made"
 
-    def schema(self) -> str:
-        """As the query's."""
-        return self.options["schema"]
+    def schema(self) -> StructType:
+        """As the query's: in JSON, as DDL does not tell whether an element may be null."""
+        return StructType.fromJson(json.loads(self.options["schema"]))
 
     def reader(self, schema: Any) -> _Ready:
         """Of batches."""
@@ -73,7 +75,7 @@ def _rates(spark: Any, directory: str, table: str, rounds: int) -> list[tuple[fl
     times = max(1, rows // sum(batch.num_rows for batch in found) // 2)
     ready = (
         spark.read.format("ready-made")
-        .option("schema", frame.schema.toDDL())
+        .option("schema", frame.schema.json())
         .option("file", file)
         .option("partitions", "2")
         .option("times", str(times))
