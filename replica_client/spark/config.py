@@ -17,7 +17,7 @@
     trigger = "available-now"          # or "continuous"
     interval = "5 seconds"             # between micro-batches, continuous only
     max_bytes_per_trigger = "64m"
-    master = "local[*]"
+    master = "local[*]"                # or spark://host:7077, sc://host:15002 (Spark Connect)
 
     [lake]
     current = true                     # keep current-state tables; false: the change log only
@@ -145,7 +145,7 @@ class PipelineConfig:
     checkpoint: Path
     trigger: Literal["available-now", "continuous"]
     interval: str
-    master: str | None
+    master: str | None = field(repr=False)  # a Spark Connect server's may hold a token
     spark: Mapping[str, str]
     lake: LakeConfig = LakeConfig()
 

@@ -22,6 +22,7 @@ from replica_client.errors import ConfigError
 from replica_client.spark.java import java_home
 
 DEFAULT_MASTER = "local[*]"
+_SESSION = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "8"}
 
 
 def make_session(
@@ -35,14 +36,17 @@ def make_session(
 
     Args:
         name: of the application.
-        master: e.g. ``local[4]``, ``spark://host:7077``; None: as spark-submit says, else all cores
-            of this machine.
+        master: e.g. ``local[4]``, ``spark://host:7077``, or ``sc://host:15002`` of a Spark Connect
+            server; None: as spark-submit says, else all cores of this machine.
         settings: Spark's own settings; they come last.
         verbose: show Spark's warnings and errors.
 
     Raises:
         ConfigError: no Java, or Spark does not start.
     """
+    remote = os.environ.get("SPARK_REMOTE") if master is None else master
+    if remote is not None and remote.startswith("sc://"):
+        return _connected(remote, settings or {})
     home = java_home()
     if home is not None:
         os.environ["JAVA_HOME"] = home
@@ -59,8 +63,7 @@ def make_session(
     for key, value in {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "8",
+        **_SESSION,
         # A busy machine may need longer than the 15 s of Spark to start a Python worker.
         "spark.python.authenticate.socketTimeout": "120s",
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir(), "replica-client-warehouse")),
@@ -86,6 +89,20 @@ def make_session(
             if lines:
                 text += f" ({lines[0].strip()})"
             raise ConfigError(f"Spark does not start: {text[:400]}") from None
+
+
+def _connected(remote: str, settings: Mapping[str, str]) -> SparkSession:
+    """A session of a Spark Connect server, which has this package installed."""
+    try:
+        session = SparkSession.builder.remote(remote).getOrCreate()
+        for key, value in {**_SESSION, **settings}.items():
+            # What a server was started with is its own matter.
+            if session.conf.isModifiable(key) or key.startswith("spark.sql."):
+                session.conf.set(key, value)
+        return session
+    except (PySparkException, ImportError, OSError, ValueError) as error:
+        text = " ".join(str(error).split())
+        raise ConfigError(f"Spark Connect does not start: {text[:400]}") from None
 
 
 @contextmanager

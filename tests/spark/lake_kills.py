@@ -71,7 +71,7 @@ def standalone_cluster(directory: Path, workers: int = 2) -> Iterator[str]:
                 )
             )  # fmt: skip
             if not number:
-                _wait_port(port)
+                wait_port(port)
         yield url
     finally:
         for process in processes:
@@ -80,14 +80,15 @@ def standalone_cluster(directory: Path, workers: int = 2) -> Iterator[str]:
             process.wait()
 
 
-def _wait_port(port: int) -> None:
+def wait_port(port: int) -> None:
+    """Returns when something listens there."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         with socket.socket() as one:
             if one.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.3)
-    raise TimeoutError("the master does not listen")
+    raise TimeoutError(f"nothing listens at port {port}")
 
 
 def write_config(directory: Path, url: str, master: str, trigger: str) -> Path:

@@ -2,9 +2,12 @@
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ import pyspark
 
 import replica_client
 from replica_client.spark.java import java_home
-from tests.spark.lake_kills import standalone_cluster, write_config
+from tests.spark.lake_kills import standalone_cluster, wait_port, write_config
 from tests.spark.lake_workload import DATABASE, Workload, compare
 
 _MAIN = Path(replica_client.__file__).parent / "__main__.py"
@@ -70,19 +73,23 @@ def _result(text: str) -> dict[str, Any]:
 
 
 def _submitted(server: Any, directory: Path, master: str) -> str:
+    config = write_config(directory, server.url(), "", "available-now")
+    config.write_text(config.read_text().replace('master = ""\n', ""))
+    return _followed(server, directory, config, lambda *words: _submit(master, *words))
+
+
+def _followed(server: Any, directory: Path, config: Path, command: Callable[..., str]) -> str:
     """Copy, follow, and verify on executors."""
     server.execute(f"drop database if exists {DATABASE}")
     workload = Workload(server, 1)
     workload.prepare()
-    config = write_config(directory, server.url(), "", "available-now")
-    config.write_text(config.read_text().replace('master = ""\n', ""))
-    first = _result(_submit(master, "pipeline", "--json", str(config)))
+    first = _result(command("pipeline", "--json", str(config)))
     server.execute(f"update {DATABASE}.orders set v = v + 1 where id < 100")
     server.execute(f"delete from {DATABASE}.`lines` where nr < 10")
-    second = _result(_submit(master, "pipeline", "--json", str(config)))
+    second = _result(command("pipeline", "--json", str(config)))
     assert second["rows"] > 0, (first, second)
     rows = compare(server, directory / "lake")
-    verified = _submit(master, "verify", "--spark", str(config))
+    verified = command("verify", "--spark", str(config))
     assert verified.count(": equal") == len(rows), verified
     return f"copied, followed ({second['rows']} changes), verified on executors, every row compared: {rows}"
 
@@ -98,8 +105,44 @@ def on_cluster(server: Any, directory: Path) -> str:
         return _submitted(server, directory, master)
 
 
+@contextmanager
+def connect_server(directory: Path) -> Iterator[str]:
+    """A Spark Connect server, a process of its own; gives its URL."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+    settings = (
+        f"spark.connect.grpc.binding.port={port}",
+        "spark.connect.grpc.binding.address=127.0.0.1",
+    )
+    words = [word for setting in settings for word in ("--conf", setting)]
+    log = (directory / "connect.log").open("wb")
+    process = subprocess.Popen(
+        [submit, "--master", "local[2]", *words, "--class",
+         "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"],
+        env=_environment(), stdout=log, stderr=log, start_new_session=True,
+    )  # fmt: skip
+    try:
+        wait_port(port)
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
 def over_connect(server: Any, directory: Path) -> str:
-    """A client of Spark Connect, whose server has the package installed."""
+    """Clients of Spark Connect, whose server has the package installed."""
+    with connect_server(directory) as url:
+        read = _read_over(url, server, directory)
+        config = write_config(directory, server.url(), url, "available-now")
+        ours = (sys.executable, str(_MAIN))
+        return f"{read}; {_followed(server, directory, config, lambda *words: _run(*ours, *words))}"
+
+
+def _read_over(url: str, server: Any, directory: Path) -> str:
+    """A batch and a stream of the same changes."""
     server.execute(f"drop database if exists {DATABASE}")
     file, offset = server.binlog_position()
     Workload(server, 1).prepare()
@@ -109,7 +152,7 @@ def over_connect(server: Any, directory: Path) -> str:
         "tables": f"{DATABASE}.*",
     }
     places = (str(directory / "out"), str(directory / "checkpoint"))
-    text = _run(sys.executable, "-c", _CONNECT, "local[2]", json.dumps(options), *places)
+    text = _run(sys.executable, "-c", _CONNECT, url, json.dumps(options), *places)
     assert text.strip(), "Spark Connect does not start; run: pip install 'pyspark[connect]'"
     batch, stream, one, other = json.loads(text.strip().splitlines()[-1])
     assert batch == stream == 4500, text

@@ -24,6 +24,7 @@ from replica_client.snapshot import begin_between, low_watermark
 from replica_client.snapshot.definitions import cascaded_tables, read_definitions
 from replica_client.spark.change_log import commit_files
 from replica_client.spark.config import PipelineConfig
+from replica_client.spark.executors import on_executors
 from replica_client.spark.lake import rewrite
 from replica_client.spark.lake.applier import Applied, Applier, cannot_hold, local_runner
 from replica_client.spark.lake.catalog import LakeCatalog, TableEntry
@@ -97,10 +98,7 @@ def spark_runner(spark: SparkSession, above: int) -> Runner:
     def run(works: Sequence[Rewrite]) -> list[list[NewFile] | None]:
         if len(works) < 2 or sum(work.size for work in works) <= above:
             return here(works)
-        found: list[list[NewFile] | None] = (
-            spark.sparkContext.parallelize(works, len(works)).map(rewrite.run).collect()
-        )
-        return found
+        return on_executors(spark, rewrite.run, works)
 
     return run
 
@@ -209,8 +207,8 @@ class LakeRun:
         for begin in range(0, len(tasks), CHUNKS_AT_ONCE):
             some = tasks[begin : begin + CHUNKS_AT_ONCE]
             self._say(f"copying tables: {begin:,} of {len(tasks):,} chunks, {rows:,} rows")
-            jobs = self._spark.sparkContext.parallelize(some, len(some))
-            for task, note in zip(some, jobs.map(copy_chunk).collect(), strict=True):
+            notes_of = on_executors(self._spark, copy_chunk, some)
+            for task, note in zip(some, notes_of, strict=True):
                 found.setdefault(task.copy, []).append(note)
                 rows += note.rows
         for entry in wanted:

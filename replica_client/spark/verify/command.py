@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from replica_client.spark.config import PipelineConfig, load_config
+from replica_client.spark.executors import on_executors
 from replica_client.spark.failures import cause_of
 from replica_client.spark.lake.catalog import LakeCatalog
 from replica_client.spark.session import make_session
@@ -56,12 +57,7 @@ def verify_lake(
 
 def _map_on(session: SparkSession) -> Mapper:
     def run(function: Callable[[FileTask], Any], tasks: Sequence[FileTask]) -> list[Any]:
-        if not tasks:
-            return []
-        found: list[Any] = (
-            session.sparkContext.parallelize(tasks, len(tasks)).map(function).collect()
-        )
-        return found
+        return on_executors(session, function, tasks)
 
     return run
 
