@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.status import Status
 
-from replica_client.spark.run_history import lag_of
+from replica_client.spark.run_history import lag_of, rows_of
 
 
 class Progress:
@@ -56,11 +56,12 @@ class Progress:
             position = position_of(report)
             if position:
                 self.position = position
-            if batch <= self._last or not int(report["numInputRows"]):
+            rows = rows_of(report)
+            if batch <= self._last or not rows:
                 continue
             self._last = batch
             self.batches += 1
-            self.rows += int(report["numInputRows"])
+            self.rows += rows
             self.lag = lag_of(report)
         if self._status is not None:
             self._status.update(self.line())

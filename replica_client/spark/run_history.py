@@ -58,10 +58,19 @@ OBSERVED: Final = "mysql_binlog"
 """Name under which Spark's progress has that metric in ``observedMetrics``."""
 
 
+def rows_of(report: Any) -> int:
+    """Rows of a micro-batch; over Spark Connect its report has them by source only."""
+    rows = report["numInputRows"]
+    if rows is None:
+        rows = sum(one["numInputRows"] for one in report["sources"])
+    return int(rows)
+
+
 def lag_of(report: Any) -> float | None:
     """Seconds from the commit of a micro-batch's last change to the batch's end; None without one."""
     metrics = report["observedMetrics"].get(OBSERVED)
-    last = None if metrics is None else metrics[LAST_COMMIT]
+    # Over Spark Connect a metric without a value is left out.
+    last = None if metrics is None or LAST_COMMIT not in metrics else metrics[LAST_COMMIT]
     if last is None:
         return None
     begun = datetime.datetime.fromisoformat(report["timestamp"]).timestamp()
@@ -82,7 +91,7 @@ class RunHistory:
         """Take a query's recent progress."""
         for report in recent:
             run, number = str(report["runId"]), int(report["batchId"])
-            rows = int(report["numInputRows"])
+            rows = rows_of(report)
             if (run == self._last[0] and number <= self._last[1]) or not rows:
                 continue
             self._last = run, number
