@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.event import BinlogEvent
 from replica_client.constants.error_codes import ErrorCode
 from replica_client.errors import (
     BinlogPurgedError,
@@ -254,9 +255,16 @@ class LiveSource:
             raise
 
 
-async def _spans(dump: Any, spans: SpanTracker, options: SourceOptions) -> AsyncIterator[Span]:
-    """The spans of a dump's transactions."""
-    decoder = BinlogDecoder(options.decode)
+async def told_events(
+    dump: DumpStream, spans: SpanTracker, decoder: BinlogDecoder
+) -> AsyncIterator[BinlogEvent]:
+    """The events of a dump that may tell something of transactions; rows are passed over unread.
+
+    Args:
+        dump: to read, to its end.
+        spans: is to be fed each event before the next one is asked for.
+        decoder: of the dump.
+    """
     while packets := await dump.read():
         for data in packets:
             header = decoder.peek_header(data)
@@ -265,9 +273,17 @@ async def _spans(dump: Any, spans: SpanTracker, options: SourceOptions) -> Async
             if spans.may_skip(header.type_code) and header.next_position == position + size:
                 spans.skip(size)
                 continue
-            span = spans.feed(decoder.decode(data, position, spans.tracker.file))
-            if span is not None:
-                yield span
+            yield decoder.decode(data, position, spans.tracker.file)
+
+
+async def _spans(
+    dump: DumpStream, spans: SpanTracker, options: SourceOptions
+) -> AsyncIterator[Span]:
+    """The spans of a dump's transactions."""
+    async for event in told_events(dump, spans, BinlogDecoder(options.decode)):
+        span = spans.feed(event)
+        if span is not None:
+            yield span
 
 
 def _uuid() -> str:

@@ -28,7 +28,7 @@ from replica_client.schema.history import Place, SchemaHistory
 from replica_client.schema.model import DatabaseModel, TableModel
 from replica_client.spark.file_index import QUERIES, concerns_tables
 from replica_client.spark.file_range import FIRST_EVENT
-from replica_client.spark.live_source import LiveSource
+from replica_client.spark.live_source import LiveSource, told_events
 from replica_client.spark.options import SourceOptions
 from replica_client.spark.spans import SpanTracker
 from replica_client.spark.statement_meaning import ReadStatement
@@ -189,21 +189,13 @@ class LiveTrail:
         spans = SpanTracker(PositionTracker(start, payload_ends=True))
         decoder = BinlogDecoder(self._options.decode)
         async with await self._source.dump(start) as dump:
-            while packets := await dump.read():
-                for data in packets:
-                    header = decoder.peek_header(data)
-                    position = spans.tracker.locate(header)
-                    size = header.event_size
-                    if spans.may_skip(header.type_code) and header.next_position == position + size:
-                        spans.skip(size)
-                        continue
-                    event = decoder.decode(data, position, spans.tracker.file)
-                    if event.header.type_code in QUERIES and concerns_tables(event, decoder):
-                        if Position(event.file, event.position) >= end:
-                            return
-                        yield _Statement(event, decoder.format)
-                    if spans.feed(event) is not None and spans.position >= end:
+            async for event in told_events(dump, spans, decoder):
+                if event.header.type_code in QUERIES and concerns_tables(event, decoder):
+                    if Position(event.file, event.position) >= end:
                         return
+                    yield _Statement(event, decoder.format)
+                if spans.feed(event) is not None and spans.position >= end:
+                    return
 
 
 def read_schema_file(path: str) -> SchemaHistory:
