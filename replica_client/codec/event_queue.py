@@ -15,6 +15,7 @@ from typing import Any
 import cython
 
 if cython.compiled:
+    from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
     from cython.cimports.replica_client.codec.memory import copy_bytes, load_le, move_bytes
 else:
     from replica_client.codec.memory import copy_bytes, load_le, move_bytes
@@ -36,6 +37,15 @@ def _longs(memory: bytearray) -> cython.p_longlong:
     return memoryview(memory).cast("q")
 
 
+@cython.cfunc
+def _room_of(size: cython.Py_ssize_t) -> bytearray:
+    """So many bytes, which nobody has set where that saves touching them."""
+    room: bytearray = (
+        PyByteArray_FromStringAndSize(cython.NULL, size) if cython.compiled else bytearray(size)
+    )
+    return room
+
+
 @cython.final
 @cython.cclass
 class EventQueue:
@@ -46,7 +56,7 @@ class EventQueue:
     """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
-        self._memory = bytearray(capacity)
+        self._memory = _room_of(capacity)
         self.data: Any = self._memory
         self._capacity = capacity
         self._marks_memory = bytearray(16 * _FIRST_MARKS)
@@ -95,7 +105,7 @@ class EventQueue:
             if self.tail == self.filled:
                 self.tail = self.filled = 0
                 if self._capacity > _KEPT:
-                    self._memory = bytearray(CAPACITY)
+                    self._memory = _room_of(CAPACITY)
                     self.data = self._memory
                     self._capacity = CAPACITY
 
@@ -178,7 +188,7 @@ class EventQueue:
         capacity: cython.Py_ssize_t = 2 * self._capacity
         if capacity < used + size:
             capacity = used + size
-        grown = bytearray(capacity)
+        grown = _room_of(capacity)
         raw: cython.p_uchar = grown
         copy_bytes(raw, 0, self.data, begin, used)
         self._memory = grown

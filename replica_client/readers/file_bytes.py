@@ -26,7 +26,7 @@ from replica_client.errors import (
     TruncatedEventError,
 )
 
-CHUNK_SIZE = 1 << 20
+CHUNK_SIZE = 2 << 20
 
 _FORMATS = bytes(
     (

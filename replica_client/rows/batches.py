@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache, partial
 from typing import Any
 
@@ -11,10 +11,12 @@ import pyarrow as pa
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import BinlogDecodeError
 from replica_client.rows.arrow_types import arrow_column
+from replica_client.rows.buffers import allocate
 from replica_client.rows.change import Change, RowsOfEvent
 from replica_client.rows.columnar import ColumnarRows, ColumnSink
 from replica_client.rows.image import RowImageDecoder, is_partial, placed
 from replica_client.rows.runs import (
+    CHANGE_TYPES,
     EVENT_INDEX,
     FILE,
     GTID,
@@ -27,12 +29,13 @@ from replica_client.rows.runs import (
 from replica_client.rows.sink_ops import BYTES, DECIMAL, DICTIONARY, FIXED, OBJECTS
 from replica_client.schema.shape import ColumnShape, TableShape
 
+_TEXT = pa.dictionary(pa.int32(), pa.string())
 CHANGE_FIELDS = (
-    pa.field("_change_type", pa.string(), nullable=False),
+    pa.field("_change_type", _TEXT, nullable=False),
     pa.field("_commit_timestamp", pa.timestamp("us", "UTC"), nullable=False),
-    pa.field("_commit_version", pa.string(), nullable=False),
-    pa.field("_gtid", pa.string(), nullable=False),
-    pa.field("_file", pa.string(), nullable=False),
+    pa.field("_commit_version", _TEXT, nullable=False),
+    pa.field("_gtid", _TEXT, nullable=False),
+    pa.field("_file", _TEXT, nullable=False),
     pa.field("_offset", pa.int64(), nullable=False),
     pa.field("_event_index", pa.int64(), nullable=False),
     pa.field("_row_index", pa.int64(), nullable=False),
@@ -41,22 +44,22 @@ CHANGE_FIELDS = (
 )
 """The change columns that stand before a table's own.
 
-``_absent`` names the columns that the row image left out (they are null in the batch), null when it
-has all. ``_lossless`` holds MySQL's text of values that their Arrow type cannot hold, by column (zero
-and partial dates, JSON differences without the document; null in the batch), null when there is
-none. ``_commit_version`` is the same for all rows of a transaction and sorts as the transactions do.
+Texts are dictionaries, as the rows of an event have the same ones. ``_absent`` names the columns that
+the row image left out (they are null in the batch), null when it has all. ``_lossless`` holds MySQL's
+text of values that their Arrow type cannot hold, by column (zero and partial dates, JSON differences
+without the document; null in the batch), null when there is none. ``_commit_version`` is the same for
+all rows of a transaction and sorts as the transactions do.
 """
 
 DEFAULT_MAX_ROWS = 16384
 MAX_SIZE = 64 << 20
 """Bytes of row images after which a batch is full, whatever number of rows it has."""
 
+_CHANGE_TYPES = pa.array(CHANGE_TYPES, pa.string())
 _ABSENT_TYPE = CHANGE_FIELDS[8].type
 _LOSSLESS_TYPE = CHANGE_FIELDS[9].type
-_MAX_CHANGE_TYPE = 16
 # Arrays do not change, so that batches share those that are the same: up to so many rows.
 _MAX_SHARED = 1 << 16
-_allocate: Callable[[int], Any] = partial(pa.allocate_buffer, resizable=True)
 
 
 class BatchBuilder:
@@ -103,7 +106,7 @@ class BatchBuilder:
             metadata={b"database": shape.database.encode(), b"table": shape.table.encode()},
         )
         self.rows = ColumnarRows(self.decoder, sinks, max_rows, MAX_SIZE)
-        self.runs = EventRuns(_allocate)
+        self.runs = EventRuns(allocate)
         self._dictionaries: list[pa.Array | None] = [None] * len(sinks)
 
     def __len__(self) -> int:
@@ -239,18 +242,17 @@ class BatchBuilder:
         kind = self.runs.common_kind()
         if kind is not None and count <= _MAX_SHARED:
             return _change_types_of(kind, count)
-        offsets = _allocate(4 * (count + 1))
-        data = _allocate(_MAX_CHANGE_TYPE * count)
-        data.resize(self.runs.fill_change_types(offsets, data))
-        return pa.Array.from_buffers(pa.string(), count, [None, offsets, data], 0)
+        indexes = allocate(4 * count)
+        self.runs.fill_change_types(indexes)
+        return _by_index(count, indexes, _CHANGE_TYPES)
 
     def _numbers(self, field: int, count: int) -> pa.Array:
-        buffer = _allocate(8 * count)
+        buffer = allocate(8 * count)
         self.runs.fill_numbers(buffer, field)
         return pa.Array.from_buffers(pa.int64(), count, [None, buffer], 0)
 
     def _row_indexes(self, count: int) -> pa.Array:
-        buffer = _allocate(8 * count)
+        buffer = allocate(8 * count)
         self.runs.fill_row_indexes(buffer)
         return pa.Array.from_buffers(pa.int64(), count, [None, buffer], 0)
 
@@ -258,13 +260,15 @@ class BatchBuilder:
         common = self.runs.common_text(field)
         if common is not None and count <= _MAX_SHARED:
             return _repeated(common, count)
-        offsets = _allocate(4 * (count + 1))
-        data = _allocate(self.runs.text_size(field))
-        self.runs.fill_text(offsets, data, field)
-        return pa.Array.from_buffers(pa.string(), count, [None, offsets, data], 0)
+        indexes = allocate(4 * count)
+        offsets = allocate(4 * (len(self.runs) + 1))
+        data = allocate(self.runs.text_size(field))
+        found = self.runs.fill_text(indexes, offsets, data, field)
+        texts = pa.Array.from_buffers(pa.string(), found, [None, offsets, data], 0)
+        return _by_index(count, indexes, texts)
 
     def _absent(self, count: int) -> pa.Array:
-        buffer = _allocate(4 * count)
+        buffer = allocate(4 * count)
         if not self.runs.fill_absent(buffer):
             return _nulls(_ABSENT_TYPE, count)
         numbers = pa.Array.from_buffers(pa.int32(), count, [None, buffer], 0)
@@ -283,18 +287,29 @@ class BatchBuilder:
         return pa.array(values, _LOSSLESS_TYPE)
 
 
+def _by_index(count: int, indexes: pa.Buffer, texts: pa.Array) -> pa.Array:
+    """Texts by their index."""
+    numbers = pa.Array.from_buffers(pa.int32(), count, [None, indexes], 0)
+    return pa.DictionaryArray.from_arrays(numbers, texts, safe=False)
+
+
 @lru_cache(maxsize=8)
 def _change_types_of(kind: int, count: int) -> pa.Array:
     """The change types of rows that are all of one kind of change."""
-    if KINDS[kind] != "update":
-        return _repeated(KINDS[kind].encode(), count)
-    return pa.array(["update_preimage", "update_postimage"] * (count // 2), pa.string())
+    indexes = [1, 3] * (count // 2) if KINDS[kind] == "update" else [kind] * count
+    return pa.DictionaryArray.from_arrays(pa.array(indexes, pa.int32()), _CHANGE_TYPES)
 
 
 @lru_cache(maxsize=16)
 def _repeated(text: bytes, count: int) -> pa.Array:
     """One text, which need not be UTF-8, as often as there are rows."""
-    return pa.repeat(pa.scalar(text, pa.binary()), count).view(pa.string())
+    texts = pa.array([text], pa.binary()).view(pa.string())
+    return pa.DictionaryArray.from_arrays(_zeros(count), texts, safe=False)
+
+
+@lru_cache(maxsize=4)
+def _zeros(count: int) -> pa.Array:
+    return pa.Array.from_buffers(pa.int32(), count, [None, pa.py_buffer(bytes(4 * count))], 0)
 
 
 @lru_cache(maxsize=8)
@@ -318,7 +333,7 @@ def _sink(column: ColumnShape, options: DecodeOptions | None) -> tuple[ColumnSin
         storage, width = FIXED, kind.bit_width // 8
         if pa.types.is_floating(kind):
             code = "f" if width == 4 else "d"
-    return ColumnSink(column.name, storage, width, code, convert, _allocate), kind
+    return ColumnSink(column.name, storage, width, code, convert, allocate), kind
 
 
 def _unscaled(scale: int, value: Any) -> int:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pyarrow as pa
 from replica_client.binlog.values.geometry import Geometry
 from replica_client.binlog.values.vector import decode_vector
 from replica_client.constants.column_types import ColumnType
+from replica_client.rows.buffers import allocate
 from replica_client.rows.json_rows import (
     BINARY,
     DATE,
@@ -29,14 +29,12 @@ from replica_client.rows.json_rows import (
     JsonColumn,
     JsonRows,
     change_rows,
-    row_kinds,
 )
 from replica_client.rows.json_values import value_to_json
 from replica_client.schema.shape import ColumnShape, TableShape
 
 _FIRST_COLUMN = 10
 _MAX_DIGITS = 18
-_allocate: Callable[[int], Any] = partial(pa.allocate_buffer, resizable=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +66,23 @@ def json_images(batch: pa.RecordBatch, shape: TableShape) -> JsonImages:
     columns = [
         _json_column(shapes[name], batch.column(at)) for at, name in enumerate(names, _FIRST_COLUMN)
     ]
-    types = batch.column(0).buffers()
-    kinds = row_kinds(types[1], types[2], batch.num_rows)
+    kinds = _kinds(batch.column(0))
     absent = _absent(batch.column(8), names)
     lossless = _lossless(batch.column(9), names)
-    writer = JsonRows(_allocate)
+    writer = JsonRows(allocate)
     before = _strings(*writer.images(columns, kinds, False, absent, lossless))
     after = _strings(*writer.images(columns, kinds, True, absent, lossless))
-    count, buffer = change_rows(kinds, _allocate)
+    count, buffer = change_rows(kinds, allocate)
     rows = None
     if count != batch.num_rows:
         rows = pa.Array.from_buffers(pa.int32(), count, [None, buffer])
     return JsonImages(before, after, rows)
+
+
+def _kinds(types: pa.DictionaryArray) -> bytes:
+    """What each row is: the index of its change type."""
+    indexes = types.indices.buffers()[1]
+    return bytes(memoryview(indexes)[: 4 * len(types) : 4]) if len(types) else b""
 
 
 def _strings(count: int, buffers: list[Any], nulls: int) -> pa.Array:

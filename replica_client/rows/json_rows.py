@@ -123,25 +123,6 @@ class JsonColumn:
             self.data = empty
 
 
-def row_kinds(offsets_buffer: Any, data_buffer: Any, count: cython.Py_ssize_t) -> bytes:
-    """What each row is, by the texts of its change type."""
-    offsets: cython.p_int = _ints(offsets_buffer)
-    data: cython.p_const_uchar = _view(data_buffer)
-    found = bytearray(count)
-    out: cython.p_uchar = found
-    size: cython.int
-    i: cython.Py_ssize_t
-    for i in range(count):
-        size = offsets[i + 1] - offsets[i]
-        if size == 15:
-            out[i] = _PREIMAGE
-        elif size == 16:
-            out[i] = _POSTIMAGE
-        elif data[offsets[i]] == 100:
-            out[i] = _DELETE
-    return bytes(found)
-
-
 def change_rows(kinds: bytes, allocate: Callable[[int], Any]) -> tuple[int, Any]:
     """How many changes the rows are, and the first row of each as numbers of 32 bits."""
     kind: cython.p_const_uchar = kinds

@@ -15,6 +15,7 @@ cdef class EventRuns:
         long long offset, long long event_index, int file, int version, long long version_number,
         int gtid, long long gtid_number, int absent_before, int absent_after) except -1
     cdef long long _common(self, int field) noexcept
+    cdef bint _repeats(self, Py_ssize_t run, int field) noexcept
     cdef Py_ssize_t _size_of(self, Py_ssize_t run, int field) except -1
     cdef Py_ssize_t _write(
         self, Py_ssize_t run, int field, unsigned char* data, Py_ssize_t at) except -1

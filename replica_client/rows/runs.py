@@ -34,7 +34,9 @@ _SIZE = cython.declare(cython.int, 13)
 TIMESTAMP_US, OFFSET, EVENT_INDEX = 3, 4, 5
 FILE, VERSION, GTID = 6, 7, 9
 
-_CHANGE_TYPES = (b"insert", b"update_preimage", b"delete", b"update_postimage")
+CHANGE_TYPES = ("insert", "update_preimage", "delete", "update_postimage")
+"""What a row is: by kind of change, and behind them an update's second row."""
+_AFTER_UPDATE = cython.declare(cython.int, 3)
 _NO_NUMBER = cython.declare(cython.longlong, -1)
 _SEVERAL = cython.declare(cython.longlong, -(1 << 62))
 _MAX_TEXTS = cython.declare(cython.int, 1024)
@@ -317,50 +319,41 @@ class EventRuns:
                     row += 1
         return True
 
-    def fill_change_types(self, offsets_buffer: Any, data_buffer: Any) -> int:
-        """Write each row's change type as text; returns the bytes. 16 bytes a row are room enough."""
-        offsets: cython.p_int = _ints(offsets_buffer)
-        data: cython.p_uchar = _bytes(data_buffer)
+    def fill_change_types(self, buffer: Any) -> None:
+        """Write each row's change type, as its index in :data:`CHANGE_TYPES`."""
+        out: cython.p_int = _ints(buffer)
         fields: cython.p_longlong = self._fields
         run: cython.Py_ssize_t
         row: cython.Py_ssize_t = 0
-        at: cython.Py_ssize_t = 0
-        size: cython.Py_ssize_t
         kind: cython.int
-        text: bytes
-        second: bytes = _CHANGE_TYPES[3]
-        source: cython.p_const_uchar
-        source_after: cython.p_const_uchar = second
-        offsets[0] = 0
         for run in range(self._count):
             kind = cython.cast(cython.int, fields[run * _SIZE + _KIND])
-            text = _CHANGE_TYPES[kind]
-            source = text
-            size = len(text)
             for _ in range(fields[run * _SIZE]):
-                copy_bytes(data, at, source, 0, size)
-                at += size
+                out[row] = kind
                 row += 1
-                offsets[row] = cython.cast(cython.int, at)
                 if kind == _UPDATE:
-                    copy_bytes(data, at, source_after, 0, 16)
-                    at += 16
+                    out[row] = _AFTER_UPDATE
                     row += 1
-                    offsets[row] = cython.cast(cython.int, at)
-        return int(at)
 
     def text_size(self, field: cython.int) -> int:
-        """Bytes that the texts of all rows take."""
-        fields: cython.p_longlong = self._fields
+        """Bytes that the texts of all runs take, those that repeat the one before left out."""
         run: cython.Py_ssize_t
-        rows: cython.longlong
         total: cython.longlong = 0
         for run in range(self._count):
-            rows = fields[run * _SIZE]
-            if fields[run * _SIZE + _KIND] == _UPDATE:
-                rows *= 2
-            total += rows * self._size_of(run, field)
+            if not self._repeats(run, field):
+                total += self._size_of(run, field)
         return int(total)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _repeats(self, run: cython.Py_ssize_t, field: cython.int) -> cython.bint:
+        """Whether a run has the text of the one before."""
+        at: cython.Py_ssize_t = run * _SIZE + field
+        fields: cython.p_longlong = self._fields
+        if run == 0 or fields[at] != fields[at - _SIZE]:
+            return False
+        return field == 6 or fields[at + 1] == fields[at + 1 - _SIZE]
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -376,8 +369,21 @@ class EventRuns:
             size += len(cython.cast(bytes, self._suffixes[text]))
         return size
 
-    def fill_text(self, offsets_buffer: Any, data_buffer: Any, field: cython.int) -> None:
-        """Write a text of each run for each of its rows, :meth:`text_size` bytes."""
+    def fill_text(
+        self, indexes_buffer: Any, offsets_buffer: Any, data_buffer: Any, field: cython.int
+    ) -> int:
+        """Write the texts of the runs, and for each row the index of its text.
+
+        Args:
+            indexes_buffer: a number of 32 bits for each row.
+            offsets_buffer: where texts begin; one more than there are runs has room.
+            data_buffer: the texts, :meth:`text_size` bytes.
+            field: which text.
+
+        Returns:
+            how many texts there are.
+        """
+        indexes: cython.p_int = _ints(indexes_buffer)
         offsets: cython.p_int = _ints(offsets_buffer)
         data: cython.p_uchar = _bytes(data_buffer)
         fields: cython.p_longlong = self._fields
@@ -386,24 +392,20 @@ class EventRuns:
         at: cython.Py_ssize_t = 0
         i: cython.Py_ssize_t
         rows: cython.Py_ssize_t
-        size: cython.Py_ssize_t
-        done: cython.Py_ssize_t
-        step: cython.Py_ssize_t
+        count: cython.int = 0
         offsets[0] = 0
         for run in range(self._count):
+            if not self._repeats(run, field):
+                at += self._write(run, field, data, at)
+                count += 1
+                offsets[count] = cython.cast(cython.int, at)
             rows = fields[run * _SIZE]
             if fields[run * _SIZE + _KIND] == _UPDATE:
                 rows *= 2
-            size = self._write(run, field, data, at)
-            for i in range(1, rows + 1):
-                offsets[row + i] = cython.cast(cython.int, at + i * size)
+            for i in range(rows):
+                indexes[row + i] = count - 1
             row += rows
-            done = size
-            while done < rows * size:
-                step = done if done * 2 <= rows * size else rows * size - done
-                copy_bytes(data, at + done, data, at, step)
-                done += step
-            at += rows * size
+        return int(count)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)

@@ -59,13 +59,13 @@ def envelope_batch(batch: pa.RecordBatch, shape: TableShape) -> pa.RecordBatch:
     if images.rows is not None:
         kept = kept.take(images.rows)
     count = kept.num_rows
-    operation = kept.column(0)
+    operation, *place = map(_plain, kept.columns)
     if images.rows is not None:
         updates = pc.equal(operation, "update_preimage")
         operation = pc.if_else(updates, "update", operation)
     return pa.RecordBatch.from_arrays(
         [
-            *kept.columns[1:],
+            *place,
             pa.repeat(pa.scalar(shape.database, pa.string()), count),
             pa.repeat(pa.scalar(shape.table, pa.string()), count),
             operation,
@@ -74,6 +74,11 @@ def envelope_batch(batch: pa.RecordBatch, shape: TableShape) -> pa.RecordBatch:
         ],
         schema=_SCHEMA,
     )
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """A column without its dictionary, which Spark would not take."""
+    return array.cast(pa.string()) if pa.types.is_dictionary(array.type) else array
 
 
 class EnvelopeChanges:
