@@ -12,7 +12,7 @@ from benchmarks.made import Made
 # What the smallest file is, and what grows in it ten and a hundred steps.
 _GROWING = {
     "rows": (Made(transactions=20, rows=1), "rows", 150),
-    "events": (Made(transactions=0), "transactions", 400),
+    "events": (Made(transactions=40), "transactions", 400),
     "tables": (Made(transactions=1, tables=1), "tables", 20),
     "columns": (Made(transactions=20, rows=50, columns=2), "columns", 20),
 }
