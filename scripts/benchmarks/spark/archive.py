@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.spark.sessions import in_session
+from tests.spark.binlogs import envelope_of, rows_of
 
-_PLACE = ("_commit_version", "_event_index", "_row_index")
-_TABLES = ("wa.sbtest1", "wb.orders", "wc.events")
+_CLUSTER = "local-cluster[2,1,1024]"
 
 
 def _load(spark: Any, directory: str, **options: str) -> Any:
@@ -66,12 +66,29 @@ def _digest(spark: Any, directory: str, options: dict[str, str]) -> list[tuple[A
     return sorted(tuple(row) for row in totals.collect())
 
 
+def _rows(spark: Any, paths: str) -> list[tuple[Any, ...]]:
+    return rows_of(_load(spark, paths, partitionSize="2m"))
+
+
 def identical(directory: Path) -> Iterator[dict[str, Any]]:
-    """Each row of a cluster of two executors with the same hash as of one partition per file."""
+    """Each row of a cluster of two executors: as a plain reader gives it, and as one partition does.
+
+    The reader is slow: it reads the files that ``prepare`` made copies of.
+    """
     whole = in_session("local[1]", _digest, str(directory), {"partitionSize": "100g"})
-    parts = in_session("local-cluster[2,1,1024]", _digest, str(directory), {"partitionSize": "2m"})
+    parts = in_session(_CLUSTER, _digest, str(directory), {"partitionSize": "2m"})
     yield {
         "figure": "identical",
+        "with": "one partition of all files, by a hash of each row",
         "rows": sum(row[1] for row in whole),
         "same": whole == parts,
+    }
+    files = sorted(directory.iterdir())[:4]
+    given = in_session(_CLUSTER, _rows, ",".join(map(str, files)))
+    read = envelope_of(files)
+    yield {
+        "figure": "identical",
+        "with": f"the reader of files, {len(files)} of them, row by row",
+        "rows": len(read),
+        "same": given == read,
     }
