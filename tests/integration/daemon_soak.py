@@ -55,14 +55,17 @@ class RepeatedFile(ServedFile):
         return out
 
 
-def written_by(server: LocalServer, size: int) -> bytes:
-    """A binlog file of about ``size`` bytes with transactions on a few tables, without its end."""
+def written_by(server: LocalServer, size: int, text: int = 80) -> bytes:
+    """A binlog file of about ``size`` bytes with transactions on a few tables, without its end.
+
+    Rows have a text of up to ``text`` characters.
+    """
     chance = random.Random(1)
     server.execute("CREATE DATABASE soak CHARACTER SET utf8mb4")
     for number in range(8):
         server.execute(
             f"CREATE TABLE soak.t{number} (id BIGINT PRIMARY KEY AUTO_INCREMENT, n BIGINT, d DECIMAL(12,2), "
-            "at DATETIME(6), t VARCHAR(80), j JSON)"
+            f"at DATETIME(6), t VARCHAR({text}), j JSON)"
         )
     server.rotate()
     name = server.binlog_files()[-1]
@@ -70,7 +73,7 @@ def written_by(server: LocalServer, size: int) -> bytes:
         while server.binlog_path(name).stat().st_size < size:
             for _ in range(20):
                 rows = [
-                    (chance.randrange(1 << 60), chance.random() * 1e6, "x" * chance.randrange(80))
+                    (chance.randrange(1 << 60), chance.random() * 1e6, "x" * chance.randrange(text))
                     for _ in range(chance.choice((1, 5, 100)))
                 ]
                 cursor.executemany(
