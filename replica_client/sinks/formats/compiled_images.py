@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pyarrow as pa
 
@@ -28,7 +28,7 @@ class CompiledImages:
         """Whether it has texts for these rows: not for parts of JSON documents."""
         return not is_partial(rows.event.body)
 
-    def texts(self, rows: RowsOfEvent) -> Iterator[tuple[int, str, str]]:
+    def texts(self, rows: RowsOfEvent) -> Generator[tuple[int, str, str], None, None]:
         """Row index, and the texts before and after, of each row that was not delivered before.
 
         Raises:

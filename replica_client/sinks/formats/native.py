@@ -13,7 +13,9 @@ of stopping the stream has ``kind`` ``loss``, and ``loss``, ``count`` and ``reas
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from replica_client.position.losses import Loss
@@ -35,6 +37,16 @@ if TYPE_CHECKING:
 
 _LARGE_EVENT = 4096
 """Bytes of a rows event from which on its rows are written together by compiled code."""
+_FEW_ROWS = 12
+"""So many rows are written one by one in less time, however large they are."""
+
+
+@dataclass(slots=True)
+class _Table:
+    """What is known of a table: what writes a row, and the bytes of one in its last event."""
+
+    writer: RowWriter
+    row_size: float = 0.0
 
 
 class NativeFormat:
@@ -42,11 +54,13 @@ class NativeFormat:
 
     Args:
         large_event: see :data:`_LARGE_EVENT`.
+        few_rows: see :data:`_FEW_ROWS`.
     """
 
-    def __init__(self, large_event: int = _LARGE_EVENT) -> None:
-        self._writers = ByDecoder(_writer)
+    def __init__(self, large_event: int = _LARGE_EVENT, few_rows: int = _FEW_ROWS) -> None:
+        self._tables = ByDecoder(_table)
         self._large_event = large_event
+        self._few_rows = few_rows
         self._images: CompiledImages | None = None
         self._has_images: bool | None = None  # None: not looked for
 
@@ -76,14 +90,21 @@ class NativeFormat:
 
     def _texts(self, rows: RowsOfEvent) -> Iterator[tuple[int, str, str]]:
         """Row index and both images of each row."""
-        if rows.event.header.event_size >= self._large_event:
-            images = self._compiled_images()
-            if images is not None and images.can_take(rows):
-                yield from images.texts(rows)
-                return
-        text = self._writers.of(rows).text
-        for index, before, after in numbered_rows(rows):
-            yield index, text(before), text(after)
+        table = self._tables.of(rows)
+        size = rows.event.header.event_size
+        together = size >= self._large_event and size >= self._few_rows * table.row_size
+        images = self._compiled_images() if together else None
+        if images is not None and images.can_take(rows):
+            texts = images.texts(rows)
+        else:
+            texts = _one_by_one(rows, table.writer)
+        count = 0
+        with closing(texts):
+            for text in texts:
+                count += 1
+                yield text
+        if count:
+            table.row_size = size / count
 
     def _compiled_images(self) -> CompiledImages | None:
         """What writes rows together; None without pyarrow, which is imported when it is needed."""
@@ -97,8 +118,15 @@ class NativeFormat:
         return self._images
 
 
-def _writer(shape: TableShape, columns: tuple[ColumnShape, ...]) -> RowWriter:
-    return RowWriter(columns, _value_writer, " ")
+def _table(shape: TableShape, columns: tuple[ColumnShape, ...]) -> _Table:
+    return _Table(RowWriter(columns, _value_writer, " "))
+
+
+def _one_by_one(
+    rows: RowsOfEvent, writer: RowWriter
+) -> Generator[tuple[int, str, str], None, None]:
+    for index, before, after in numbered_rows(rows):
+        yield index, writer.text(before), writer.text(after)
 
 
 def _value_writer(column: ColumnShape) -> ValueWriter:

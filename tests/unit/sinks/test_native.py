@@ -25,7 +25,7 @@ FILES = sorted(
 
 @pytest.mark.parametrize("path", [DATA, *FILES], ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_lines_are_those_of_changes(path: Path) -> None:
-    by_row, together = NativeFormat(1 << 40), NativeFormat(0)
+    by_row, together = NativeFormat(1 << 40), NativeFormat(0, 0)
     assembly = AssemblyOptions(
         Selection(None, None, None), on_statement="deliver", on_rollback="deliver"
     )
