@@ -67,7 +67,6 @@ def file_arrow(**options: Any) -> Any:
 
 
 def memory_arrow() -> Any:
-    """Arrow record batches from the file's bytes in memory."""
     import replica_client as rc
     import replica_client.rows.batching
 
@@ -75,8 +74,8 @@ def memory_arrow() -> Any:
         name = FILE
 
     with open(PATH, "rb") as file:
-        data = Named(file.read())
-    return lambda: sum(b.num_rows for b in rc.open_binlog(data).batches())
+        data = file.read()
+    return lambda: sum(b.num_rows for b in rc.open_binlog(Named(data)).batches())
 
 
 def filtered() -> Any:
