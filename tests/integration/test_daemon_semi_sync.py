@@ -33,6 +33,13 @@ def unacknowledged(source: LocalServer) -> int:
     return int(source.query("SHOW STATUS LIKE 'Rpl_semi_sync_source_no_tx'")[0][1])
 
 
+def waits_for_the_daemon(source: LocalServer) -> bool:
+    """Whether commits wait: the replica is known, and has what was committed before it came."""
+    found = dict(source.query("SHOW STATUS LIKE 'Rpl_semi_sync_source_%'"))
+    state = (found["Rpl_semi_sync_source_clients"], found["Rpl_semi_sync_source_status"])
+    return state == ("1", "ON")
+
+
 def test_the_sink_has_what_the_source_committed(fresh_server, tmp_path) -> None:
     source = fresh_server("mysql-9.7", list(SETTINGS))
     source.execute("CREATE DATABASE waits")
@@ -43,6 +50,7 @@ def test_the_sink_has_what_the_source_committed(fresh_server, tmp_path) -> None:
     sink = {"type": "file", "name": "file", "path": lines, "batch_seconds": 60}
     with DaemonProcess(tmp_path, settings, [sink]) as daemon:
         daemon.until_level()
+        daemon.until(lambda _: waits_for_the_daemon(source))
         before = unacknowledged(source)
         for number in range(10):
             source.execute(f"INSERT INTO waits.t VALUES ({number})")
