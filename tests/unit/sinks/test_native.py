@@ -25,13 +25,14 @@ FILES = sorted(
 
 @pytest.mark.parametrize("path", [DATA, *FILES], ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_lines_are_those_of_changes(path: Path) -> None:
-    by_row, together = NativeFormat(1 << 40), NativeFormat(0, 0)
+    # One by one, together, and now this, now that.
+    formats = [NativeFormat(1 << 40), NativeFormat(0, 0), NativeFormat(0, 2)]
     assembly = AssemblyOptions(
         Selection(None, None, None), on_statement="deliver", on_rollback="deliver"
     )
     for transaction in open_binlog(path, assembly=assembly).transactions():
         expected = [change_to_json(change) for change in transaction.changes]
-        for line_format in (by_row, together):
+        for line_format in formats:
             lines = list(line_format.lines(transaction))
             got = [line for line in lines if '"before"' in line]
             assert got == expected
