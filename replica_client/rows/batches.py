@@ -296,7 +296,8 @@ def _by_index(count: int, indexes: pa.Buffer, texts: pa.Array) -> pa.Array:
 @lru_cache(maxsize=8)
 def _change_types_of(kind: int, count: int) -> pa.Array:
     """The change types of rows that are all of one kind of change."""
-    indexes = [1, 3] * (count // 2) if KINDS[kind] == "update" else [kind] * count
+    both = [CHANGE_TYPES.index(text) for text in ("update_preimage", "update_postimage")]
+    indexes = both * (count // 2) if KINDS[kind] == "update" else [kind] * count
     return pa.DictionaryArray.from_arrays(pa.array(indexes, pa.int32()), _CHANGE_TYPES)
 
 
