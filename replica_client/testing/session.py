@@ -130,6 +130,9 @@ class SourceSession:
                 await self._writer.wait_closed()
         except (OSError, TimeoutError):
             self._writer.transport.abort()
+        except asyncio.CancelledError:
+            self._writer.transport.abort()
+            raise
 
     async def _start_tls(self, context: ssl.SSLContext) -> None:
         """Begin TLS, with what the client has sent of it already."""

@@ -106,13 +106,13 @@ class SourceConnection:
                     await _log_in(connection, options)
                 self.server = await self._identify(connection)
         except TimeoutError:
-            connection.close()
+            connection.abort()
             raise TransportTimeoutError(
                 f"no login at {options.address} within {options.connect_timeout:g} s "
                 "(option connect_timeout)"
             ) from None
         except BaseException:
-            connection.close()
+            connection.abort()
             raise
         return self
 
@@ -425,7 +425,10 @@ class SourceConnection:
                 if writer is not None:
                     await writer.wait_closed()
         except (OSError, TimeoutError, DriverError):
-            connection.close()
+            connection.abort()
+        except asyncio.CancelledError:
+            connection.abort()
+            raise
 
     async def __aenter__(self) -> Self:
         return self

@@ -76,12 +76,21 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         self.compression: Compression | None = None
         self.tls_version = ""
         self.auth_plugin = ""
+        self._socket_transport: asyncio.WriteTransport | None = None
 
     async def open(self) -> None:
         """Connect and log in."""
         await self._connect()
 
+    def abort(self) -> None:
+        """Close at once, also where the peer does not answer the end of TLS."""
+        self.close()
+        transport, self._socket_transport = self._socket_transport, None
+        if transport is not None:
+            transport.abort()
+
     async def _get_server_information(self) -> None:
+        self._socket_transport = self._writer.transport
         payload = await self.read_payload(MAX_GREETING_SIZE)
         if payload[:1] == _ERR:
             raise server_error_of(payload)
@@ -273,6 +282,7 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         transport.set_protocol(protocol)
         self._writer = None
         self._reader = None
+        self._socket_transport = None
         self._close_reason = "The connection is used by a dump"
         return writer, rest
 

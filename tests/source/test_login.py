@@ -115,6 +115,18 @@ async def test_certificate_for_another_name(tmp_path) -> None:
             await login(f"{source.url}?tls=verify-identity&tls_ca={ca}")
 
 
+async def test_nothing_stays_open_when_the_end_of_tls_is_not_answered(tmp_path) -> None:
+    path = BinlogMaker().save(tmp_path / "binlog.000001")
+    async with BinlogSource(path, tls=True) as source:
+        connection = await SourceConnection.open(parse_url(source.url + "?tls=required"))
+        ours = connection._connection.open_socket
+        # As a peer does whose host is gone: nothing that comes is read any more.
+        source.sessions[0]._writer.transport._ssl_protocol._transport.pause_reading()
+        await connection.close()
+        await asyncio.sleep(0)
+        assert ours.fileno() == -1
+
+
 async def test_unix_socket(tmp_path) -> None:
     path = BinlogMaker().save(tmp_path / "binlog.000001")
     sock = str(tmp_path / "source.sock")
