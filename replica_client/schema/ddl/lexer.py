@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from replica_client.schema.ddl.context import StatementContext
@@ -17,6 +18,12 @@ _NUMBER = re.compile(
     r"0[xX][0-9A-Fa-f]+(?![A-Za-z0-9_$])|0b[01]+(?![A-Za-z0-9_$])"
     r"|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z_$])"
 )
+# What most of a statement is made of: words, names in backquotes, and operators that begin nothing else.
+_PLAIN = re.compile(
+    r"[\s\x00]*(?:([A-Za-z_$\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*+)(?!')"
+    r"|`([^`]*+)`(?!`)|([(),=;]))"
+)
+_KEPT: Final = 1 << 16
 _ESCAPES: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 # MariaDB leaves out what MySQL added since 5.7.
 _NOT_FOR_MARIADB = range(50700, 100000)
@@ -50,9 +57,25 @@ def tokenize(text: str, context: StatementContext) -> list[Token]:
     Raises:
         LexerError: a string, quoted name or comment is not closed.
     """
+    # One statement is asked about several times.
+    return list((_kept_tokens if len(text) <= _KEPT else _tokens)(text, context))
+
+
+def _tokens(text: str, context: StatementContext) -> list[Token]:
     tokens: list[Token] = []
     at, size, depth = 0, len(text), 0
     while at < size:
+        while (plain := _PLAIN.match(text, at)) is not None:
+            at = plain.end()
+            word, name, operator = plain.groups()
+            if word is not None:
+                tokens.append(Token(WORD, word, word.upper(), at - len(word), at))
+            elif name is not None:
+                tokens.append(Token(NAME, name, "", at - len(name) - 2, at))
+            else:
+                tokens.append(Token(OPERATOR, operator, operator, at - 1, at))
+        if at == size:
+            break
         match = _SPACE.match(text, at) or _LINE_COMMENT.match(text, at)
         if match is not None:
             at = match.end()
@@ -78,6 +101,9 @@ def tokenize(text: str, context: StatementContext) -> list[Token]:
         tokens.append(token)
         at = token.end
     return tokens
+
+
+_kept_tokens = lru_cache(maxsize=4)(_tokens)
 
 
 def _token(text: str, at: int, char: str, context: StatementContext) -> Token:

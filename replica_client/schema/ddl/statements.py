@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from replica_client.schema.ddl.alter import read_alter_table
@@ -43,6 +44,7 @@ _OTHERS: Final = frozenset(
         *("IMPORT", "BACKUP", "REBUILD", "DELIMITER", "CLOSE", "OPEN", "FETCH", "IF", "RETURN"),
     )
 )
+_KEPT: Final = 1 << 16
 _TABLE_WORDS: Final = ("TABLE", "TABLES")
 _DATABASE_WORDS: Final = ("DATABASE", "SCHEMA")
 
@@ -51,6 +53,11 @@ def read_statement(text: str, context: StatementContext) -> Meaning:
     """What a statement means for the tables. Never fails: see :class:`NotUnderstood`."""
     if _START.match(text):
         return _UNRELATED
+    # One statement is asked about several times.
+    return (_kept_meaning if len(text) <= _KEPT else _meaning)(text, context)
+
+
+def _meaning(text: str, context: StatementContext) -> Meaning:
     try:
         tokens = tokenize(text, context)
     except LexerError as error:
@@ -60,6 +67,9 @@ def read_statement(text: str, context: StatementContext) -> Meaning:
         return _read(cursor, context, text)
     except NotUnderstoodError as error:
         return _affected(cursor.tokens, context, str(error))
+
+
+_kept_meaning = lru_cache(maxsize=4)(_meaning)
 
 
 def without_prefix(tokens: list[Token]) -> list[Token]:
