@@ -16,6 +16,7 @@ import cython
 
 if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
+    from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER
     from cython.cimports.replica_client.codec.memory import copy_bytes, load_le, move_bytes
 else:
     from replica_client.codec.memory import copy_bytes, load_le, move_bytes
@@ -59,6 +60,7 @@ class EventQueue:
         self._memory = _room_of(capacity)
         self.data: Any = self._memory
         self._capacity = capacity
+        self._lent: Any = None
         self._marks_memory = bytearray(16 * _FIRST_MARKS)
         self.marks: Any = _longs(self._marks_memory)
         self._marks_capacity = _FIRST_MARKS
@@ -97,12 +99,19 @@ class EventQueue:
     def drop(self, count: cython.Py_ssize_t) -> None:
         """Forget the first events."""
         i: cython.Py_ssize_t
-        for i in range(self.first, self.first + count):
-            self.waiting -= self.marks[2 * i + 1] - self.marks[2 * i]
+        first: cython.Py_ssize_t = self.first
+        marks: cython.p_longlong = self.marks
+        gone: cython.longlong = 0
+        if first + count == self.last:
+            gone = self.waiting
+        else:
+            for i in range(first, first + count):
+                gone += marks[2 * i + 1] - marks[2 * i]
+        self.waiting -= gone
         self.first += count
         if self.first == self.last:
             self.first = self.last = 0
-            if self.tail == self.filled:
+            if self.tail == self.filled and self._lent is None:
                 self.tail = self.filled = 0
                 if self._capacity > _KEPT:
                     self._memory = _room_of(CAPACITY)
@@ -130,6 +139,29 @@ class EventQueue:
         copy_bytes(self.data, self.filled, raw, 0, len(data))
         self.filled += len(data)
 
+    def lend(self, memory: memoryview, offset: int) -> None:
+        """Have the bytes to come lie in a memory of somebody else, which is only read.
+
+        :meth:`received` takes them in; nothing is copied.
+
+        Args:
+            memory: of bytes, contiguous.
+            offset: of the first one.
+        """
+        self._lent = memory
+        if cython.compiled:
+            self.data = cython.cast(cython.p_uchar, PyMemoryView_GET_BUFFER(memory).buf)
+        else:
+            self.data = memory
+        self._capacity = len(memory)
+        self.first = self.last = 0
+        self.tail = self.filled = offset
+
+    @property
+    def left(self) -> int:
+        """How many bytes can still be taken in where the memory is."""
+        return int(self._capacity - self.filled)
+
     def pass_over(self, size: int) -> None:
         """Forget the first of the bytes that are not cut."""
         self.tail += size
@@ -150,8 +182,10 @@ class EventQueue:
             the bytes of the events.
         """
         data: cython.p_uchar = self.data
+        marks: cython.p_longlong = self.marks
         at: cython.Py_ssize_t = self.tail
         filled: cython.Py_ssize_t = self.filled
+        last: cython.Py_ssize_t = self.last
         size: cython.longlong
         stops = bytearray(256)
         for code in formats:
@@ -163,9 +197,18 @@ class EventQueue:
                 break
             if types[data[at + 4]]:
                 break
-            self._mark(at, at + size)
+            if last == self._marks_capacity:
+                self.last = last
+                self._more_marks()
+                marks = self.marks
+                last = self.last
+            marks[2 * last] = at
             at += size
+            marks[2 * last + 1] = at
+            last += 1
+        self.last = last
         size = at - self.tail
+        self.waiting += size
         self.tail = at
         return int(size)
 
@@ -177,6 +220,8 @@ class EventQueue:
         if self.first < self.last:
             begin = self.marks[2 * self.first]
         used: cython.Py_ssize_t = self.filled - begin
+        if self._lent is not None:
+            return self._move_out(begin, used + size)
         # What stays is moved to the front where that costs less than what was taken in meanwhile.
         if begin and used <= _SMALL and used <= begin:
             self._move_to_front()
@@ -186,13 +231,19 @@ class EventQueue:
         if begin and used + size <= self._capacity and used <= begin:
             return self._move_to_front()
         capacity: cython.Py_ssize_t = 2 * self._capacity
-        if capacity < used + size:
-            capacity = used + size
+        return self._move_out(begin, capacity if capacity > used + size else used + size)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _move_out(self, begin: cython.Py_ssize_t, capacity: cython.Py_ssize_t) -> cython.int:
+        """Have what lies from ``begin`` on in a memory of this size."""
+        used: cython.Py_ssize_t = self.filled - begin
         grown = _room_of(capacity)
         raw: cython.p_uchar = grown
         copy_bytes(raw, 0, self.data, begin, used)
         self._memory = grown
         self.data = grown
+        self._lent = None
         self._capacity = capacity
         return self._renumber(begin)
 

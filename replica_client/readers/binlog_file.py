@@ -6,8 +6,7 @@ import datetime
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.options import DecodeOptions
@@ -18,7 +17,7 @@ from replica_client.position.tracker import PositionTracker
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.readers.event_feed import EventFeed, PlacedEvent
 from replica_client.readers.file_batches import DESCRIPTIVE, FileBatches, FileSteps
-from replica_client.readers.file_bytes import BinlogFile, binlog_files, open_events
+from replica_client.readers.file_bytes import BinlogFile, FileSource, binlog_files, open_events
 from replica_client.readers.notices import Notice, batches_of, changes_of
 from replica_client.readers.row_lane import RowLane
 from replica_client.readers.start import Start, parse_start, timestamp_of
@@ -305,7 +304,7 @@ class BinlogFileReader:
 
 
 def open_binlog(
-    source: str | Path | BinaryIO | Sequence[str | Path],
+    source: FileSource,
     *,
     tables: Sequence[str] | str | None = None,
     exclude: Sequence[str] | str | None = None,
@@ -323,7 +322,8 @@ def open_binlog(
     """Open binlog files.
 
     Args:
-        source: a path, a directory, a list of both in order, or a binary file object.
+        source: a path, a directory, a list of both in order, a binary file object, or a whole file in
+            memory (bytes, a memoryview, an mmap), which is read without a copy.
         tables: patterns ``database.table`` (``*``, ``?``) of the wanted tables; None takes all.
         exclude: patterns of unwanted tables.
         columns: names of the wanted columns, for all tables or by table pattern.

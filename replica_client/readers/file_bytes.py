@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import mmap
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from replica_client.binlog.encryption_mysql import (
     ENCRYPTION_HEADER_SIZE,
@@ -25,6 +26,7 @@ from replica_client.errors import (
     LimitExceededError,
     TruncatedEventError,
 )
+from replica_client.readers.held_bytes import HeldBytes
 
 CHUNK_SIZE = 2 << 20
 
@@ -36,6 +38,14 @@ _FORMATS = bytes(
     )
 )
 _MAX_READ = 16 << 20
+IN_MEMORY = "memory"
+"""What the file of bytes in memory is called."""
+
+FileSource = (
+    str | Path | BinaryIO | Sequence[str | Path] | bytes | bytearray | memoryview | mmap.mmap
+)
+"""Where binlog files are: see :func:`binlog_files`."""
+
 _BINLOG_NAME = re.compile(r"^.+\.\d{3,}$")
 
 
@@ -46,6 +56,7 @@ class BinlogFile:
     name: str
     path: Path | None
     stream: BinaryIO | None = None
+    memory: memoryview | None = None
 
     def open(self) -> BinaryIO:
         """Open the file; a given stream is used as it is.
@@ -55,6 +66,8 @@ class BinlogFile:
         """
         if self.stream is not None:
             return self.stream
+        if self.memory is not None:
+            return cast(BinaryIO, HeldBytes(self.memory))
         assert self.path is not None
         try:
             return self.path.open("rb")
@@ -62,11 +75,11 @@ class BinlogFile:
             raise ConfigError(f"{self.path}: {error.strerror or error}") from error
 
 
-def binlog_files(source: str | Path | BinaryIO | Sequence[str | Path]) -> list[BinlogFile]:
+def binlog_files(source: FileSource) -> list[BinlogFile]:
     """The files that ``open_binlog`` was asked for, in order.
 
     A directory gives its binlog files (``name.NNNNNN``, index files left out) by number; a list is
-    taken in its order; an object with ``read`` is one file.
+    taken in its order; an object with ``read`` is one file, and so are bytes.
 
     Raises:
         ConfigError: nothing is there.
@@ -83,10 +96,13 @@ def binlog_files(source: str | Path | BinaryIO | Sequence[str | Path]) -> list[B
         if not path.exists():
             raise ConfigError(f"{path}: no such file; give the path of a binlog or a directory")
         return [BinlogFile(path.name, path)]
+    if isinstance(source, (bytes, bytearray, memoryview, mmap.mmap)):
+        return [BinlogFile(IN_MEMORY, None, memory=HeldBytes(source).memory)]
     if isinstance(source, Sequence):
         if not source:
             raise ConfigError("no binlog file was given")
-        return [file for item in source for file in binlog_files(item)]
+        paths = cast(Sequence[str | Path], source)
+        return [file for path in paths for file in binlog_files(path)]
     name = getattr(source, "name", "")
     return [BinlogFile(Path(name).name if isinstance(name, str) else "", None, source)]
 
@@ -115,7 +131,10 @@ class EventSource:
         self._file = file
         self._cipher = cipher
         self._read = MAGIC_SIZE
+        self._is_held = isinstance(stream, HeldBytes) and cipher is None
         self.events = EventQueue()
+        if isinstance(stream, HeldBytes) and cipher is None:
+            self.events.lend(stream.memory, stream.offset)
         self.position = MAGIC_SIZE
 
     def _fill(self, size: int) -> int:
@@ -123,7 +142,10 @@ class EventSource:
         events = self.events
         while events.uncut < size:
             wanted = max(CHUNK_SIZE, min(size - events.uncut, _MAX_READ))
-            if self._read_into is not None:
+            if self._is_held:
+                count = min(wanted, events.left)
+                events.received(count)
+            elif self._read_into is not None:
                 with events.room(wanted) as room:
                     count = self._read_into(room) or 0
                 events.received(count)

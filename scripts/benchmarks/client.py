@@ -48,10 +48,11 @@ def dicts() -> Any:
         url = f"mysql://{USER}:{PASSWORD}@{HOST}:{PORT}/?allow_public_key_retrieval=true"
         async with rc.connect(url, start=f"{FILE}:4", stop_at_end=True, tls="disabled") as stream:
             async for change in stream.changes():
-                if change.before is not None:
-                    change.before.as_dict(plain_json=True)
-                if change.after is not None:
-                    change.after.as_dict(plain_json=True)
+                before, after = change.before, change.after
+                if before is not None:
+                    before.as_dict(plain_json=True)
+                if after is not None:
+                    after.as_dict(plain_json=True)
                 changes += 1
         return changes
 
