@@ -495,59 +495,62 @@ cdef extern from *:
         memcpy(to + i, from + i, n - i);
         return rc_utf8(from + i, n - i);
     }
-    /* Whether the bytes are ASCII without control characters, quotation marks and backslashes. */
-    static inline int rc_plain(unsigned char c) {
-        return c >= 0x20 && c < 0x80 && c != 0x22 && c != 0x5C;
-    }
-    static inline int rc_copy_plain(unsigned char* to, const unsigned char* from, size_t n) {
+    /* 0: ASCII that JSON has in strings as it is; 1: other characters are among it, or bytes that are
+       none; 2: control characters, quotation marks or backslashes are. */
+    static inline int rc_copy_quotable(unsigned char* to, const unsigned char* from, size_t n) {
         size_t i = 0;
-        int plain = 1;
+        unsigned char high = 0;
+        int escaped = 0;
     #if defined(__SSE2__)
-        const __m128i space = _mm_set1_epi8(0x20), quote = _mm_set1_epi8(0x22);
+        const __m128i control = _mm_set1_epi8(0x1F), quote = _mm_set1_epi8(0x22);
         const __m128i back = _mm_set1_epi8(0x5C);
-        __m128i v, bad;
-        /* Bytes from 0x80 on are negative. */
-    #define RC_NOT_PLAIN(v) _mm_or_si128(_mm_cmplt_epi8(v, space), \\
+        __m128i v, bad, all;
+    #define RC_ESCAPED(v) _mm_or_si128(_mm_cmpeq_epi8(_mm_min_epu8(v, control), v), \\
         _mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, back)))
+    #define RC_QUOTABLE(bad, all) \\
+        (_mm_movemask_epi8(bad) ? 2 : _mm_movemask_epi8(all) ? 1 : 0)
         if (n >= 16) {
-            for (; n - i >= 16; i += 16) {
+            /* The last ones, with some before them that are looked at twice. */
+            all = _mm_loadu_si128((const __m128i*)(from + n - 16));
+            bad = RC_ESCAPED(all);
+            _mm_storeu_si128((__m128i*)(to + n - 16), all);
+            for (; n - i > 16; i += 16) {
                 v = _mm_loadu_si128((const __m128i*)(from + i));
-                if (_mm_movemask_epi8(RC_NOT_PLAIN(v))) return 0;
+                bad = _mm_or_si128(bad, RC_ESCAPED(v));
+                all = _mm_or_si128(all, v);
                 _mm_storeu_si128((__m128i*)(to + i), v);
             }
-            /* The last ones, with some before them that were looked at already. */
-            v = _mm_loadu_si128((const __m128i*)(from + n - 16));
-            bad = RC_NOT_PLAIN(v);
-            _mm_storeu_si128((__m128i*)(to + n - 16), v);
-            return !_mm_movemask_epi8(bad);
+            return RC_QUOTABLE(bad, all);
         }
         if (n >= 8) {
             v = _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i*)from),
                                    _mm_loadl_epi64((const __m128i*)(from + n - 8)));
-            bad = RC_NOT_PLAIN(v);
+            bad = RC_ESCAPED(v);
             _mm_storel_epi64((__m128i*)to, v);
             _mm_storel_epi64((__m128i*)(to + n - 8), _mm_unpackhi_epi64(v, v));
-            return !_mm_movemask_epi8(bad);
+            return RC_QUOTABLE(bad, v);
         }
         if (n >= 4) {
             uint32_t a, b;
             memcpy(&a, from, 4);
             memcpy(&b, from + n - 4, 4);
             v = _mm_unpacklo_epi32(_mm_cvtsi32_si128((int)a), _mm_cvtsi32_si128((int)b));
-            bad = RC_NOT_PLAIN(v);
+            v = _mm_unpacklo_epi64(v, v);
+            bad = RC_ESCAPED(v);
             memcpy(to, &a, 4);
             memcpy(to + n - 4, &b, 4);
-            return !(_mm_movemask_epi8(bad) & 0xFF);
+            return RC_QUOTABLE(bad, v);
         }
     #endif
         for (; i < n; i++) {
-            plain &= rc_plain(from[i]);
+            escaped |= from[i] < 0x20 || from[i] == 0x22 || from[i] == 0x5C;
+            high |= from[i];
             to[i] = from[i];
         }
-        return plain;
+        return escaped ? 2 : high >> 7;
     }
     """
-    bint rc_copy_plain(unsigned char* to, const unsigned char* data, size_t size) noexcept nogil
+    int rc_copy_quotable(unsigned char* to, const unsigned char* data, size_t size) noexcept nogil
     bint rc_utf8(const unsigned char* data, size_t size) noexcept nogil
     bint rc_copy_utf8(unsigned char* to, const unsigned char* data, size_t size) noexcept nogil
 
@@ -560,8 +563,8 @@ cdef inline bint copy_utf8(
 ) noexcept nogil:
     return rc_copy_utf8(target + to, data + offset, size)
 
-cdef inline bint copy_plain(
+cdef inline int copy_quotable(
     unsigned char* target, Py_ssize_t to, const unsigned char* data, Py_ssize_t offset,
     Py_ssize_t size,
 ) noexcept nogil:
-    return rc_copy_plain(target + to, data + offset, size)
+    return rc_copy_quotable(target + to, data + offset, size)

@@ -66,10 +66,18 @@ def copy_utf8(target: Any, to: int, data: Any, offset: int, size: int) -> bool:
     return utf8_ok(data, offset, size)
 
 
-def copy_plain(target: Any, to: int, data: Any, offset: int, size: int) -> bool:
-    """Copy ``size`` bytes; whether they are ASCII that JSON has in strings as it is."""
+def copy_quotable(target: Any, to: int, data: Any, offset: int, size: int) -> int:
+    """Copy ``size`` bytes for a string of JSON.
+
+    Returns:
+        0: they are ASCII that JSON has in strings as it is; 1: other characters are among them, or
+        bytes that are none; 2: control characters, quotation marks or backslashes are.
+    """
     copy_bytes(target, to, data, offset, size)
-    return all(0x20 <= byte < 0x80 and byte not in b'"\\' for byte in data[offset : offset + size])
+    part = data[offset : offset + size]
+    if any(byte < 0x20 or byte in b'"\\' for byte in part):
+        return 2
+    return int(any(byte >= 0x80 for byte in part))
 
 
 def checksum(data: Any, offset: int, size: int) -> int:

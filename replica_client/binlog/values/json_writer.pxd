@@ -18,6 +18,7 @@ cdef class JsonTextWriter:
     cdef int _put_double(self, Py_ssize_t at) except -1
     cdef int _put_decimal(self, long long whole, int digits, bint negative) except -1
     cdef int _put_quoted(self, Py_ssize_t at, Py_ssize_t stop) except -1
+    cdef int _put_escaped(self, Py_ssize_t at, Py_ssize_t stop) except -1
     cdef int _put_string(self, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int _put_scalar(self, int kind, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int _container(self, int kind, Py_ssize_t start, Py_ssize_t limit, int depth) except -1

@@ -42,13 +42,19 @@ if cython.compiled:
     from cython.cimports.libc.string import memcpy
     from cython.cimports.replica_client.codec.memory import (
         copy_bytes,
-        copy_plain,
+        copy_quotable,
         load_le,
         load_signed,
         utf8_ok,
     )
 else:
-    from replica_client.codec.memory import copy_bytes, copy_plain, load_le, load_signed, utf8_ok
+    from replica_client.codec.memory import (
+        copy_bytes,
+        copy_quotable,
+        load_le,
+        load_signed,
+        utf8_ok,
+    )
 
 _LITERAL = cython.declare(cython.int, LITERAL)
 _INT16 = cython.declare(cython.int, INT16)
@@ -183,19 +189,21 @@ class JsonTextWriter:
     @cython.exceptval(-1, check=False)
     def _put_number(self, number: cython.ulonglong, negative: cython.bint) -> cython.int:
         self._reserve(21)
-        count: cython.int = 1
+        out: cython.p_uchar = self.out
+        at: cython.Py_ssize_t = self.used
+        if negative:
+            out[at] = 45
+            at += 1
         rest: cython.ulonglong = number
         while rest >= 10:
             rest //= 10
-            count += 1
-        if negative:
-            self.out[self.used] = 45
-            self.used += 1
-        i: cython.Py_ssize_t
-        for i in range(self.used + count - 1, self.used - 1, -1):
-            self.out[i] = 48 + number % 10
+            at += 1
+        self.used = at + 1
+        while number >= 10:
+            out[at] = cython.cast(cython.uchar, 48 + number % 10)
             number //= 10
-        self.used += count
+            at -= 1
+        out[at] = cython.cast(cython.uchar, 48 + number)
         return 0
 
     @cython.cfunc
@@ -255,16 +263,24 @@ class JsonTextWriter:
         """Write the bytes from ``at`` to ``stop`` as a string."""
         size: cython.Py_ssize_t = stop - at
         self._reserve(size + 2)
-        if copy_plain(self.out, self.used + 1, self.data, at, size):
-            self.out[self.used] = 34
-            self.used += size + 2
-            self.out[self.used - 1] = 34
-            return 0
-        if not utf8_ok(self.data, at, stop - at):
+        out: cython.p_uchar = self.out
+        used: cython.Py_ssize_t = self.used
+        out[used] = 34
+        found: cython.int = copy_quotable(out, used + 1, self.data, at, size)
+        if found and not utf8_ok(self.data, at, size):
             utf8(self._bytes(), at, stop)
             raise malformed("a string that is not UTF-8", at)
-        self.out[self.used] = 34
-        self.used += 1
+        if found == 2:
+            self.used = used + 1
+            return self._put_escaped(at, stop)
+        out[used + size + 1] = 34
+        self.used = used + size + 2
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_escaped(self, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.int:
+        """Write the bytes from ``at`` to ``stop``, which are UTF-8, and the string's end."""
         begin: cython.Py_ssize_t = at
         byte: cython.uchar
         while at < stop:
@@ -422,30 +438,56 @@ class JsonTextWriter:
         key_at: cython.longlong
         key_size: cython.longlong
         i: cython.longlong
+        # Bytes that are written may be anywhere for a compiler, so it loads attributes again.
+        data: cython.p_const_uchar = self.data
+        used: cython.Py_ssize_t
+        out: cython.p_uchar
         self._reserve(1)
         self.out[self.used] = 123 if is_object else 91
         self.used += 1
         for i in range(count):
             if i:
                 self._reserve(2)
-                self.out[self.used] = 44
-                self.out[self.used + 1] = 32
-                self.used += 2
+                out = self.out
+                used = self.used
+                out[used] = 44
+                out[used + 1] = 32
+                self.used = used + 2
             if is_object:
-                key_at = load_le(self.data, at, width)
-                key_size = load_le(self.data, at + width, 2)
-                at += width + 2
+                if large:
+                    key_at = load_le(data, at, 4)
+                    key_size = load_le(data, at + 4, 2)
+                    at += 6
+                else:
+                    key_at = load_le(data, at, 2)
+                    key_size = load_le(data, at + 2, 2)
+                    at += 4
                 if key_at < header or key_at + key_size > size:
                     raise malformed("a key outside of its object", start + key_at)
                 self._budget -= key_size
-                self._put_quoted(start + key_at, start + key_at + key_size)
-                self._reserve(2)
-                self.out[self.used] = 58
-                self.out[self.used + 1] = 32
-                self.used += 2
-            code = self.data[entry]
-            field = load_le(self.data, entry + 1, width)
-            entry += width + 1
+                self._reserve(key_size + 4)
+                used = self.used
+                out = self.out
+                # Room for the quotation marks, a colon and a space; most keys are plain.
+                if copy_quotable(out, used + 1, data, start + key_at, key_size):
+                    self._put_quoted(start + key_at, start + key_at + key_size)
+                    self._reserve(2)
+                    out = self.out
+                    used = self.used
+                else:
+                    out[used] = 34
+                    used += key_size + 2
+                    out[used - 1] = 34
+                out[used] = 58
+                out[used + 1] = 32
+                self.used = used + 2
+            code = data[entry]
+            if large:
+                field = load_le(data, entry + 1, 4)
+                entry += 5
+            else:
+                field = load_le(data, entry + 1, 2)
+                entry += 3
             if code == _INT16:
                 field &= 0xFFFF
                 if field >= 0x8000:
