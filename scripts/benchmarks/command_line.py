@@ -21,10 +21,14 @@ from benchmarks.workloads import WORKLOADS, Workload
 SCRIPTS = Path(__file__).resolve().parent.parent
 CLIENT = Path(__file__).with_name("client.py")
 PEERS = ("mysql-replication", "asyncmy", "mysql-event-stream", "cryptography")
-OURS = ("arrow", "dicts", "file_arrow", "memory_arrow", "filtered")
+OURS = ("arrow", "dicts", "file_arrow", "memory_arrow", "filtered", "memory_filtered")
 PYTHON_PEERS = ("python_mysql_replication", "asyncmy", "mysql_event_stream")
 TOOLS = {"mysql-9.7": "mysqlbinlog", "mariadb-11.8": "mariadb-binlog"}
-_PATIENCE = 600
+_NO_TLS = {
+    "mysqlbinlog": ["--ssl-mode=DISABLED", "--get-server-public-key"],
+    "mariadb-binlog": ["--skip-ssl"],
+}
+_PATIENCE = 200
 _TARGETS = (
     ("arrow", "python_mysql_replication", ">= 60"),
     ("arrow", "asyncmy", ">= 45"),
@@ -149,7 +153,7 @@ def _measure(
     connection.commit()
     connection.close()
     path = Path(server["datadir"], file)
-    clients = chosen.client or ["memory", *OURS, TOOLS[workload.server], *PYTHON_PEERS]
+    clients = chosen.client or [*OURS, TOOLS[workload.server], *PYTHON_PEERS]
     runs: dict[str, list[dict[str, float]]] = {client: [] for client in clients}
     for _ in range(chosen.rounds):
         for client in clients:
@@ -160,10 +164,7 @@ def _measure(
                 runs[client].append(found)
                 print(f"  {client}: {found}", file=sys.stderr, flush=True)
     medians = {
-        client: {
-            key: statistics.median(run[key] for run in found)
-            for key in ("cpu", "wall", "rss_mb", "result")
-        }
+        client: {key: statistics.median(run[key] for run in found) for key in found[0]}
         for client, found in runs.items()
         if found
     }
@@ -187,8 +188,10 @@ def _run(
     )
     if client in TOOLS.values():
         command = [sys.executable, str(SCRIPTS / "servers"), "tool", server["name"], client, "-v"]
-        command += ["--base64-output=DECODE-ROWS", str(path)]
-        return _timed(command)
+        command += ["--base64-output=DECODE-ROWS", "--read-from-remote-server", "--protocol=tcp"]
+        command += [f"--host={place[0]}", f"--port={place[1]}", f"--user={place[2]}"]
+        command += _NO_TLS[client]
+        return _timed([*command, file], {**os.environ, "MYSQL_PWD": place[3]})
     interpreter = str(python) if client in PYTHON_PEERS else sys.executable
     command = [interpreter, str(CLIENT), client, *place, file, str(changes), str(path)]
     environment = dict(os.environ)
@@ -211,18 +214,23 @@ def _run(
     return found
 
 
-def _timed(command: list[str]) -> dict[str, float]:
+def _timed(command: list[str], environment: dict[str, str]) -> dict[str, float] | None:
     """CPU seconds of a program and its children; the start of the wrapper is taken off."""
-    idle = _children([*command[:5], "--version"])
-    found = _children(command)
+    idle = _children([*command[:5], "--version"], environment)
+    found = _children(command, environment)
+    if idle is None or found is None:
+        return None
     return {**found, "cpu": found["cpu"] - idle["cpu"], "wall": found["wall"] - idle["wall"]}
 
 
-def _children(command: list[str]) -> dict[str, float]:
+def _children(command: list[str], environment: dict[str, str]) -> dict[str, float] | None:
     begun = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, _, usage = os.wait4(process.pid, 0)
-    process.returncode = 0
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = status
+    if status:
+        print(f"  {command[4]} ended with status {status}", file=sys.stderr)
+        return None
     return {
         "cpu": usage.ru_utime + usage.ru_stime,
         "wall": time.perf_counter() - begun,
@@ -247,9 +255,9 @@ def _show(name: str, result: dict[str, Any]) -> None:
             cpu = clients[peer]["cpu"] / clients[ours]["cpu"]
             wall = clients[peer]["wall"] / clients[ours]["wall"]
             print(f"  {peer} / {ours}: cpu {cpu:.1f}x, wall {wall:.1f}x  (target {target})")
-    if "memory" in clients:
-        for ours in ("file_arrow", "memory_arrow", "filtered"):
-            if ours in clients:
-                share = clients["memory"]["wall"] / clients[ours]["wall"]
-                rate = size / 1000 / clients[ours]["cpu"]
-                print(f"  {ours}: {rate:.2f} GB/s, {100 * share:.1f} % of memcpy")
+    for ours, found in clients.items():
+        if "share" in found:
+            rate, copied = size / 1000 / found["cpu"], size / 1000 / found["memcpy"]
+            print(
+                f"  {ours}: {rate:.2f} GB/s, {100 * found['share']:.1f} % of memcpy ({copied:.1f} GB/s)"
+            )
