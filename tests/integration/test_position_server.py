@@ -80,7 +80,7 @@ def workload(server, database):
             cursor.execute("XA COMMIT 'one'")
             cursor.execute(f"CREATE TABLE d{part} (a INT)")
             files.append(server.binlog_position()[0])
-            cursor.execute("FLUSH BINARY LOGS")
+            server.rotate()
     return [*files, server.binlog_position()[0]]
 
 

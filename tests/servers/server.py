@@ -2,6 +2,7 @@
 
 import re
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -158,8 +159,18 @@ class Server:
         return str(rows[0][0]), int(rows[0][1])
 
     def rotate(self) -> None:
-        """Begins a new binlog file."""
+        """Begins a new binlog file, and waits for what MariaDB adds when it finds the time.
+
+        That is a BINLOG_CHECKPOINT event that names the new file; a prepared transaction keeps it back.
+        """
         self.execute("FLUSH BINARY LOGS")
+        deadline = time.monotonic() + 2
+        while self.flavor == "mariadb" and time.monotonic() < deadline:
+            newest = self.binlog_files()[-1]
+            events = self.query(f"SHOW BINLOG EVENTS IN '{newest}'")
+            if any(event[2] == "Binlog_checkpoint" and event[5] == newest for event in events):
+                return
+            time.sleep(0.02)
 
     def create_database(self, prefix: str = "test") -> str:
         """Creates a database with a name of its own, and returns the name."""
