@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
+from replica_client.binlog.context import DEFAULT_CONTEXT
 from replica_client.binlog.events.transaction_payload import (
     PayloadCompression,
     TransactionPayloadEvent,
@@ -13,18 +15,21 @@ from replica_client.binlog.events.transaction_payload import (
 from replica_client.binlog.header import HEADER_SIZE
 from replica_client.binlog.options import DecodeOptions
 from replica_client.codec.compression import BoundedReader, zstd_compress, zstd_reader
+from replica_client.codec.reader import ByteReader
 from replica_client.constants.event_types import EventType, event_type_name
 from replica_client.errors import (
     BinlogDecodeError,
+    ConfigError,
     EncodeError,
     LimitExceededError,
+    ShortBufferError,
     TruncatedEventError,
     UnsupportedEventError,
 )
 
 _TYPE_OFFSET = 4
 _SIZE_OFFSET = 9
-_NOT_INSIDE: Final = frozenset(
+NOT_INSIDE: Final = frozenset(
     (
         EventType.START_EVENT_V3,
         EventType.ROTATE_EVENT,
@@ -33,6 +38,7 @@ _NOT_INSIDE: Final = frozenset(
         EventType.START_ENCRYPTION_EVENT,
     )
 )
+"""Types of events that cannot be inside a payload."""
 
 
 def open_payload(event: TransactionPayloadEvent, limit: int) -> BoundedReader:
@@ -79,7 +85,7 @@ def split_payload(event: TransactionPayloadEvent, options: DecodeOptions) -> Ite
             raise TruncatedEventError(
                 f"event of {size} bytes, {at} bytes inside a payload of {announced}"
             )
-        if head[_TYPE_OFFSET] in _NOT_INSIDE:
+        if head[_TYPE_OFFSET] in NOT_INSIDE:
             raise BinlogDecodeError(
                 f"{event_type_name(head[_TYPE_OFFSET])} cannot be inside a payload"
             )
@@ -91,6 +97,32 @@ def split_payload(event: TransactionPayloadEvent, options: DecodeOptions) -> Ite
         raise BinlogDecodeError(
             f"payload gives {stream.offset} bytes, {announced} bytes were announced"
         )
+
+
+def payload_bytes(body: bytes, options: DecodeOptions, most: int) -> bytes | None:
+    """The bytes of all events inside, at once.
+
+    Args:
+        body: of a TRANSACTION_PAYLOAD event.
+        options: limits.
+        most: bytes that they may be.
+
+    Returns:
+        None when they are more, when how many they are is not announced, and when anything is wrong,
+        which :func:`split_payload` tells.
+    """
+    try:
+        event = TransactionPayloadEvent.decode(
+            ByteReader(body), replace(DEFAULT_CONTEXT, options=options)
+        )
+        size = event.uncompressed_size
+        if size is None or size > most or event.extra:
+            return None
+        stream = open_payload(event, options.max_uncompressed_size)
+        plain = stream.read(size)
+        return plain if len(plain) == size and not stream.read(1) else None
+    except (BinlogDecodeError, ConfigError, ShortBufferError):
+        return None
 
 
 def make_payload(

@@ -53,6 +53,10 @@ cdef class GroupLane:
     cdef bytes _version_bytes
     cdef bytes _gtid_bytes
     cdef bint _wanted
+    cdef bint _takes_payloads
+    cdef EventQueue _inner
+    cdef Py_ssize_t _inside
+    cdef bint _look_inside(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef long long _end
     cdef long long _verified
     cdef long long _verified_begin

@@ -1,9 +1,10 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
 """Ordinary transactions of row changes straight into record batches.
 
-What nearly all of a binlog is made of (a GTID event, BEGIN, table maps, rows, XID) goes from bytes to
-columns here, without event objects. Whatever else comes, a transaction with anything unusual in it,
-and one that fails a check, is left to :class:`~replica_client.readers.event_feed.EventFeed` and
+What nearly all of a binlog is made of (a GTID event, BEGIN, table maps, rows, XID; or a GTID event and
+a payload with the others in it) goes from bytes to columns here, without event objects. Whatever else
+comes, a transaction with anything unusual in it, and one that fails a check, is left to
+:class:`~replica_client.readers.event_feed.EventFeed` and
 :class:`~replica_client.readers.assembler.TransactionAssembler`, which know everything and raise the
 errors; the two ways meet between transactions, in the position tracker.
 
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import cython
 
 from replica_client.binlog.header import HEADER_SIZE
+from replica_client.binlog.payload import NOT_INSIDE, payload_bytes
 from replica_client.constants.event_types import ChecksumAlgorithm, EventType, event_type_name
 from replica_client.errors import BinlogDecodeError
 from replica_client.gtid import Gtid, MariadbGtid
@@ -46,6 +48,7 @@ _ROWS_QUERY = cython.declare(cython.int, int(EventType.ROWS_QUERY_LOG_EVENT))
 _ANNOTATE = cython.declare(cython.int, int(EventType.ANNOTATE_ROWS_EVENT))
 _GTID = cython.declare(cython.int, int(EventType.GTID_LOG_EVENT))
 _ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
+_PAYLOAD = cython.declare(cython.int, int(EventType.TRANSACTION_PAYLOAD_EVENT))
 _MARIADB_GTID = cython.declare(cython.int, int(EventType.GTID_EVENT))
 _ARTIFICIAL = cython.declare(cython.int, 0x20)
 _SECOND_TIMESTAMP = cython.declare(cython.longlong, 1 << 55)
@@ -56,6 +59,7 @@ _CRC32 = ChecksumAlgorithm.CRC32
 # Post-header sizes by type: what the lane takes for granted, and what rows events must have.
 _POST_HEADERS = {2: 13, 19: 8}
 _ROWS_POST_HEADERS = {23: 8, 24: 8, 25: 8, 30: 10, 31: 10, 32: 10}
+_NOT_INSIDE = bytes(NOT_INSIDE)
 _MAX_TABLES = 4096
 _NEAR = cython.declare(cython.int, 1024)
 
@@ -125,6 +129,11 @@ class GroupLane:
         self._rows_codes = 0
         self._tail = 0
         self._wanted = False
+        # Whether this lane takes transactions whose events are inside another, and how many of the
+        # one at hand are: they are in a queue of their own then.
+        self._takes_payloads = True
+        self._inside = 0
+        self._inner: EventQueue = EventQueue(0)
         self._verified = 0
         self._verified_begin = -1
         self._max_event_size = feed.options.max_event_size
@@ -280,6 +289,7 @@ class GroupLane:
             self._verified_begin = self._verified = offset
         verified: cython.longlong = self._verified
         self._wanted = False
+        self._inside = 0
         for i in range(first, events.last):
             start = events.marks[2 * i]
             size = events.marks[2 * i + 1] - start
@@ -319,19 +329,65 @@ class GroupLane:
             elif code == _XID:
                 if not is_open or end < start + _HEADER + 8:
                     return 0
+            elif code == _PAYLOAD:
+                if is_open or i != first + 1 or not self._takes_payloads:
+                    return 0
             elif not is_open or code not in (_ROWS_QUERY, _ANNOTATE):
                 return 0
             if self._verify and offset >= verified:
                 if checksum(raw, start, end - start) != load_le(raw, end, 4):
                     return 0
+            if code == _PAYLOAD and not self._look_inside(raw, start + _HEADER, end):
+                return 0
             offset += size
-            if code == _XID:
+            if code in (_XID, _PAYLOAD):
                 self._verified_begin = -1
                 self._end = offset
                 return i - first + 1
         self._verified = offset
         self.incomplete = True
         return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _look_inside(
+        self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        """Whether a payload with its body at ``at`` has the rest of a transaction for the lane."""
+        plain: bytes | None = payload_bytes(bytes(raw[at:end]), self._feed.options, MAX_WAITING)
+        if plain is None:
+            return False
+        inner: EventQueue = self._inner
+        inner.clear()
+        inner.lend(memoryview(plain), 0)
+        inner.received(len(plain))
+        inner.split(self._max_event_size, _NOT_INSIDE)
+        if inner.tail != inner.filled:
+            return False
+        data: cython.p_const_uchar = inner.data
+        code: cython.int
+        i: cython.Py_ssize_t
+        for i in range(inner.last):
+            at = inner.marks[2 * i]
+            end = inner.marks[2 * i + 1]
+            code = data[at + 4]
+            at += _HEADER
+            if i == 0:
+                if code != _QUERY or not self._begins(data, at, end):
+                    return False
+            elif code == _TABLE_MAP:
+                if self._table_of(data, at, end) is None:
+                    return False
+            elif 23 <= code <= 25 or 30 <= code <= 32:
+                if not self._rows_codes >> code & 1 or not self._rows_ok(data, at, end, code):
+                    return False
+            elif code == _XID:
+                if end < at + 8 or i != inner.last - 1:
+                    return False
+                self._inside = inner.last
+            elif code != _ROWS_QUERY:
+                return False
+        return self._inside > 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -525,12 +581,23 @@ class GroupLane:
                 gtid = self._mysql_prefix(raw, at + _HEADER + 1)
             if events.marks[2 * first + 1] - at - self._tail >= _HEADER + 49:
                 timestamp = load_le(raw, at + _HEADER + 42, 7) & ~_SECOND_TIMESTAMP
-        for i in range(first, first + count):
-            at = events.marks[2 * i]
-            end = events.marks[2 * i + 1]
+        queue: EventQueue = events
+        tail: cython.Py_ssize_t = self._tail
+        inside: cython.bint = self._inside > 0
+        if inside:
+            # They have the place of the payload, count on from it, and have no checksums.
+            offset += events.marks[2 * first + 1] - at
+            queue = self._inner
+            raw = queue.data
+            first = -2
+            count = self._inside
+            tail = 0
+        for i in range(0 if inside else first, count if inside else first + count):
+            at = queue.marks[2 * i]
+            end = queue.marks[2 * i + 1]
             code = raw[at + 4]
             if code == _TABLE_MAP:
-                self._table_of(raw, at + _HEADER, end - self._tail)
+                self._table_of(raw, at + _HEADER, end - tail)
             elif 23 <= code <= 25 or 30 <= code <= 32:
                 table = cython.cast(LaneTable, self._known(load_le(raw, at + _HEADER, 6)))
                 if table.builder is not None:
@@ -541,7 +608,7 @@ class GroupLane:
                         table,
                         raw,
                         at,
-                        end - self._tail,
+                        end - tail,
                         offset,
                         start,
                         i - first,
@@ -549,7 +616,8 @@ class GroupLane:
                         gtid,
                         number,
                     )
-            offset += end - at
+            if not inside:
+                offset += end - at
         return 0
 
     @cython.cfunc

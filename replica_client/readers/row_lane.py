@@ -84,6 +84,7 @@ class RowLane(GroupLane):  # type: ignore[misc]
 
     def __init__(self, feed: EventFeed, assembler: TransactionAssembler, in_file: bool) -> None:
         GroupLane.__init__(self, feed, assembler, RowTables(), in_file)
+        self._takes_payloads = False
         self._taken: list[Any] = []
         self._taken_size = 0
         self._trail: GtidTrail | None = None
