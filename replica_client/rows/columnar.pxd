@@ -1,6 +1,8 @@
 from replica_client.binlog.values.json_writer cimport JsonTextWriter
 from replica_client.rows.image cimport Column, Cursor, Plan, RowImageDecoder
 
+cdef class ColumnarRows
+
 cdef class ColumnSink:
     cdef readonly str name
     cdef readonly int storage
@@ -37,6 +39,8 @@ cdef class ColumnSink:
     cdef void _store(self, Py_ssize_t row, unsigned long long number) noexcept
     cdef void _copy(self, Py_ssize_t row, const unsigned char* data, Py_ssize_t offset,
                     Py_ssize_t size) noexcept
+    cdef Py_ssize_t _put(self, ColumnarRows rows, const unsigned char* data, Py_ssize_t offset,
+                         Py_ssize_t end, Py_ssize_t row) except -1
     cdef int _put_null(self, Py_ssize_t row) except -1
     cdef int _put_bytes(self, Py_ssize_t row, const unsigned char* data, Py_ssize_t offset,
                         Py_ssize_t size) except -1
@@ -92,8 +96,6 @@ cdef class ColumnarRows:
     cdef void _value_at(self, ColumnSink sink, Py_ssize_t offset) noexcept
     cdef int _reserve(self) except -1
     cdef int _image(self, Layout layout, Py_ssize_t row) except -1
-    cdef Py_ssize_t _put(self, ColumnSink sink, const unsigned char* data, Py_ssize_t offset,
-                         Py_ssize_t end, Py_ssize_t row) except -1
     cdef int _put_other(self, ColumnSink sink, const unsigned char* data,
                         Py_ssize_t offset, Py_ssize_t length, Py_ssize_t row) except -1
     cdef int _put_entry(self, ColumnSink sink, const unsigned char* data,

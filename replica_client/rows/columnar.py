@@ -324,6 +324,62 @@ class ColumnSink:
             self.values[row] = number & ((1 << 8 * self.width) - 1)
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put(
+        self,
+        rows: ColumnarRows,
+        data: cython.p_const_uchar,
+        offset: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        row: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """Write the value at ``offset``; returns the offset behind it.
+
+        It is here, and not a method of the rows, as what is passed to a function is counted as a
+        reference and its own object is not.
+        """
+        op: cython.int = self.op
+        length: cython.Py_ssize_t = self.size
+        size: cython.Py_ssize_t
+        if self.prefix:
+            if self.prefix > end - offset:
+                raise rows._cut_off(self, offset)
+            if self.prefix == 1:
+                length = data[offset]
+            else:
+                length = cython.cast(cython.Py_ssize_t, load_le(data, offset, self.prefix))
+            offset += self.prefix
+        if length > end - offset or length < 0:
+            raise rows._cut_off(self, offset)
+        if op == OP_COPY_4:
+            self._copy(row, data, offset, 4)
+        elif op in (OP_UTF8, OP_UTF8_CHAR):
+            size = length
+            if op == OP_UTF8_CHAR:
+                while size and data[offset + size - 1] == _SPACE:
+                    size -= 1
+            if size > self.room - self.used:
+                rows._in_value = False
+                self._make_room(size)
+            if copy_utf8(self.data, self.used, data, offset, size):
+                self.used += size
+                self.offsets[row + 1] = cython.cast(cython.int, self.used)
+            else:
+                rows._put_value(self, data, offset, length, row)
+        elif op == OP_COPY_8:
+            self._copy(row, data, offset, 8)
+        elif op == OP_BYTES:
+            rows._in_value = False
+            self._put_bytes(row, data, offset, length)
+        elif op == OP_COPY_1:
+            self._copy(row, data, offset, 1)
+        elif op == OP_COPY_2:
+            self._copy(row, data, offset, 2)
+        elif op != OP_PASS:
+            rows._put_other(self, data, offset, length, row)
+        return offset + length
+
+    @cython.cfunc
     @cython.inline
     @cython.exceptval(check=False)
     def _copy(
@@ -744,66 +800,13 @@ class ColumnarRows:
             if data[nulls + (i >> 3)] >> (i & 7) & 1:
                 cython.cast(ColumnSink, slots[i])._put_null(row)
             else:
-                offset = self._put(cython.cast(ColumnSink, slots[i]), data, offset, end, row)
+                offset = cython.cast(ColumnSink, slots[i])._put(self, data, offset, end, row)
         sink: ColumnSink
         if layout.absent:
             for sink in layout.missing:
                 sink._put_null(row)
         self._offset = offset
         return 0
-
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(-1, check=False)
-    def _put(
-        self,
-        sink: ColumnSink,
-        data: cython.p_const_uchar,
-        offset: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-        row: cython.Py_ssize_t,
-    ) -> cython.Py_ssize_t:
-        """Write the value at ``offset``; returns the offset behind it."""
-        op: cython.int = sink.op
-        length: cython.Py_ssize_t = sink.size
-        size: cython.Py_ssize_t
-        if sink.prefix:
-            if sink.prefix > end - offset:
-                raise self._cut_off(sink, offset)
-            if sink.prefix == 1:
-                length = data[offset]
-            else:
-                length = cython.cast(cython.Py_ssize_t, load_le(data, offset, sink.prefix))
-            offset += sink.prefix
-        if length > end - offset or length < 0:
-            raise self._cut_off(sink, offset)
-        if op == OP_COPY_4:
-            sink._copy(row, data, offset, 4)
-        elif op in (OP_UTF8, OP_UTF8_CHAR):
-            size = length
-            if op == OP_UTF8_CHAR:
-                while size and data[offset + size - 1] == _SPACE:
-                    size -= 1
-            if size > sink.room - sink.used:
-                self._in_value = False
-                sink._make_room(size)
-            if copy_utf8(sink.data, sink.used, data, offset, size):
-                sink.used += size
-                sink.offsets[row + 1] = cython.cast(cython.int, sink.used)
-            else:
-                self._put_value(sink, data, offset, length, row)
-        elif op == OP_COPY_8:
-            sink._copy(row, data, offset, 8)
-        elif op == OP_BYTES:
-            self._in_value = False
-            sink._put_bytes(row, data, offset, length)
-        elif op == OP_COPY_1:
-            sink._copy(row, data, offset, 1)
-        elif op == OP_COPY_2:
-            sink._copy(row, data, offset, 2)
-        elif op != OP_PASS:
-            self._put_other(sink, data, offset, length, row)
-        return offset + length
 
     def _cut_off(self, sink: ColumnSink, offset: int) -> ColumnDecodeError:
         self._in_value = False
