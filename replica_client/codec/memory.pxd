@@ -450,33 +450,45 @@ cdef extern from *:
             return high < 0x80 || rc_utf8(from, n);
         }
     #if defined(__SSE2__)
-        while (n - i >= 64) {
-            __m128i v = _mm_loadu_si128((const __m128i*)(from + i));
-            __m128i w = _mm_loadu_si128((const __m128i*)(from + i + 16));
-            __m128i x = _mm_loadu_si128((const __m128i*)(from + i + 32));
-            __m128i y = _mm_loadu_si128((const __m128i*)(from + i + 48));
-            if (_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(v, w), _mm_or_si128(x, y)))) goto others;
-            _mm_storeu_si128((__m128i*)(to + i), v);
-            _mm_storeu_si128((__m128i*)(to + i + 16), w);
-            _mm_storeu_si128((__m128i*)(to + i + 32), x);
-            _mm_storeu_si128((__m128i*)(to + i + 48), y);
-            i += 64;
+        /* Blocks of 64 bytes or four times 16; the last ones begin with bytes that were looked at
+           already, so that none is left. */
+    #define RC_COPY_4(p, q, r, s) { \\
+            __m128i v = _mm_loadu_si128((const __m128i*)(from + (p))); \\
+            __m128i w = _mm_loadu_si128((const __m128i*)(from + (q))); \\
+            __m128i x = _mm_loadu_si128((const __m128i*)(from + (r))); \\
+            __m128i y = _mm_loadu_si128((const __m128i*)(from + (s))); \\
+            if (_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(v, w), _mm_or_si128(x, y)))) goto others; \\
+            _mm_storeu_si128((__m128i*)(to + (p)), v); \\
+            _mm_storeu_si128((__m128i*)(to + (q)), w); \\
+            _mm_storeu_si128((__m128i*)(to + (r)), x); \\
+            _mm_storeu_si128((__m128i*)(to + (s)), y); \\
         }
-    #endif
-        while (n - i >= 16) {
-    #if defined(__SSE2__)
-            __m128i v = _mm_loadu_si128((const __m128i*)(from + i));
-            if (_mm_movemask_epi8(v)) goto others;
-            _mm_storeu_si128((__m128i*)(to + i), v);
+        if (n > 64) {
+            for (; n - i > 64; i += 64) RC_COPY_4(i, i + 16, i + 32, i + 48)
+            RC_COPY_4(n - 64, n - 48, n - 32, n - 16)
+            return 1;
+        }
+        if (n >= 32) {
+            RC_COPY_4(0, 16, n - 32, n - 16)
+            return 1;
+        }
+        if (n >= 16) {
+            __m128i v = _mm_loadu_si128((const __m128i*)from);
+            __m128i w = _mm_loadu_si128((const __m128i*)(from + n - 16));
+            if (_mm_movemask_epi8(_mm_or_si128(v, w))) goto others;
+            _mm_storeu_si128((__m128i*)to, v);
+            _mm_storeu_si128((__m128i*)(to + n - 16), w);
+            return 1;
+        }
     #else
+        for (; n - i >= 16; i += 16) {
             memcpy(&a, from + i, 8);
             memcpy(&b, from + i + 8, 8);
             if ((a | b) & RC_HIGH) goto others;
             memcpy(to + i, &a, 8);
             memcpy(to + i + 8, &b, 8);
-    #endif
-            i += 16;
         }
+    #endif
         if (n == i) return 1;
         /* The last bytes, with some before them that were looked at already. */
         if (n - i > 8) {

@@ -795,10 +795,20 @@ class ColumnarRows:
                 f"{self.decoder._table()}: null bits are cut off at offset {nulls - self._base}"
             )
         slots: cython.pp_void = layout.slots
+        op: cython.int
         i: cython.Py_ssize_t
         for i in range(layout.count):
             if data[nulls + (i >> 3)] >> (i & 7) & 1:
                 cython.cast(ColumnSink, slots[i])._put_null(row)
+                continue
+            # The commonest need no call.
+            op = cython.cast(ColumnSink, slots[i]).op
+            if op == OP_COPY_4 and offset + 4 <= end:
+                cython.cast(ColumnSink, slots[i])._copy(row, data, offset, 4)
+                offset += 4
+            elif op == OP_COPY_8 and offset + 8 <= end:
+                cython.cast(ColumnSink, slots[i])._copy(row, data, offset, 8)
+                offset += 8
             else:
                 offset = cython.cast(ColumnSink, slots[i])._put(self, data, offset, end, row)
         sink: ColumnSink
