@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
+from replica_client.binlog.events.mariadb_gtid import MariadbGtidExtraFlag
 from replica_client.binlog.header import HEADER_SIZE
 from replica_client.binlog.payload import NOT_INSIDE, payload_bytes
 from replica_client.constants.event_types import ChecksumAlgorithm, EventType, event_type_name
@@ -50,6 +51,7 @@ _GTID = cython.declare(cython.int, int(EventType.GTID_LOG_EVENT))
 _ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
 _PAYLOAD = cython.declare(cython.int, int(EventType.TRANSACTION_PAYLOAD_EVENT))
 _MARIADB_GTID = cython.declare(cython.int, int(EventType.GTID_EVENT))
+_THREAD_ID = cython.declare(cython.int, int(MariadbGtidExtraFlag.FL_EXTRA_THREAD_ID))
 _ARTIFICIAL = cython.declare(cython.int, 0x20)
 _SECOND_TIMESTAMP = cython.declare(cython.longlong, 1 << 55)
 # As a number in the code it would be Python's.
@@ -407,14 +409,18 @@ class GroupLane:
             return self._fields_ok(raw, at, end)
         if code != _MARIADB_GTID:
             return False
-        # Neither standalone nor XA; further fields only of a group commit.
+        # Neither standalone nor XA; further fields only of a group commit and, as MariaDB 11.5 and
+        # later have it in each, the session's number. Zeros fill it up to 19 bytes.
         if end < at + 19 or raw[at + 12] & 0xE1:
             return False
         if raw[at + 7] & 0x80 or not load_le(raw, at, 8):
             return False
-        if raw[at + 12] & 2:
-            return end == at + 21
-        return end == at + 19 and not raw[at + 13]
+        extra: cython.Py_ssize_t = at + (21 if raw[at + 12] & 2 else 13)
+        if end > extra and raw[extra]:
+            if raw[extra] != _THREAD_ID:
+                return False
+            extra += 5
+        return end == (extra if extra > at + 19 else at + 19)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
