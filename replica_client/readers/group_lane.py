@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import cython
 
 from replica_client.binlog.events.mariadb_gtid import MariadbGtidExtraFlag
+from replica_client.binlog.events.rows_extra import PARTITION
 from replica_client.binlog.header import HEADER_SIZE
 from replica_client.binlog.payload import NOT_INSIDE, payload_bytes
 from replica_client.constants.event_types import ChecksumAlgorithm, EventType, event_type_name
@@ -51,6 +52,7 @@ _GTID = cython.declare(cython.int, int(EventType.GTID_LOG_EVENT))
 _ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
 _PAYLOAD = cython.declare(cython.int, int(EventType.TRANSACTION_PAYLOAD_EVENT))
 _MARIADB_GTID = cython.declare(cython.int, int(EventType.GTID_EVENT))
+_PARTITION = cython.declare(cython.int, PARTITION)
 _THREAD_ID = cython.declare(cython.int, int(MariadbGtidExtraFlag.FL_EXTRA_THREAD_ID))
 _ARTIFICIAL = cython.declare(cython.int, 0x20)
 _SECOND_TIMESTAMP = cython.declare(cython.longlong, 1 << 55)
@@ -531,9 +533,13 @@ class GroupLane:
         if table is None:
             return False
         if code >= 30:
+            # Nothing, or which partition the rows are in: for updates also which they were in.
             if load_le(raw, at, 2) != 2:
+                if load_le(raw, at, 2) != (7 if code == 31 else 5) or raw[at + 2] != _PARTITION:
+                    return False
+            at += cython.cast(cython.Py_ssize_t, load_le(raw, at, 2))
+            if at >= end:
                 return False
-            at += 2
         if raw[at] > 250 or raw[at] != table.column_count or not raw[at]:
             return False
         bitmap: cython.Py_ssize_t = (table.column_count + 7) >> 3
@@ -647,7 +653,7 @@ class GroupLane:
         runs: EventRuns = table.runs
         at += _HEADER + 9
         if code >= 30:
-            at += 2
+            at += cython.cast(cython.Py_ssize_t, load_le(raw, at - 1, 2))
         kind: cython.int = code - 30 if code >= 30 else code - 23
         bitmap: cython.Py_ssize_t = (table.column_count + 7) >> 3
         known: cython.p_const_uchar = table.before

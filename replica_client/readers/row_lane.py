@@ -196,7 +196,9 @@ class RowLane(GroupLane):  # type: ignore[misc]
         code: cython.int = raw[at + 4]
         kind: cython.int = code - 30 if code >= 30 else code - 23
         bitmap: cython.Py_ssize_t = (table.column_count + 7) >> 3
-        images: cython.Py_ssize_t = at + _HEADER + (11 if code >= 30 else 9)
+        images: cython.Py_ssize_t = at + _HEADER + 9
+        if code >= 30:
+            images += cython.cast(cython.Py_ssize_t, load_le(raw, images - 1, 2))
         known: cython.p_const_uchar = table.before
         if len(table.before) != bitmap or not same_bytes(known, 0, raw, images, bitmap):
             table.before = bytes(raw[images : images + bitmap])

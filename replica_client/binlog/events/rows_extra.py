@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from replica_client.codec.reader import ByteReader
 from replica_client.errors import BinlogDecodeError
 
-_NDB, _PARTITION = 0, 1
+_NDB, PARTITION = 0, 1
 _NDB_HEAD_SIZE = 2
 
 
@@ -52,7 +52,7 @@ def parse_rows_extra(data: bytes, is_update: bool) -> RowsExtra:
                 raise BinlogDecodeError(f"NDB extra row info of length {size}")
             ndb_format = block.uint(1)
             ndb_data = block.take(size - _NDB_HEAD_SIZE, "NDB extra row info")
-        elif tag == _PARTITION:
+        elif tag == PARTITION:
             partition = block.uint(2)
             source = block.uint(2) if is_update else None
         else:
