@@ -12,7 +12,7 @@ from tests.source.sizes import MIB, follow
 async def test_generated_file(tmp_path: Path) -> None:
     report = await follow(tmp_path, 100_000, 2500)
     assert report.parts > 2
-    assert report.memory < 150
+    assert report.memory < 200  # of 250: two parts of 64 and what is in flight
 
 
 @pytest.mark.timeout(300)
