@@ -39,6 +39,7 @@ COMPILED_MODULES: tuple[str, ...] = (
     "replica_client.readers.lane_transaction",
     "replica_client.readers.row_lane",
     "replica_client.readers.transaction_scan",
+    "replica_client.rows.column_sink",
     "replica_client.rows.columnar",
     "replica_client.rows.change",
     "replica_client.rows.image",

@@ -274,6 +274,18 @@ cdef inline long long load_signed(
     cdef int shift = 64 - 8 * size
     return <long long>(load_le(data, offset, size) << shift) >> shift
 
+cdef inline void store_number(
+    unsigned char* values, Py_ssize_t row, int width, unsigned long long number
+) noexcept nogil:
+    if width == 8:
+        (<unsigned long long*> values)[row] = number
+    elif width == 4:
+        (<unsigned int*> values)[row] = <unsigned int> number
+    elif width == 2:
+        (<unsigned short*> values)[row] = <unsigned short> number
+    else:
+        values[row] = <unsigned char> number
+
 cdef inline void copy_bytes(
     unsigned char* target, Py_ssize_t to, const unsigned char* data, Py_ssize_t offset,
     Py_ssize_t size,

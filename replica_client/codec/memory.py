@@ -25,6 +25,11 @@ def load_signed(data: Any, offset: int, size: int) -> int:
     return int.from_bytes(data[offset : offset + size], "little", signed=True)
 
 
+def store_number(values: Any, row: int, width: int, number: int) -> None:
+    """Write the lowest ``width`` (1, 2, 4 or 8) bytes of a number as entry ``row`` of numbers of that width."""
+    values[row] = number & ((1 << 8 * width) - 1)
+
+
 def power_of_ten(digits: int) -> int:
     """Ten to the power of 0 to 9."""
     power: int = 10**digits

@@ -1,52 +1,6 @@
 from replica_client.binlog.values.json_writer cimport JsonTextWriter
+from replica_client.rows.column_sink cimport ColumnSink
 from replica_client.rows.image cimport Column, Cursor, Plan, RowImageDecoder
-
-cdef class ColumnarRows
-
-cdef class ColumnSink:
-    cdef readonly str name
-    cdef readonly int storage
-    cdef int op
-    cdef int width
-    cdef Py_ssize_t size
-    cdef int prefix
-    cdef int precision
-    cdef int digits
-    cdef Column column
-    cdef object code
-    cdef object convert
-    cdef object _allocate
-    cdef unsigned char* values
-    cdef unsigned char* bits
-    cdef int* offsets
-    cdef int* lookup
-    cdef object _values_buffer
-    cdef object _bits_buffer
-    cdef object _offsets_buffer
-    cdef object _lookup_buffer
-    cdef dict _numbers
-    cdef readonly list entries
-    cdef readonly list objects
-    cdef Py_ssize_t capacity
-    cdef Py_ssize_t used
-    cdef Py_ssize_t room
-    cdef Py_ssize_t nulls
-    cdef object _data_buffer
-    cdef unsigned char* data
-    cdef int _read_of(self, Column column) except -1
-    cdef int _reserve(self, Py_ssize_t rows) except -1
-    cdef int _make_room(self, Py_ssize_t size) except -1
-    cdef void _store(self, Py_ssize_t row, unsigned long long number) noexcept
-    cdef void _copy(self, Py_ssize_t row, const unsigned char* data, Py_ssize_t offset,
-                    Py_ssize_t size) noexcept
-    cdef Py_ssize_t _put(self, ColumnarRows rows, const unsigned char* data, Py_ssize_t offset,
-                         Py_ssize_t end, Py_ssize_t row) except -1
-    cdef int _put_null(self, Py_ssize_t row) except -1
-    cdef int _put_bytes(self, Py_ssize_t row, const unsigned char* data, Py_ssize_t offset,
-                        Py_ssize_t size) except -1
-    cdef bint _put_object(self, Py_ssize_t row, object value) except -1
-    cdef int _entry(self, object number, object text) except -1
-    cdef int _abandon(self, Py_ssize_t row) except -1
 
 cdef class Layout:
     cdef Plan plan
@@ -55,8 +9,11 @@ cdef class Layout:
     cdef int absent
     cdef Py_ssize_t null_size
     cdef Py_ssize_t count
+    cdef Py_ssize_t images
     cdef bytearray _slots
     cdef void** slots
+    cdef bytearray _steps
+    cdef long long* steps
 
 cdef class ColumnarRows:
     cdef readonly object decoder
@@ -78,6 +35,12 @@ cdef class ColumnarRows:
     cdef const unsigned char* _data
     cdef Py_ssize_t _offset
     cdef Py_ssize_t _end
+    cdef object _places_memory
+    cdef Py_ssize_t _places_room
+    cdef long long* _places
+    cdef Py_ssize_t _last
+    cdef Py_ssize_t _written
+    cdef bint _together
     cdef bint _in_value
     cdef void* _value_sink
     cdef Py_ssize_t _value_offset
@@ -95,13 +58,27 @@ cdef class ColumnarRows:
     cdef int _take_images(self) except -1
     cdef void _value_at(self, ColumnSink sink, Py_ssize_t offset) noexcept
     cdef int _reserve(self) except -1
+    cdef bint _take_together(self, int step) except -1
+    cdef Py_ssize_t _measure(self, Layout layout, Py_ssize_t most) except -1
     cdef int _image(self, Layout layout, Py_ssize_t row) except -1
-    cdef int _put_other(self, ColumnSink sink, const unsigned char* data,
-                        Py_ssize_t offset, Py_ssize_t length, Py_ssize_t row) except -1
-    cdef int _put_entry(self, ColumnSink sink, const unsigned char* data,
-                        Py_ssize_t offset, Py_ssize_t length, Py_ssize_t row) except -1
+    cdef int _put_images(self, Layout layout, Py_ssize_t count, Py_ssize_t row) except -1
+    cdef int _put_column(self, ColumnSink sink, Py_ssize_t first, Py_ssize_t stride,
+                         Py_ssize_t count, Py_ssize_t row) except -1
+    cdef int _put_numbers(self, ColumnSink sink, Py_ssize_t first, Py_ssize_t stride,
+                          Py_ssize_t count, Py_ssize_t row, int size) except -1
+    cdef int _put_texts(self, ColumnSink sink, Py_ssize_t first, Py_ssize_t stride,
+                        Py_ssize_t count, Py_ssize_t row) except -1
+    cdef int _put_others(self, ColumnSink sink, Py_ssize_t first, Py_ssize_t stride,
+                         Py_ssize_t count, Py_ssize_t row) except -1
+    cdef int _put_decimal(self, ColumnSink sink, const unsigned char* data,
+                          Py_ssize_t offset, Py_ssize_t row) except -1
+    cdef int _put_converted(self, ColumnSink sink, const unsigned char* data,
+                            Py_ssize_t offset, Py_ssize_t length, Py_ssize_t row) except -1
+    cdef int _entry_of(self, ColumnSink sink, const unsigned char* data,
+                       Py_ssize_t offset, Py_ssize_t length, unsigned long long bits) except -2
     cdef int _put_value(self, ColumnSink sink, const unsigned char* data,
                         Py_ssize_t offset, Py_ssize_t length, Py_ssize_t row) except -1
     cdef object _value(self, Column column, const unsigned char* data, Py_ssize_t offset,
                        Py_ssize_t length)
     cdef int _abandon(self) except -1
+    cdef int _forget_written(self) except -1

@@ -10,16 +10,12 @@ arrays of the buffers.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
 from typing import Any
 
 import cython
 
-from replica_client.binlog.values.json_binary import JsonDocument
-from replica_client.errors import BinlogDecodeError, ColumnDecodeError, LimitExceededError
+from replica_client.errors import BinlogDecodeError, ColumnDecodeError
 from replica_client.rows.absent import ABSENT
-from replica_client.rows.column_ops import ColumnOp
 
 if cython.compiled:
     from cython.cimports.replica_client.binlog.values.decimal import decimal_words
@@ -31,19 +27,15 @@ if cython.compiled:
         timestamp2_microseconds,
     )
     from cython.cimports.replica_client.codec.memory import (
-        copy_bytes,
         copy_utf8,
-        fill_bytes,
         load_be,
         load_le,
         load_signed,
+        store_number,
     )
+    from cython.cimports.replica_client.rows.column_sink import ColumnSink
     from cython.cimports.replica_client.rows.image import Column, Cursor, Plan, RowImageDecoder
     from cython.cimports.replica_client.rows.sink_ops import (
-        BYTES,
-        DECIMAL,
-        DICTIONARY,
-        FIXED,
         OBJECTS,
         OP_BIT,
         OP_BYTES,
@@ -68,7 +60,6 @@ if cython.compiled:
         OP_UNSIGNED,
         OP_UTF8,
         OP_UTF8_CHAR,
-        OP_YEAR,
     )
 else:
     from replica_client.binlog.values.decimal import decimal_words
@@ -80,19 +71,15 @@ else:
         timestamp2_microseconds,
     )
     from replica_client.codec.memory import (
-        copy_bytes,
         copy_utf8,
-        fill_bytes,
         load_be,
         load_le,
         load_signed,
+        store_number,
     )
+    from replica_client.rows.column_sink import ColumnSink
     from replica_client.rows.image import Column, Cursor, Plan, RowImageDecoder
     from replica_client.rows.sink_ops import (
-        BYTES,
-        DECIMAL,
-        DICTIONARY,
-        FIXED,
         OBJECTS,
         OP_BIT,
         OP_BYTES,
@@ -117,55 +104,26 @@ else:
         OP_UNSIGNED,
         OP_UTF8,
         OP_UTF8_CHAR,
-        OP_YEAR,
     )
 
-# Which operations write to which storage themselves.
-_NATIVE = {
-    FIXED: frozenset(
-        (
-            ColumnOp.SIGNED,
-            ColumnOp.UNSIGNED,
-            ColumnOp.DATE,
-            ColumnOp.TIME,
-            ColumnOp.DATETIME,
-            ColumnOp.TIMESTAMP,
-            ColumnOp.YEAR,
-            ColumnOp.FLOAT,
-            ColumnOp.DOUBLE,
-            ColumnOp.BIT,
-        )
-    ),
-    BYTES: frozenset((ColumnOp.UTF8, ColumnOp.UTF8_CHAR, ColumnOp.BYTES)),
-    DICTIONARY: frozenset((ColumnOp.ENUM, ColumnOp.SET)),
-    DECIMAL: frozenset((ColumnOp.DECIMAL,)),
-    OBJECTS: frozenset(),
-}
-
 _NOT_IN_CALENDAR = cython.declare(cython.longlong, -(1 << 62))
-_MAX_DATA = cython.declare(cython.Py_ssize_t, (1 << 31) - 1)
-_FIRST_CAPACITY = 64
 _LOOKUP_SIZE = cython.declare(cython.int, 256)
-_MAX_ENTRIES = 4096
+_FIRST_CAPACITY = 64
 _MAX_LAYOUTS = 1024
 _SPACE = cython.declare(cython.int, 0x20)
-_COPIES = {1: OP_COPY_1, 2: OP_COPY_2, 4: OP_COPY_4, 8: OP_COPY_8}
-_COPIED = frozenset((ColumnOp.SIGNED, ColumnOp.UNSIGNED, ColumnOp.FLOAT, ColumnOp.DOUBLE))
-_VIEWS = {1: "B", 2: "H", 4: "I", 8: "Q"}
+# Values whose places are found before they are written, and what is no place.
+_MAX_PLACES = cython.declare(cython.Py_ssize_t, 2048)
+_NULL = cython.declare(cython.longlong, -1)
+# The step of a column whose values nobody can pass over.
+_NO_STEP = cython.declare(cython.int, -127)
 
 
 @cython.cfunc
-def _memory(buffer: Any) -> cython.p_uchar:
+def _longs(memory: bytearray) -> cython.p_longlong:
     if cython.compiled:
-        return cython.cast(cython.p_uchar, cython.cast(cython.size_t, buffer.address))
-    return memoryview(buffer).cast("B")
-
-
-@cython.cfunc
-def _ints(buffer: Any) -> cython.p_int:
-    if cython.compiled:
-        return cython.cast(cython.p_int, cython.cast(cython.size_t, buffer.address))
-    return memoryview(buffer).cast("B").cast("i")
+        raw: cython.p_uchar = memory
+        return cython.cast(cython.p_longlong, raw)
+    return memoryview(memory).cast("q")
 
 
 def lossless_text(value: Any) -> str:
@@ -175,361 +133,12 @@ def lossless_text(value: Any) -> str:
 
 @cython.final
 @cython.cclass
-class ColumnSink:
-    """The buffers of one column.
-
-    Args:
-        name: of the column.
-        storage: one of the kinds above.
-        width: bytes of a number or decimal.
-        code: ``f`` or ``d`` for numbers that are floating.
-        convert: turns a Python value that is neither None nor absent into the number, text, bytes
-            or object to store; None for a value that the column cannot hold.
-        allocate: gives a buffer of so many bytes that can be resized.
+class Layout:
+    """The columns in the images of an event, and where their values go.
 
     Attributes:
-        entries: DICTIONARY: the texts, by number.
-        objects: OBJECTS: the values.
+        steps: by column how many bytes a value has; negative: how many bytes its length has.
     """
-
-    def __init__(
-        self,
-        name: str,
-        storage: int,
-        width: int,
-        code: str,
-        convert: Callable[[Any], Any],
-        allocate: Callable[[int], Any],
-    ) -> None:
-        self.name = name
-        self.storage = storage
-        self.width = 4 if storage == DICTIONARY else width
-        self.code = code
-        self.convert: Any = convert
-        self._allocate: Any = allocate
-        self._values_buffer: Any = None
-        self._bits_buffer: Any = None
-        self._offsets_buffer: Any = None
-        self._data_buffer: Any = None
-        self.op = OP_OBJECT
-        self.size = self.prefix = self.precision = self.digits = 0
-        self.column: Column | None = None
-        self._numbers: dict[int, int] = {}
-        self.entries: list[str] = []
-        self.objects: list[Any] = []
-        self._lookup_buffer: Any = None
-        if storage == DICTIONARY:
-            self._lookup_buffer = allocate(4 * _LOOKUP_SIZE)
-            self.lookup = _ints(self._lookup_buffer)
-            self._forget_entries()
-        self.room = 0
-        self._reset(0)
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _read_of(self, column: Column) -> cython.int:
-        """Know which column's values come."""
-        self.column = column
-        self.size = column.size
-        self.prefix = column.prefix
-        self.precision = column.precision
-        self.digits = column.digits
-        if column.json_index >= 0 or column.convert is JsonDocument:
-            if self.storage == BYTES:
-                self.op = OP_JSON
-        elif column.op in _NATIVE[self.storage]:
-            self.op = column.op
-            if column.op in _COPIED and column.size == self.width:
-                self.op = _COPIES[self.width]
-        if column.op == OP_UNKNOWN:
-            self.op = OP_UNKNOWN
-        return 0
-
-    def _reset(self, room: int) -> None:
-        """Have no buffers; remember how many bytes of data there were."""
-        self.capacity = self.used = self.nulls = 0
-        self._values_buffer = self._bits_buffer = self._offsets_buffer = self._data_buffer = None
-        self.room = room
-
-    def _forget_entries(self) -> None:
-        self._numbers = {}
-        self.entries = []
-        i: cython.int
-        for i in range(_LOOKUP_SIZE):
-            self.lookup[i] = -1
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _reserve(self, rows: cython.Py_ssize_t) -> cython.int:
-        """Have room for so many rows."""
-        if self.storage == OBJECTS:
-            return 0
-        old: cython.Py_ssize_t = (self.capacity + 7) >> 3
-        new: cython.Py_ssize_t = (rows + 7) >> 3
-        self._bits_buffer = self._sized(self._bits_buffer, new)
-        self.bits = _memory(self._bits_buffer)
-        fill_bytes(self.bits, old, 0xFF, new - old)
-        if self.storage == BYTES:
-            first: cython.bint = self.capacity == 0
-            self._offsets_buffer = self._sized(self._offsets_buffer, 4 * (rows + 1))
-            self.offsets = _ints(self._offsets_buffer)
-            if first:
-                self.offsets[0] = 0
-                self._data_buffer = self._allocate(max(self.room, 64))
-                self.data = _memory(self._data_buffer)
-                self.room = max(self.room, 64)
-        else:
-            self._values_buffer = self._sized(self._values_buffer, self.width * rows)
-            self.values = _memory(self._values_buffer)
-            if not cython.compiled and self.storage != DECIMAL:
-                self.values = self.values.cast(_VIEWS[self.width])
-            elif not cython.compiled:
-                self.values = self.values.cast("I")
-        self.capacity = rows
-        return 0
-
-    def _sized(self, buffer: Any, size: int) -> Any:
-        if buffer is None:
-            return self._allocate(size)
-        buffer.resize(size)
-        return buffer
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _make_room(self, size: cython.Py_ssize_t) -> cython.int:
-        """Have room for so many more bytes of data."""
-        wanted: cython.Py_ssize_t = self.used + size
-        if wanted > _MAX_DATA:
-            raise LimitExceededError(f"column {self.name}: more than 2 GiB in one batch")
-        self.room = wanted if wanted > 2 * self.room else 2 * self.room
-        self._data_buffer.resize(self.room)
-        self.data = _memory(self._data_buffer)
-        return 0
-
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
-    def _store(self, row: cython.Py_ssize_t, number: cython.ulonglong) -> cython.void:
-        """Write a number, of which the lowest ``width`` bytes count."""
-        if cython.compiled:
-            if self.width == 8:
-                cython.cast(cython.p_ulonglong, self.values)[row] = number
-            elif self.width == 4:
-                cython.cast(cython.p_uint, self.values)[row] = cython.cast(cython.uint, number)
-            elif self.width == 2:
-                cython.cast(cython.p_ushort, self.values)[row] = cython.cast(cython.ushort, number)
-            else:
-                self.values[row] = cython.cast(cython.uchar, number)
-        else:
-            self.values[row] = number & ((1 << 8 * self.width) - 1)
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _put(
-        self,
-        rows: ColumnarRows,
-        data: cython.p_const_uchar,
-        offset: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-        row: cython.Py_ssize_t,
-    ) -> cython.Py_ssize_t:
-        """Write the value at ``offset``; returns the offset behind it.
-
-        It is here, and not a method of the rows, as what is passed to a function is counted as a
-        reference and its own object is not.
-        """
-        op: cython.int = self.op
-        length: cython.Py_ssize_t = self.size
-        size: cython.Py_ssize_t
-        if self.prefix:
-            if self.prefix > end - offset:
-                raise rows._cut_off(self, offset)
-            if self.prefix == 1:
-                length = data[offset]
-            else:
-                length = cython.cast(cython.Py_ssize_t, load_le(data, offset, self.prefix))
-            offset += self.prefix
-        if length > end - offset or length < 0:
-            raise rows._cut_off(self, offset)
-        if op == OP_COPY_4:
-            self._copy(row, data, offset, 4)
-        elif op in (OP_UTF8, OP_UTF8_CHAR):
-            size = length
-            if op == OP_UTF8_CHAR:
-                while size and data[offset + size - 1] == _SPACE:
-                    size -= 1
-            if size > self.room - self.used:
-                rows._in_value = False
-                self._make_room(size)
-            if copy_utf8(self.data, self.used, data, offset, size):
-                self.used += size
-                self.offsets[row + 1] = cython.cast(cython.int, self.used)
-            else:
-                rows._put_value(self, data, offset, length, row)
-        elif op == OP_COPY_8:
-            self._copy(row, data, offset, 8)
-        elif op == OP_BYTES:
-            rows._in_value = False
-            self._put_bytes(row, data, offset, length)
-        elif op == OP_COPY_1:
-            self._copy(row, data, offset, 1)
-        elif op == OP_COPY_2:
-            self._copy(row, data, offset, 2)
-        elif op != OP_PASS:
-            rows._put_other(self, data, offset, length, row)
-        return offset + length
-
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
-    def _copy(
-        self,
-        row: cython.Py_ssize_t,
-        data: cython.p_const_uchar,
-        offset: cython.Py_ssize_t,
-        size: cython.Py_ssize_t,
-    ) -> cython.void:
-        """Write a number of ``size`` bytes as it stands in the image."""
-        if cython.compiled:
-            copy_bytes(self.values, row * size, data, offset, size)
-        else:
-            self.values[row] = load_le(data, offset, size)
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _put_null(self, row: cython.Py_ssize_t) -> cython.int:
-        storage: cython.int = self.storage
-        if self.op == OP_PASS:
-            return 0
-        if storage == OBJECTS:
-            self.objects.append(None)
-            return 0
-        self.bits[row >> 3] &= 0xFF ^ (1 << (row & 7))
-        self.nulls += 1
-        if storage == BYTES:
-            self.offsets[row + 1] = cython.cast(cython.int, self.used)
-        elif storage != DECIMAL:
-            self._store(row, 0)
-        elif cython.compiled:
-            fill_bytes(self.values, row * self.width, 0, self.width)
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    @cython.inline
-    def _put_bytes(
-        self,
-        row: cython.Py_ssize_t,
-        data: cython.p_const_uchar,
-        offset: cython.Py_ssize_t,
-        size: cython.Py_ssize_t,
-    ) -> cython.int:
-        if size > self.room - self.used:
-            self._make_room(size)
-        copy_bytes(self.data, self.used, data, offset, size)
-        self.used += size
-        self.offsets[row + 1] = cython.cast(cython.int, self.used)
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _put_object(self, row: cython.Py_ssize_t, value: Any) -> cython.bint:
-        """Write a value of the object path; False, and null, for one that the column cannot hold."""
-        if value is None or value is ABSENT:
-            self._put_null(row)
-            return True
-        converted = self.convert(value)
-        if converted is None:
-            self._put_null(row)
-            return False
-        if self.storage == OBJECTS:
-            self.objects.append(converted)
-        elif self.storage == BYTES:
-            data: bytes = converted.encode() if isinstance(converted, str) else bytes(converted)
-            self._put_bytes(row, data, 0, len(data))
-        elif self.storage == DICTIONARY:
-            self._store(row, self._entry(None, converted))
-        elif self.storage == DECIMAL:
-            self._put_decimal(row, converted)
-        elif self.code:
-            packed = struct.pack("<" + self.code, converted)
-            self._store(row, int.from_bytes(packed, "little"))
-        else:
-            self._store(row, int(converted) & 0xFFFFFFFFFFFFFFFF)
-        return True
-
-    def _put_decimal(self, row: int, number: int) -> None:
-        """Write a decimal, of which the number without its point is given."""
-        data = number.to_bytes(self.width, "little", signed=True)
-        view = memoryview(self._values_buffer).cast("B")
-        view[row * self.width : (row + 1) * self.width] = data
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _entry(self, number: Any, text: Any) -> cython.int:
-        """The number of an entry, new or not; ``number`` is the one that the image has for it."""
-        found = self._numbers.get(text)
-        if found is None:
-            text.encode()
-            found = self._numbers[text] = len(self.entries)
-            self.entries.append(text)
-        if number is not None:
-            if number < _LOOKUP_SIZE:
-                self.lookup[number] = found
-            else:
-                self._numbers[number] = found
-        return found
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _abandon(self, row: cython.Py_ssize_t) -> cython.int:
-        """Forget what was written for ``row`` and the one behind it."""
-        if self.storage == OBJECTS:
-            del self.objects[row:]
-            return 0
-        if row + 2 > self.capacity:
-            return 0  # nothing was written
-        i: cython.Py_ssize_t
-        for i in range(row, row + 2):
-            if not self.bits[i >> 3] >> (i & 7) & 1:
-                self.bits[i >> 3] |= 1 << (i & 7)
-                self.nulls -= 1
-        if self.storage == BYTES:
-            self.used = self.offsets[row]
-        return 0
-
-    def take(self, rows: int) -> tuple[int, list[Any]]:
-        """How many of the rows are null, and the buffers, which the sink then has no more.
-
-        Validity (None where nothing is null), then values, or offsets and data.
-        """
-        nulls, used = self.nulls, self.used
-        buffers = [self._bits_buffer if nulls else None]
-        if nulls:
-            self._bits_buffer.resize((rows + 7) >> 3)
-        if self.storage == BYTES:
-            if not cython.compiled:
-                self.offsets = self.data = None
-            self._offsets_buffer.resize(4 * (rows + 1))
-            self._data_buffer.resize(used)
-            buffers += [self._offsets_buffer, self._data_buffer]
-        elif self.storage != OBJECTS:
-            self._values_buffer.resize(self.width * rows)
-            buffers.append(self._values_buffer)
-        self._reset(used + (used >> 3))
-        return nulls, buffers
-
-    def forget(self) -> None:
-        """Forget values, and entries where they are many."""
-        self.objects = []
-        if len(self.entries) > _MAX_ENTRIES:
-            self._forget_entries()
-
-
-@cython.final
-@cython.cclass
-class Layout:
-    """The columns in the images of an event, and where their values go."""
 
     def __init__(
         self, plan: Plan, sinks: list[ColumnSink], missing: list[ColumnSink], absent: cython.int
@@ -540,6 +149,10 @@ class Layout:
         self.missing = missing
         self.absent = absent
         self.count = len(sinks)
+        # How many images are looked at together: whole changes, be it one.
+        self.images = max(_MAX_PLACES // max(self.count, 1), 2)
+        self._steps = bytearray(8 * max(self.count, 1))
+        self.steps: Any = _longs(self._steps)
         i: cython.Py_ssize_t
         if not cython.compiled:
             self.slots: Any = sinks
@@ -549,6 +162,13 @@ class Layout:
             self.slots = cython.cast(cython.pp_void, raw)
             for i in range(self.count):
                 self.slots[i] = cython.cast(cython.p_void, sinks[i])
+        sink: ColumnSink
+        for i in range(self.count):
+            sink = sinks[i]
+            if sink.op == OP_UNKNOWN:
+                self.steps[i] = _NO_STEP
+            else:
+                self.steps[i] = -sink.prefix if sink.prefix else sink.size
 
 
 @cython.final
@@ -594,6 +214,11 @@ class ColumnarRows:
         self._source = b""
         self._data: Any = self._source
         self._offset = self._end = 0
+        self._places_room = 0
+        self._places_memory: Any = b""
+        self._last = 0
+        self._written = 2
+        self._together = False
         # The value that is being made, for what it may raise.
         self._in_value = False
         self._value_offset = 0
@@ -725,27 +350,38 @@ class ColumnarRows:
     @cython.exceptval(-1, check=False)
     def _take(self) -> cython.int:
         self._in_value = False
-        try:
-            return self._take_images()
-        except (ValueError, OverflowError, LookupError, BinlogDecodeError) as error:
-            if not self._in_value:
-                raise
-            sink: ColumnSink = cython.cast(ColumnSink, self._value_sink)
-            offset: cython.Py_ssize_t = self._value_offset - self._base
-            raise self.decoder._failure(sink.column, offset, error) from error
+        self._together = self._after is None or self._after is self._before
+        self.appended = 0
+        while True:
+            try:
+                return self._take_images()
+            except (ValueError, OverflowError, LookupError, BinlogDecodeError) as error:
+                if self._together:
+                    # Which change it is, and what stands before it, is found one by one.
+                    self._together = False
+                    self._forget_written()
+                    continue
+                if not self._in_value:
+                    raise
+                sink: ColumnSink = cython.cast(ColumnSink, self._value_sink)
+                offset: cython.Py_ssize_t = self._value_offset - self._base
+                raise self.decoder._failure(sink.column, offset, error) from error
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _take_images(self) -> cython.int:
         step: cython.int = 1 if self._after is None else 2
         start: cython.Py_ssize_t
-        self.appended = 0
         while self._offset < self._end:
             if self.rows + step > self._max_rows or self.size >= self._max_size:
                 return 0
             if self.rows + 2 > self._capacity:
                 self._reserve()
             start = self._offset
+            if self._together:
+                if self._take_together(step):
+                    continue
+                self._together = False
             self._image(self._before, self.rows)
             if step == 2:
                 self._image(self._after, self.rows + 1)
@@ -753,6 +389,44 @@ class ColumnarRows:
             self.size += self._offset - start
             self.appended += 1
         return 1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _take_together(self, step: cython.int) -> cython.bint:
+        """Take as many changes as there is room for, column by column.
+
+        Returns:
+            whether some were taken; if not, the next one is not whole.
+        """
+        layout: Layout = cython.cast(Layout, self._before)
+        start: cython.Py_ssize_t = self._offset
+        most: cython.Py_ssize_t = self._capacity
+        if most > self._max_rows:
+            most = self._max_rows
+        most -= self.rows
+        if most > layout.images:
+            most = layout.images
+        count: cython.Py_ssize_t = self._measure(layout, most)
+        end: cython.Py_ssize_t = self._offset
+        changes: cython.Py_ssize_t = count
+        if step == 2:
+            changes >>= 1
+            if count & 1:
+                # A change of which one image is here.
+                count -= 1
+                end = self._last
+        # Where it goes on when one cannot be read.
+        self._offset = start
+        if not count:
+            return False
+        self._written = count
+        self._put_images(layout, count, self.rows)
+        self._written = 2
+        self._offset = end
+        self.rows += count
+        self.size += end - start
+        self.appended += changes
+        return True
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -774,54 +448,20 @@ class ColumnarRows:
     @cython.exceptval(-1, check=False)
     def _abandon(self) -> cython.int:
         """Forget the change that could not be read."""
-        sink: ColumnSink
-        for sink in self.sinks:
-            sink._abandon(self.rows)
-        self.lossless = [entry for entry in self.lossless if entry[0] < self.rows]
+        self._forget_written()
         self._offset = self._end
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _image(self, layout: Layout, row: cython.Py_ssize_t) -> cython.int:
-        """One row image into the row ``row``."""
-        data: cython.p_const_uchar = self._data
-        end: cython.Py_ssize_t = self._end
-        nulls: cython.Py_ssize_t = self._offset
-        offset: cython.Py_ssize_t = nulls + layout.null_size
-        if offset > end:
-            self._in_value = False
-            raise ColumnDecodeError(
-                f"{self.decoder._table()}: null bits are cut off at offset {nulls - self._base}"
-            )
-        slots: cython.pp_void = layout.slots
-        op: cython.int
-        i: cython.Py_ssize_t
-        for i in range(layout.count):
-            if data[nulls + (i >> 3)] >> (i & 7) & 1:
-                cython.cast(ColumnSink, slots[i])._put_null(row)
-                continue
-            # The commonest need no call.
-            op = cython.cast(ColumnSink, slots[i]).op
-            if op == OP_COPY_4 and offset + 4 <= end:
-                cython.cast(ColumnSink, slots[i])._copy(row, data, offset, 4)
-                offset += 4
-            elif op == OP_COPY_8 and offset + 8 <= end:
-                cython.cast(ColumnSink, slots[i])._copy(row, data, offset, 8)
-                offset += 8
-            else:
-                offset = cython.cast(ColumnSink, slots[i])._put(self, data, offset, end, row)
+    def _forget_written(self) -> cython.int:
+        """Forget what was written for rows that are not there."""
         sink: ColumnSink
-        if layout.absent:
-            for sink in layout.missing:
-                sink._put_null(row)
-        self._offset = offset
+        for sink in self.sinks:
+            sink._abandon(self.rows, self._written)
+        self.lossless = [entry for entry in self.lossless if entry[0] < self.rows]
+        self._written = 2
         return 0
-
-    def _cut_off(self, sink: ColumnSink, offset: int) -> ColumnDecodeError:
-        self._in_value = False
-        error: ColumnDecodeError = self.decoder._cut_off(sink.column, offset - self._base)
-        return error
 
     @cython.cfunc
     @cython.inline
@@ -834,73 +474,331 @@ class ColumnarRows:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _put_other(
+    def _measure(self, layout: Layout, most: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Find the places of the values of the next images, up to one that is not whole.
+
+        Returns:
+            how many images are whole, which are passed over; ``_last`` tells where the last begins.
+        """
+        if most * layout.count > self._places_room:
+            self._places_room = most * layout.count
+            self._places_memory = bytearray(8 * self._places_room)
+            self._places: Any = _longs(self._places_memory)
+        # Copies, as what is written to the places could be anything to a compiler.
+        data: cython.p_const_uchar = self._data
+        places: cython.p_longlong = self._places
+        steps: cython.p_longlong = layout.steps
+        count: cython.Py_ssize_t = layout.count
+        null_size: cython.Py_ssize_t = layout.null_size
+        end: cython.Py_ssize_t = self._end
+        begin: cython.Py_ssize_t = self._offset
+        stop: cython.longlong = begin + self._max_size - self.size
+        offset: cython.Py_ssize_t = begin
+        nulls: cython.Py_ssize_t
+        step: cython.longlong
+        whole: cython.Py_ssize_t = 0
+        at: cython.Py_ssize_t = 0
+        i: cython.Py_ssize_t
+        while whole < most and offset < end and offset < stop:
+            nulls = offset
+            offset += null_size
+            if offset > end:
+                break
+            for i in range(count):
+                if data[nulls + (i >> 3)] >> (i & 7) & 1:
+                    places[at + i] = _NULL
+                    continue
+                places[at + i] = offset
+                step = steps[i]
+                if step >= 0:
+                    offset += cython.cast(cython.Py_ssize_t, step)
+                elif step == -1 and offset < end:
+                    offset += 1 + data[offset]
+                elif step == _NO_STEP or -step > end - offset:
+                    offset = end + 1
+                    break
+                else:
+                    offset += cython.cast(
+                        cython.Py_ssize_t,
+                        load_le(data, offset, cython.cast(cython.int, -step)) - step,
+                    )
+            if offset > end or offset < nulls:
+                break
+            at += count
+            whole += 1
+            self._last = nulls
+            self._offset = offset
+        return whole
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _image(self, layout: Layout, row: cython.Py_ssize_t) -> cython.int:
+        """One row image into the row ``row``."""
+        if self._measure(layout, 1):
+            return self._put_images(layout, 1, row)
+        data: cython.p_const_uchar = self._data
+        nulls: cython.Py_ssize_t = self._offset
+        offset: cython.Py_ssize_t = nulls + layout.null_size
+        length: cython.Py_ssize_t
+        i: cython.Py_ssize_t
+        sink: ColumnSink
+        if offset > self._end:
+            self._in_value = False
+            raise ColumnDecodeError(
+                f"{self.decoder._table()}: null bits are cut off at offset {nulls - self._base}"
+            )
+        # What stands before the value that is cut off may have a fault, too.
+        for i in range(layout.count):
+            sink = layout.sinks[i]
+            if not data[nulls + (i >> 3)] >> (i & 7) & 1:
+                length = sink.size
+                if sink.op == OP_UNKNOWN or sink.prefix > self._end - offset:
+                    break
+                if sink.prefix:
+                    length = cython.cast(cython.Py_ssize_t, load_le(data, offset, sink.prefix))
+                    offset += sink.prefix
+                if length > self._end - offset or length < 0:
+                    break
+                offset += length
+            self._put_column(sink, i, 1, 1, row)
+        self._in_value = False
+        column: Column = sink.column
+        if sink.op == OP_UNKNOWN:
+            raise self.decoder._failure(column, offset - self._base, column.convert)
+        raise self.decoder._cut_off(column, offset - self._base)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_images(
+        self, layout: Layout, count: cython.Py_ssize_t, row: cython.Py_ssize_t
+    ) -> cython.int:
+        """Write the images that were measured into the rows from ``row`` on."""
+        slots: cython.pp_void = layout.slots
+        stride: cython.Py_ssize_t = layout.count
+        sink: ColumnSink
+        i: cython.Py_ssize_t
+        for i in range(stride):
+            sink = cython.cast(ColumnSink, slots[i])
+            self._put_column(sink, i, stride, count, row)
+        if layout.absent:
+            for sink in layout.missing:
+                for i in range(row, row + count):
+                    sink._put_null(i)
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1, check=False)
+    def _put_column(
         self,
         sink: ColumnSink,
-        data: cython.p_const_uchar,
-        offset: cython.Py_ssize_t,
-        length: cython.Py_ssize_t,
+        first: cython.Py_ssize_t,
+        stride: cython.Py_ssize_t,
+        count: cython.Py_ssize_t,
         row: cython.Py_ssize_t,
     ) -> cython.int:
-        """Write a value of ``length`` bytes that takes more than copying."""
+        """Write the values of a column.
+
+        Args:
+            sink: takes them.
+            first: where the first one's place is found.
+            stride: how far from one place to the next.
+            count: how many there are.
+            row: of the first one.
+        """
         op: cython.int = sink.op
-        digits: cython.int = sink.digits
-        number: cython.longlong = 0
-        self._value_at(sink, offset)
-        if op == OP_DECIMAL:
-            if cython.compiled:
-                decimal_words(
-                    data,
-                    offset,
-                    sink.precision,
-                    digits,
-                    cython.cast(cython.p_uint, sink.values + row * sink.width),
-                    sink.width >> 2,
-                )
+        if op == OP_COPY_4:
+            return self._put_numbers(sink, first, stride, count, row, 4)
+        if op == OP_COPY_8:
+            return self._put_numbers(sink, first, stride, count, row, 8)
+        if op == OP_COPY_1:
+            return self._put_numbers(sink, first, stride, count, row, 1)
+        if op == OP_COPY_2:
+            return self._put_numbers(sink, first, stride, count, row, 2)
+        if op in (OP_UTF8, OP_UTF8_CHAR):
+            return self._put_texts(sink, first, stride, count, row)
+        if op != OP_PASS:
+            return self._put_others(sink, first, stride, count, row)
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1, check=False)
+    def _put_numbers(
+        self,
+        sink: ColumnSink,
+        first: cython.Py_ssize_t,
+        stride: cython.Py_ssize_t,
+        count: cython.Py_ssize_t,
+        row: cython.Py_ssize_t,
+        size: cython.int,
+    ) -> cython.int:
+        """Write numbers of ``size`` bytes as they stand in the images."""
+        data: cython.p_const_uchar = self._data
+        places: cython.p_longlong = self._places
+        values: cython.p_uchar = sink.values
+        at: cython.longlong
+        i: cython.Py_ssize_t
+        for i in range(row, row + count):
+            at = places[first]
+            first += stride
+            if at >= 0:
+                store_number(values, i, size, load_le(data, at, size))
             else:
-                count = sink.width >> 2
-                words = [0] * count
-                decimal_words(data, offset, sink.precision, digits, words, count)
-                for at, word in enumerate(words):
-                    sink.values[row * count + at] = word
-            return 0
-        if op == OP_JSON:
-            self._json.document(data, offset, length)
-            return sink._put_bytes(row, self._json.out, 0, self._json.used)
-        if op == OP_DATETIME:
-            number = datetime2_microseconds(load_be(data, offset, sink.size), digits)
-        elif op == OP_TIMESTAMP:
-            number = timestamp2_microseconds(load_be(data, offset, sink.size), digits)
-        elif op == OP_DATE:
-            number = date_days(cython.cast(cython.uint, load_le(data, offset, 3)))
-        elif op in (OP_ENUM, OP_SET):
-            return self._put_entry(sink, data, offset, length, row)
-        elif op == OP_SIGNED:
-            number = load_signed(data, offset, sink.size)
-        elif op in (OP_UNSIGNED, OP_FLOAT, OP_DOUBLE):
-            sink._store(row, load_le(data, offset, sink.size))
-            return 0
-        elif op == OP_TIME:
-            number = time2_microseconds(load_be(data, offset, sink.size), digits)
-        elif op == OP_BIT:
-            sink._store(row, load_be(data, offset, sink.size))
-            return 0
-        elif op == OP_YEAR:
-            number = data[offset] + 1900 if data[offset] else 0
-        elif op == OP_UNKNOWN:
-            self._in_value = False
-            column: Column = sink.column
-            raise self.decoder._failure(column, offset - self._base, column.convert)
-        else:
-            return self._put_value(sink, data, offset, length, row)
-        if number == _NOT_IN_CALENDAR:
-            return self._put_value(sink, data, offset, length, row)
-        sink._store(row, cython.cast(cython.ulonglong, number))
+                sink._put_null(i)
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _put_entry(
+    def _put_texts(
+        self,
+        sink: ColumnSink,
+        first: cython.Py_ssize_t,
+        stride: cython.Py_ssize_t,
+        count: cython.Py_ssize_t,
+        row: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Write texts in UTF-8, those of CHAR without the spaces at their end."""
+        data: cython.p_const_uchar = self._data
+        places: cython.p_longlong = self._places
+        prefix: cython.int = sink.prefix
+        trims: cython.bint = sink.op == OP_UTF8_CHAR
+        target: cython.p_uchar = sink.data
+        offsets: cython.p_int = sink.offsets
+        used: cython.Py_ssize_t = sink.used
+        room: cython.Py_ssize_t = sink.room
+        at: cython.longlong
+        length: cython.Py_ssize_t
+        size: cython.Py_ssize_t
+        i: cython.Py_ssize_t
+        for i in range(row, row + count):
+            at = places[first]
+            first += stride
+            if at < 0:
+                sink._put_null(i)
+                offsets[i + 1] = cython.cast(cython.int, used)
+                continue
+            if prefix == 1:
+                length = data[at]
+            else:
+                length = cython.cast(cython.Py_ssize_t, load_le(data, at, prefix))
+            at += prefix
+            size = length
+            if trims:
+                while size and data[at + size - 1] == _SPACE:
+                    size -= 1
+            if size > room - used:
+                self._in_value = False
+                sink.used = used
+                sink._make_room(size)
+                target = sink.data
+                room = sink.room
+            if copy_utf8(target, used, data, at, size):
+                used += size
+                offsets[i + 1] = cython.cast(cython.int, used)
+            else:
+                sink.used = used
+                self._put_value(sink, data, at, length, i)
+                target = sink.data
+                used = sink.used
+                room = sink.room
+        sink.used = used
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_others(
+        self,
+        sink: ColumnSink,
+        first: cython.Py_ssize_t,
+        stride: cython.Py_ssize_t,
+        count: cython.Py_ssize_t,
+        row: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Write values that take more than copying."""
+        data: cython.p_const_uchar = self._data
+        places: cython.p_longlong = self._places
+        op: cython.int = sink.op
+        size: cython.int = cython.cast(cython.int, sink.size)
+        prefix: cython.int = sink.prefix
+        width: cython.int = sink.width
+        values: cython.p_uchar = sink.values
+        length: cython.Py_ssize_t = size
+        place: cython.longlong
+        at: cython.Py_ssize_t
+        bits: cython.ulonglong
+        entry: cython.int
+        i: cython.Py_ssize_t
+        for i in range(row, row + count):
+            place = places[first]
+            first += stride
+            if place < 0:
+                sink._put_null(i)
+                continue
+            at = cython.cast(cython.Py_ssize_t, place)
+            if prefix:
+                length = cython.cast(cython.Py_ssize_t, load_le(data, at, prefix))
+                at += prefix
+            self._value_at(sink, at)
+            if op == OP_JSON:
+                self._json.document(data, at, length)
+                self._in_value = False
+                sink._put_bytes(i, self._json.out, 0, self._json.used)
+            elif op == OP_DECIMAL:
+                self._put_decimal(sink, data, at, i)
+            elif op in (OP_ENUM, OP_SET):
+                bits = load_le(data, at, size)
+                entry = -1
+                if bits < cython.cast(cython.ulonglong, _LOOKUP_SIZE):
+                    entry = sink.lookup[bits]
+                if entry < 0:
+                    entry = self._entry_of(sink, data, at, length, bits)
+                store_number(values, i, 4, entry)
+            elif op == OP_BYTES:
+                self._in_value = False
+                sink._put_bytes(i, data, at, length)
+            elif op == OP_BIT:
+                store_number(values, i, width, load_be(data, at, size))
+            elif op in (OP_UNSIGNED, OP_FLOAT, OP_DOUBLE):
+                store_number(values, i, width, load_le(data, at, size))
+            elif op == OP_OBJECT:
+                self._put_value(sink, data, at, length, i)
+            else:
+                self._put_converted(sink, data, at, length, i)
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1, check=False)
+    def _put_decimal(
+        self,
+        sink: ColumnSink,
+        data: cython.p_const_uchar,
+        offset: cython.Py_ssize_t,
+        row: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Write a decimal of the image."""
+        count: cython.int = sink.width >> 2
+        if cython.compiled:
+            decimal_words(
+                data,
+                offset,
+                sink.precision,
+                sink.digits,
+                cython.cast(cython.p_uint, sink.values + row * sink.width),
+                count,
+            )
+        else:
+            words = [0] * count
+            decimal_words(data, offset, sink.precision, sink.digits, words, count)
+            for at, word in enumerate(words):
+                sink.values[row * count + at] = word
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1, check=False)
+    def _put_converted(
         self,
         sink: ColumnSink,
         data: cython.p_const_uchar,
@@ -908,18 +806,45 @@ class ColumnarRows:
         length: cython.Py_ssize_t,
         row: cython.Py_ssize_t,
     ) -> cython.int:
-        """Write an ENUM or SET: the number of its text among the column's entries."""
-        bits: cython.ulonglong = load_le(data, offset, sink.size)
-        entry: cython.int = -1
-        if bits < cython.cast(cython.ulonglong, _LOOKUP_SIZE):
-            entry = sink.lookup[bits]
+        """Write a number, date or time that is kept in another form than the image's."""
+        op: cython.int = sink.op
+        digits: cython.int = sink.digits
+        size: cython.int = cython.cast(cython.int, sink.size)
+        number: cython.longlong
+        if op == OP_DATETIME:
+            number = datetime2_microseconds(load_be(data, offset, size), digits)
+        elif op == OP_TIMESTAMP:
+            number = timestamp2_microseconds(load_be(data, offset, size), digits)
+        elif op == OP_DATE:
+            number = date_days(cython.cast(cython.uint, load_le(data, offset, 3)))
+        elif op == OP_TIME:
+            number = time2_microseconds(load_be(data, offset, size), digits)
+        elif op == OP_SIGNED:
+            number = load_signed(data, offset, size)
         else:
-            entry = sink._numbers.get(bits, -1)
+            # The year, from 1901 on.
+            number = data[offset] + 1900 if data[offset] else 0
+        if number == _NOT_IN_CALENDAR:
+            return self._put_value(sink, data, offset, length, row)
+        store_number(sink.values, row, sink.width, cython.cast(cython.ulonglong, number))
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def _entry_of(
+        self,
+        sink: ColumnSink,
+        data: cython.p_const_uchar,
+        offset: cython.Py_ssize_t,
+        length: cython.Py_ssize_t,
+        bits: cython.ulonglong,
+    ) -> cython.int:
+        """The number of an ENUM's or SET's text among the entries, where the lookup has none."""
+        entry: cython.int = sink._numbers.get(bits, -1)
         if entry < 0:
             value = self._value(sink.column, data, offset, length)
             entry = sink._entry(bits, sink.convert(value))
-        sink._store(row, entry)
-        return 0
+        return entry
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)

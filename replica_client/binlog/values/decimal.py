@@ -28,9 +28,19 @@ MAX_SCALE = 30
 # A number of 64 bits holds them.
 _SMALL_DIGITS = cython.declare(cython.int, 18)
 _MAX_GROUPS = 10
+_MAX_SCALE = cython.declare(cython.int, MAX_SCALE)
+# By precision and scale: how many groups there are, and how many digits each has; zero until needed.
+_PLAN_SIZE = cython.declare(cython.int, 16)
+_PLANS_MEMORY = bytearray(_PLAN_SIZE * (MAX_PRECISION + 1) * (MAX_SCALE + 1))
 # As numbers in the code they would be Python's.
 _LOW_32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 _LOW_64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+
+if cython.compiled:
+    _PLANS = cython.declare(cython.p_uchar)
+    _PLANS = _PLANS_MEMORY
+else:
+    _PLANS = _PLANS_MEMORY
 
 
 def decimal_exists(precision: int, scale: int) -> bool:
@@ -51,10 +61,17 @@ def decimal_size(precision: int, scale: int) -> int:
     return 4 * (whole_groups + groups) + _GROUP_SIZES[whole_odd] + _GROUP_SIZES[odd]
 
 
-@cython.cfunc
-@cython.inline
-def _group_size(digits: cython.int) -> cython.int:
-    return (digits + 1) >> 1 if digits < 9 else 4
+def _plan(precision: int, scale: int) -> int:
+    """Have the digits of each group of a DECIMAL(precision, scale) in its plan."""
+    whole_groups, whole_odd = divmod(precision - scale, _GROUP_DIGITS)
+    groups, odd = divmod(scale, _GROUP_DIGITS)
+    digits = [whole_odd] if whole_odd else []
+    digits += [_GROUP_DIGITS] * (whole_groups + groups)
+    if odd:
+        digits.append(odd)
+    at = _PLAN_SIZE * (precision * (MAX_SCALE + 1) + scale)
+    _PLANS_MEMORY[at : at + 1 + len(digits)] = bytes((len(digits), *digits))
+    return 0
 
 
 @cython.cfunc
@@ -71,40 +88,34 @@ def _split(
     units: cython.p_uint,
 ) -> cython.int:
     """The groups of digits, and ten to the power of how many digits each has; returns how many."""
-    negative: cython.bint = data[offset] < 0x80
-    # Its top bit is flipped; the bits of a group never reach it.
-    first: cython.bint = True
-    whole_left: cython.int = precision - scale
-    fraction_left: cython.int = scale
-    digits: cython.int = whole_left % 9
-    if not digits:
-        digits = 9 if whole_left else (9 if scale > 9 else scale)
-    count: cython.int = 0
+    at: cython.int = _PLAN_SIZE * (precision * (_MAX_SCALE + 1) + scale)
+    if not _PLANS[at]:
+        _plan(precision, scale)
+    count: cython.int = _PLANS[at]
+    # All bits of a negative number are inverted, and then its top bit is flipped; the bits of a group
+    # never reach it.
+    inverted: cython.uint = 0
+    if data[offset] < 0x80:
+        inverted = cython.cast(cython.uint, _LOW_32)
+    flipped: cython.uint = 0x80
+    digits: cython.int
     size: cython.int
     value: cython.uint
     unit: cython.uint
-    while whole_left or fraction_left:
-        size = _group_size(digits)
+    i: cython.int
+    for i in range(count):
+        digits = _PLANS[at + 1 + i]
+        size = (digits + 1) >> 1 if digits < 9 else 4
         value = cython.cast(cython.uint, load_be(data, offset, size))
-        if negative:
-            value ^= cython.cast(cython.uint, _LOW_32 >> (32 - 8 * size))
-        if first:
-            value ^= cython.cast(cython.uint, 0x80) << (8 * (size - 1))
-            first = False
+        value ^= inverted >> (32 - 8 * size)
+        value ^= flipped << (8 * (size - 1))
+        flipped = 0
         offset += size
         unit = power_of_ten(digits)
         if value >= unit:
             raise ValueError(f"DECIMAL({precision},{scale}) has a group beyond {digits} digits")
-        groups[count] = value
-        units[count] = unit
-        count += 1
-        if whole_left:
-            whole_left -= digits
-        else:
-            fraction_left -= digits
-        digits = 9
-        if not whole_left and fraction_left < 9:
-            digits = fraction_left
+        groups[i] = value
+        units[i] = unit
     return count
 
 
