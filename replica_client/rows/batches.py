@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -57,6 +57,8 @@ MAX_SIZE = 64 << 20
 """Bytes of row images after which a batch is full, whatever number of rows it has."""
 
 _CHANGE_TYPES = pa.array(CHANGE_TYPES, pa.string())
+_INT32, _INT64, _STRING, _STAMP = pa.int32(), pa.int64(), pa.string(), CHANGE_FIELDS[1].type
+_ALIGNMENT = 64
 _ABSENT_TYPE = CHANGE_FIELDS[8].type
 _LOSSLESS_TYPE = CHANGE_FIELDS[9].type
 # Arrays do not change, so that batches share those that are the same: up to so many rows.
@@ -217,7 +219,7 @@ class BatchBuilder:
         nulls, buffers = sink.take(count)
         if sink.storage != DICTIONARY:
             return pa.Array.from_buffers(kind, count, buffers, nulls)
-        numbers = pa.Array.from_buffers(pa.int32(), count, buffers, nulls)
+        numbers = pa.Array.from_buffers(_INT32, count, buffers, nulls)
         dictionary = self._dictionaries[at]
         if dictionary is None or len(dictionary) != len(sink.entries):
             dictionary = self._dictionaries[at] = pa.array(sink.entries, pa.string())
@@ -226,15 +228,38 @@ class BatchBuilder:
     def _change_columns(self, count: int) -> list[pa.Array]:
         if not count:
             return [pa.array([], field.type) for field in CHANGE_FIELDS]
+        runs = self.runs
+        # Every call of PyArrow has its price: memory is allocated once for all columns.
+        texts = [self._common_text(field, count) for field in (VERSION, GTID, FILE)]
+        sizes = [8 * count] * 4
+        for field, text in zip((VERSION, GTID, FILE), texts, strict=True):
+            if text is None:
+                sizes += [4 * count, 4 * (len(runs) + 1), runs.text_size(field)]
+        parts = _parts(sizes)
+        stamps, offsets, events = (
+            self._numbers(field, next(parts), kind, count)
+            for field, kind in ((TIMESTAMP_US, _STAMP), (OFFSET, _INT64), (EVENT_INDEX, _INT64))
+        )
+        rows = next(parts)
+        runs.fill_row_indexes(rows)
+        numbers = None
+        for at, field in enumerate((VERSION, GTID, FILE)):
+            if texts[at] is None:
+                memory = next(parts), next(parts), next(parts)
+                # A transaction has one of each, mostly: then rows have the same numbers for both.
+                if field != GTID or numbers is None or not runs.change_together(VERSION, GTID):
+                    numbers = None
+                texts[at], numbers = self._texts(field, memory, numbers, count)
+        version, gtid, file = texts
         return [
             self._change_types(count),
-            self._numbers(TIMESTAMP_US, count).view(CHANGE_FIELDS[1].type),
-            self._texts(VERSION, count),
-            self._texts(GTID, count),
-            self._texts(FILE, count),
-            self._numbers(OFFSET, count),
-            self._numbers(EVENT_INDEX, count),
-            self._row_indexes(count),
+            stamps,
+            version,
+            gtid,
+            file,
+            offsets,
+            events,
+            pa.Array.from_buffers(_INT64, count, [None, rows], 0),
             self._absent(count),
             self._lossless(count),
         ]
@@ -245,34 +270,35 @@ class BatchBuilder:
             return _change_types_of(kind, count)
         indexes = allocate(4 * count)
         self.runs.fill_change_types(indexes)
-        return _by_index(count, indexes, _CHANGE_TYPES)
+        numbers = pa.Array.from_buffers(_INT32, count, [None, indexes], 0)
+        return pa.DictionaryArray.from_arrays(numbers, _CHANGE_TYPES, safe=False)
 
-    def _numbers(self, field: int, count: int) -> pa.Array:
-        buffer = allocate(8 * count)
-        self.runs.fill_numbers(buffer, field)
-        return pa.Array.from_buffers(pa.int64(), count, [None, buffer], 0)
+    def _numbers(self, field: int, memory: pa.Buffer, kind: pa.DataType, count: int) -> pa.Array:
+        self.runs.fill_numbers(memory, field)
+        return pa.Array.from_buffers(kind, count, [None, memory], 0)
 
-    def _row_indexes(self, count: int) -> pa.Array:
-        buffer = allocate(8 * count)
-        self.runs.fill_row_indexes(buffer)
-        return pa.Array.from_buffers(pa.int64(), count, [None, buffer], 0)
-
-    def _texts(self, field: int, count: int) -> pa.Array:
+    def _common_text(self, field: int, count: int) -> pa.Array | None:
+        """The texts of all rows if they are one text."""
         common = self.runs.common_text(field)
-        if common is not None and count <= _MAX_SHARED:
-            return _repeated(common, count)
-        indexes = allocate(4 * count)
-        offsets = allocate(4 * (len(self.runs) + 1))
-        data = allocate(self.runs.text_size(field))
-        found = self.runs.fill_text(indexes, offsets, data, field)
-        texts = pa.Array.from_buffers(pa.string(), found, [None, offsets, data], 0)
-        return _by_index(count, indexes, texts)
+        return None if common is None or count > _MAX_SHARED else _repeated(common, count)
+
+    def _texts(
+        self, field: int, memory: tuple[pa.Buffer, ...], numbers: pa.Array | None, count: int
+    ) -> tuple[pa.Array, pa.Array]:
+        """Texts by their number, and the numbers, which may be there already."""
+        indexes, offsets, data = memory
+        found = self.runs.fill_text(indexes if numbers is None else None, offsets, data, field)
+        texts = pa.Array.from_buffers(_STRING, found, [None, offsets, data], 0)
+        if numbers is None:
+            numbers = pa.Array.from_buffers(_INT32, count, [None, indexes], 0)
+        return pa.DictionaryArray.from_arrays(numbers, texts, safe=False), numbers
 
     def _absent(self, count: int) -> pa.Array:
-        buffer = allocate(4 * count)
-        if not self.runs.fill_absent(buffer):
+        if not self.runs.leaves_out():
             return _nulls(_ABSENT_TYPE, count)
-        numbers = pa.Array.from_buffers(pa.int32(), count, [None, buffer], 0)
+        buffer = allocate(4 * count)
+        self.runs.fill_absent(buffer)
+        numbers = pa.Array.from_buffers(_INT32, count, [None, buffer], 0)
         return pa.array(self.rows.absent_lists, _ABSENT_TYPE).take(numbers)
 
     def _lossless(self, count: int) -> pa.Array:
@@ -288,10 +314,14 @@ class BatchBuilder:
         return pa.array(values, _LOSSLESS_TYPE)
 
 
-def _by_index(count: int, indexes: pa.Buffer, texts: pa.Array) -> pa.Array:
-    """Texts by their index."""
-    numbers = pa.Array.from_buffers(pa.int32(), count, [None, indexes], 0)
-    return pa.DictionaryArray.from_arrays(numbers, texts, safe=False)
+def _parts(sizes: Sequence[int]) -> Iterator[pa.Buffer]:
+    """Buffers of these sizes in one piece of memory, each where Arrow wants it."""
+    rooms = [(size + _ALIGNMENT - 1) & -_ALIGNMENT for size in sizes]
+    memory = allocate(sum(rooms))
+    at = 0
+    for size, room in zip(sizes, rooms, strict=True):
+        yield memory.slice(at, size)
+        at += room
 
 
 @lru_cache(maxsize=8)
@@ -311,7 +341,7 @@ def _repeated(text: bytes, count: int) -> pa.Array:
 
 @lru_cache(maxsize=4)
 def _zeros(count: int) -> pa.Array:
-    return pa.Array.from_buffers(pa.int32(), count, [None, pa.py_buffer(bytes(4 * count))], 0)
+    return pa.Array.from_buffers(_INT32, count, [None, pa.py_buffer(bytes(4 * count))], 0)
 
 
 @lru_cache(maxsize=8)

@@ -295,18 +295,22 @@ class EventRuns:
                     out[row + i] = first + i
                 row += changes
 
-    def fill_absent(self, buffer: Any) -> bool:
-        """Write for each row which columns are absent; False, and nothing, where none is."""
+    def leaves_out(self) -> bool:
+        """Whether images leave columns out."""
+        fields: cython.p_longlong = self._fields
+        run: cython.Py_ssize_t
+        found: cython.longlong = 0
+        for run in range(self._count):
+            found |= fields[run * _SIZE + _ABSENT_BEFORE] | fields[run * _SIZE + _ABSENT_AFTER]
+        return bool(found)
+
+    def fill_absent(self, buffer: Any) -> None:
+        """Write for each row which columns are absent."""
         fields: cython.p_longlong = self._fields
         run: cython.Py_ssize_t
         row: cython.Py_ssize_t = 0
-        found: cython.longlong = 0
         before: cython.int
         after: cython.int
-        for run in range(self._count):
-            found |= fields[run * _SIZE + _ABSENT_BEFORE] | fields[run * _SIZE + _ABSENT_AFTER]
-        if not found:
-            return False
         out: cython.p_int = _ints(buffer)
         for run in range(self._count):
             before = cython.cast(cython.int, fields[run * _SIZE + _ABSENT_BEFORE])
@@ -317,7 +321,6 @@ class EventRuns:
                 if fields[run * _SIZE + _KIND] == _UPDATE:
                     out[row] = after
                     row += 1
-        return True
 
     def fill_change_types(self, buffer: Any) -> None:
         """Write each row's change type, as its index in :data:`CHANGE_TYPES`."""
@@ -334,6 +337,14 @@ class EventRuns:
                 if kind == _UPDATE:
                     out[row] = _AFTER_UPDATE
                     row += 1
+
+    def change_together(self, field: cython.int, other: cython.int) -> bool:
+        """Whether two texts repeat the ones before for the same runs."""
+        run: cython.Py_ssize_t
+        differ: cython.bint = False
+        for run in range(self._count):
+            differ |= self._repeats(run, field) != self._repeats(run, other)
+        return not differ
 
     def text_size(self, field: cython.int) -> int:
         """Bytes that the texts of all runs take, those that repeat the one before left out."""
@@ -375,7 +386,7 @@ class EventRuns:
         """Write the texts of the runs, and for each row the index of its text.
 
         Args:
-            indexes_buffer: a number of 32 bits for each row.
+            indexes_buffer: a number of 32 bits for each row; None: they are not wanted.
             offsets_buffer: where texts begin; one more than there are runs has room.
             data_buffer: the texts, :meth:`text_size` bytes.
             field: which text.
@@ -383,8 +394,9 @@ class EventRuns:
         Returns:
             how many texts there are.
         """
-        indexes: cython.p_int = _ints(indexes_buffer)
+        wanted: cython.bint = indexes_buffer is not None
         offsets: cython.p_int = _ints(offsets_buffer)
+        indexes: cython.p_int = _ints(indexes_buffer) if wanted else offsets
         data: cython.p_uchar = _bytes(data_buffer)
         fields: cython.p_longlong = self._fields
         run: cython.Py_ssize_t
@@ -399,6 +411,8 @@ class EventRuns:
                 at += self._write(run, field, data, at)
                 count += 1
                 offsets[count] = cython.cast(cython.int, at)
+            if not wanted:
+                continue
             rows = fields[run * _SIZE]
             if fields[run * _SIZE + _KIND] == _UPDATE:
                 rows *= 2
