@@ -134,9 +134,12 @@ class BinlogDecoder:
         """Whether the events are not encrypted and their type codes are those of now."""
         return self._cipher is None and not self._is_permuted
 
-    def known_table_map(self, content: bytes) -> TableMapEvent | None:
-        """The table map with this body, if one came before in the file."""
-        return self._known_table_maps.get(content)
+    def table_map_of(self, content: bytes) -> TableMapEvent | None:
+        """The table map with this body, which is not announced; None where it is not one."""
+        try:
+            return self._table_map_of(content, content, 0, len(content), 0)
+        except (BinlogDecodeError, ShortBufferError, ValueError):
+            return None
 
     def announce(self, table_map: TableMapEvent) -> None:
         """Take note of a table map, also of one that came again and was not decoded."""
@@ -332,8 +335,15 @@ class BinlogDecoder:
         return replace(header, type_code=current_type_code(header.type_code))
 
     def _decode_table_map(self, data: bytes, start: int, end: int, flags: int) -> TableMapEvent:
-        """Decode and remember a table map; one that came before is the same object again."""
-        content = data[start:end]
+        """Decode and announce a table map."""
+        table_map = self._table_map_of(data[start:end], data, start, end, flags)
+        self.announce(table_map)
+        return table_map
+
+    def _table_map_of(
+        self, content: bytes, data: bytes, start: int, end: int, flags: int
+    ) -> TableMapEvent:
+        """Decode a table map; one that came before is the same object again."""
         table_map = self._known_table_maps.get(content)
         if table_map is None:
             context = self._context(_TABLE_MAP, flags)
@@ -342,7 +352,6 @@ class BinlogDecoder:
                 if len(self._known_table_maps) >= _MAX_KNOWN:
                     self._known_table_maps.clear()
                 self._known_table_maps[content] = table_map
-        self.announce(table_map)
         return table_map
 
     def _place(

@@ -16,6 +16,7 @@ from replica_client.errors import (
     ConfigError,
     DataLossError,
     MissingTableMapError,
+    ReplicaClientError,
     SchemaMismatchError,
     UnknownTableError,
     UnsupportedEventError,
@@ -268,15 +269,20 @@ class TransactionAssembler:
         cached = self._decoders.get(key)
         if cached is not None and cached[0] is state:
             return cached[1]
-        selection = self._options.selection
-        found = None
-        if selection.wants(table_map.schema, table_map.table):
+        shape = None
+        if self._options.selection.wants(table_map.schema, table_map.table):
             shape = self.schema.shape(table_map, decoder.format)
-            columns = selection.columns_of(shape.database, shape.table)
+        return self._new_decoder(table_map, shape)
+
+    def _new_decoder(self, table_map: TableMapEvent, shape: TableShape | None) -> _Decoder | None:
+        """Have a decoder of a table, none if it is not wanted."""
+        found = None
+        if shape is not None:
+            columns = self._options.selection.columns_of(shape.database, shape.table)
             found = (shape, RowImageDecoder(shape, self._decode, columns=columns))
         if len(self._decoders) >= _MAX_DECODERS:
             self._decoders.clear()
-        self._decoders[key] = (self.schema.state_of(table_map), found)
+        self._decoders[_cache_key(table_map)] = (self.schema.state_of(table_map), found)
         return found
 
     @property
@@ -285,21 +291,35 @@ class TransactionAssembler:
         return self._options.full_rows
 
     @property
+    def part_size(self) -> int:
+        """Bytes of rows events after which a transaction is delivered in parts."""
+        return self._options.part_size
+
+    @property
     def is_between(self) -> bool:
         """Whether nothing of a transaction is held, and none is to be passed over."""
         if self._losses.records("undecodable"):
             return False  # each event is decoded beforehand
         return not (self._rows or self._statements or self._part or self._resume is not None)
 
-    def known_decoder(self, table_map: TableMapEvent) -> tuple[object, _Decoder | None] | None:
-        """What decodes the rows of a table map, if it came before and its table is the same still.
+    def undoubted_decoder(
+        self, table_map: TableMapEvent, decoder: BinlogDecoder
+    ) -> tuple[_Decoder | None] | None:
+        """What decodes the rows of a table map: None in a tuple where its table is not wanted.
 
-        The second is None when the table is not wanted.
+        None alone where its table has to be asked for, is another than was thought, or cannot be
+        told: the ordinary way knows what to do then.
         """
         cached = self._decoders.get(_cache_key(table_map))
-        if cached is None or cached[0] is not self.schema.state_of(table_map):
+        if cached is not None and cached[0] is self.schema.state_of(table_map):
+            return (cached[1],)
+        if not self._options.selection.wants(table_map.schema, table_map.table):
+            return (self._new_decoder(table_map, None),)
+        try:
+            shape = self.schema.undoubted_shape(table_map, decoder.format)
+            return None if shape is None else (self._new_decoder(table_map, shape),)
+        except ReplicaClientError:
             return None
-        return cached
 
     def unproven(self, event: BinlogEvent, decoder: BinlogDecoder) -> TableMapEvent | None:
         """The table map in an event, when a look at the live source could tell more of its table."""

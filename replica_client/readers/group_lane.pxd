@@ -16,6 +16,7 @@ cdef class LaneTable:
     cdef long long era
     cdef long long number
     cdef long long turn
+    cdef long long switch
     cdef int file_text
     cdef int version_text
     cdef int gtid_text
@@ -38,6 +39,8 @@ cdef class GroupLane:
     cdef dict _by_id
     cdef list _near
     cdef long long _turn
+    cdef dict _last_tables
+    cdef long long _switch
     cdef list _ready
     cdef readonly bint took
     cdef readonly bint incomplete
@@ -54,6 +57,7 @@ cdef class GroupLane:
     cdef bytes _gtid_bytes
     cdef bint _wanted
     cdef bint _takes_payloads
+    cdef long long _part_size
     cdef EventQueue _inner
     cdef Py_ssize_t _inside
     cdef bint _look_inside(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
@@ -67,7 +71,8 @@ cdef class GroupLane:
     cdef bint _begins(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef LaneTable _near_table(self, long long number)
     cdef LaneTable _known(self, long long number)
-    cdef LaneTable _table_of(self, const unsigned char* raw, Py_ssize_t start, Py_ssize_t end)
+    cdef LaneTable _table_of(
+        self, const unsigned char* raw, Py_ssize_t start, Py_ssize_t end, Py_ssize_t tail)
     cdef bint _rows_ok(
         self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end, int code) except -1
     cdef int _apply(

@@ -61,7 +61,7 @@ _LOW_32 = cython.declare(cython.longlong, 0xFFFFFFFF)
 _MICROSECONDS = cython.declare(cython.longlong, 1_000_000)
 _CRC32 = ChecksumAlgorithm.CRC32
 # Post-header sizes by type: what the lane takes for granted, and what rows events must have.
-_POST_HEADERS = {2: 13, 19: 8}
+_POST_HEADERS = {2: 13, 16: 0, 19: 8, 29: 0, 160: 0}
 _ROWS_POST_HEADERS = {23: 8, 24: 8, 25: 8, 30: 10, 31: 10, 32: 10}
 _NOT_INSIDE = bytes(NOT_INSIDE)
 _MAX_TABLES = 4096
@@ -91,6 +91,7 @@ class LaneTable:
         self.era = -1
         self.number = -1
         self.turn = 0
+        self.switch = -1
         self.file_text = self.version_text = self.gtid_text = 0
         self.column_count = len(table_map.column_types)
         if builder is not None:
@@ -136,6 +137,8 @@ class GroupLane:
         # Whether this lane takes transactions whose events are inside another, and how many of the
         # one at hand are: they are in a queue of their own then.
         self._takes_payloads = True
+        # A transaction of so many bytes is left, as it may have to be given in parts; 0: none is.
+        self._part_size = 0
         self._inside = 0
         self._inner: EventQueue = EventQueue(0)
         self._verified = 0
@@ -148,6 +151,9 @@ class GroupLane:
         self._by_id: dict[int, LaneTable] = {}
         self._near: list[LaneTable | None] = [None] * _NEAR
         self._turn = 0
+        # Which of the tables with a name had rows last, and how often that became another one.
+        self._last_tables: dict[tuple[str, str], LaneTable] = {}
+        self._switch = 0
         self._ready: list[Any] = batches.ready
         self.took = False
         self.incomplete = False
@@ -183,10 +189,13 @@ class GroupLane:
             sizes = format.post_header_sizes
             self._works = (
                 decoder.is_plain
-                and len(format.post_header_sizes) >= 19
+                and len(sizes) >= 19
                 and format.header_size == HEADER_SIZE
                 and format.checksum_algorithm in (ChecksumAlgorithm.OFF, _CRC32)
-                and all(size == sizes[code - 1] for code, size in _POST_HEADERS.items())
+                and all(
+                    format.post_header_size(code, size) == size
+                    for code, size in _POST_HEADERS.items()
+                )
             )
             self._rows_codes = 0
             for code, size in _ROWS_POST_HEADERS.items():
@@ -202,6 +211,8 @@ class GroupLane:
         # The decoder may have met other tables since.
         self._by_id = {}
         self._turn += 1
+        self._last_tables = {}
+        self._switch += 1
         if file != self._file:
             self._file = file
             key = Position(file, 0).sort_key()
@@ -319,7 +330,7 @@ class GroupLane:
             elif code == _TABLE_MAP:
                 if not is_open:
                     return 0
-                if self._table_of(raw, start + _HEADER, end) is None:
+                if self._table_of(raw, start + _HEADER, end, self._tail) is None:
                     return 0
             elif 23 <= code <= 25 or 30 <= code <= 32:
                 if not is_open or not self._rows_codes >> code & 1:
@@ -345,6 +356,8 @@ class GroupLane:
                 return 0
             offset += size
             if code in (_XID, _PAYLOAD):
+                if self._part_size and offset - self._verified_begin >= self._part_size:
+                    return 0
                 self._verified_begin = -1
                 self._end = offset
                 return i - first + 1
@@ -380,7 +393,7 @@ class GroupLane:
                 if code != _QUERY or not self._begins(data, at, end):
                     return False
             elif code == _TABLE_MAP:
-                if self._table_of(data, at, end) is None:
+                if self._table_of(data, at, end, 0) is None:
                     return False
             elif 23 <= code <= 25 or 30 <= code <= 32:
                 if not self._rows_codes >> code & 1 or not self._rows_ok(data, at, end, code):
@@ -453,13 +466,18 @@ class GroupLane:
             return False
         database: cython.Py_ssize_t = raw[at + 8]
         at += 13 + database + 1 + cython.cast(cython.Py_ssize_t, load_le(raw, at + 11, 2))
-        return at + 5 == end and same_bytes(raw, at, b"BEGIN", 0, 5)
+        # A NUL follows the database.
+        return at + 5 == end and not raw[at - 1] and same_bytes(raw, at, b"BEGIN", 0, 5)
 
     @cython.cfunc
     def _table_of(
-        self, raw: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t
+        self,
+        raw: cython.p_const_uchar,
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        tail: cython.Py_ssize_t,
     ) -> LaneTable | None:
-        """The table of a table map that came before on the ordinary way; None for others."""
+        """The table of the table map from ``start`` to ``end``; None where the lane cannot tell it."""
         if end - start < 8:
             return None
         number: cython.longlong = load_le(raw, start, 6)
@@ -472,13 +490,15 @@ class GroupLane:
         content = bytes(raw[start:end])
         table = self._tables.get(content)
         if table is None:
+            if tail and self._verify:
+                # Nothing is learned of bytes that are not as they were written.
+                if checksum(raw, start - _HEADER, end - start + _HEADER) != load_le(raw, end, 4):
+                    return None
             table = self._new_table(content)
             if table is None:
                 return None
         if self._by_id.get(number) is not table:
             self._by_id[number] = table
-            if table.builder is not None:
-                self._batches.builder(table.builder.shape, table.builder.decoder)
             self._feed.decoder.announce(table.table_map)
         table.number = number
         table.turn = self._turn
@@ -501,15 +521,16 @@ class GroupLane:
         return self._by_id.get(number) if table is None else table
 
     def _new_table(self, content: bytes) -> LaneTable | None:
-        table_map = self._feed.decoder.known_table_map(content)
+        decoder = self._feed.decoder
+        table_map = decoder.table_map_of(content)
         if table_map is None:
             return None
-        found = self._assembler.known_decoder(table_map)
+        found = self._assembler.undoubted_decoder(table_map, decoder)
         if found is None:
             return None
         builder = None
-        if found[1] is not None:
-            builder = self._batches.builder(*found[1])
+        if found[0] is not None:
+            builder = self._batches.made_builder(*found[0])
         if len(self._tables) >= _MAX_TABLES:
             self._tables = {}
         table = LaneTable(content, table_map, builder)
@@ -609,10 +630,12 @@ class GroupLane:
             end = queue.marks[2 * i + 1]
             code = raw[at + 4]
             if code == _TABLE_MAP:
-                self._table_of(raw, at + _HEADER, end - tail)
+                self._table_of(raw, at + _HEADER, end - tail, tail)
             elif 23 <= code <= 25 or 30 <= code <= 32:
                 table = cython.cast(LaneTable, self._known(load_le(raw, at + _HEADER, 6)))
                 if table.builder is not None:
+                    if table.switch != self._switch:
+                        self._switch_to(table)
                     stamp = timestamp
                     if stamp < 0:
                         stamp = load_le(raw, at, 4) * _MICROSECONDS
@@ -631,6 +654,18 @@ class GroupLane:
             if not inside:
                 offset += end - at
         return 0
+
+    def _switch_to(self, table: LaneTable) -> None:
+        """Rows of a table come; if it looked otherwise before, those are in a batch of their own."""
+        shape = table.builder.shape
+        name = (shape.database, shape.table)
+        before = self._last_tables.get(name)
+        if before is not table:
+            self._batches.builder(shape, table.builder.decoder)
+            self._last_tables[name] = table
+            if before is not None:
+                self._switch += 1
+        table.switch = self._switch
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)

@@ -66,7 +66,7 @@ class RowTables:
     def __init__(self) -> None:
         self.ready: list[Any] = []
 
-    def builder(self, shape: TableShape, decoder: RowImageDecoder) -> RowTable:
+    def made_builder(self, shape: TableShape, decoder: RowImageDecoder) -> RowTable:
         """What takes the rows of a table."""
         return RowTable(shape, decoder)
 
@@ -85,6 +85,7 @@ class RowLane(GroupLane):  # type: ignore[misc]
     def __init__(self, feed: EventFeed, assembler: TransactionAssembler, in_file: bool) -> None:
         GroupLane.__init__(self, feed, assembler, RowTables(), in_file)
         self._takes_payloads = False
+        self._part_size = assembler.part_size
         self._taken: list[Any] = []
         self._taken_size = 0
         self._trail: GtidTrail | None = None
@@ -162,7 +163,7 @@ class RowLane(GroupLane):  # type: ignore[misc]
             end = events.marks[2 * i + 1] - self._tail
             code = raw[at + 4]
             if code == _TABLE_MAP:
-                self._table_of(raw, at + _HEADER, end)
+                self._table_of(raw, at + _HEADER, end, self._tail)
             elif 23 <= code <= 25 or 30 <= code <= 32:
                 table = cython.cast(LaneTable, self._known(load_le(raw, at + _HEADER, 6)))
                 if table.builder is not None:

@@ -149,6 +149,20 @@ class SchemaTracker:
             raise UnknownTableError(_unknown_text(table_map, state))
         return shape
 
+    def undoubted_shape(
+        self, table_map: TableMapEvent, binlog_format: BinlogFormat
+    ) -> TableShape | None:
+        """The same where nobody has to be asked or told about it; None elsewhere."""
+        shape = TableShape.from_table_map(table_map, binlog_format.flavor)
+        told = tells_everything(shape)
+        state = self.state_of(table_map)
+        if not isinstance(state, TableModel):
+            return shape if told else None
+        if not told and lacks_charset(shape, state):
+            return None
+        state = with_hash_columns(shape, state, binlog_format.flavor)
+        return None if find_mismatch(shape, state) else resolve(shape, state)
+
     def _disagree(self, table_map: TableMapEvent, state: TableModel, reason: str) -> None:
         text = f"{table_map.schema}.{table_map.table}: {reason}"
         self.disagreements.append(text)

@@ -92,17 +92,22 @@ class BatchAssembler:
         Where the table had another one before, that one's rows go into a batch of :attr:`ready`, so
         that the rows of a table stay in order.
         """
-        builder = self._builders.get(id(decoder))
-        if builder is None:
-            # It keeps the decoder alive, so that its id stays its own.
-            builder = self._make_builder(shape, None, self._options, decoder, self._max_rows)
-            self._builders[id(decoder)] = builder
+        builder = self.made_builder(shape, decoder)
         name = (shape.database, shape.table)
         current = self._current.get(name)
         if current is not builder:
             if current is not None and len(current):
                 self.ready.append(current.finish())
             self._current[name] = builder
+        return builder
+
+    def made_builder(self, shape: TableShape, decoder: RowImageDecoder) -> BatchBuilder:
+        """The same before rows come for it: nothing of the one before becomes ready."""
+        builder = self._builders.get(id(decoder))
+        if builder is None:
+            # It keeps the decoder alive, so that its id stays its own.
+            builder = self._make_builder(shape, None, self._options, decoder, self._max_rows)
+            self._builders[id(decoder)] = builder
         return builder
 
     def flush(self) -> Iterator[RecordBatch]:
