@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache, partial
 from typing import Any
 
@@ -235,21 +235,19 @@ class BatchBuilder:
         for field, text in zip((VERSION, GTID, FILE), texts, strict=True):
             if text is None:
                 sizes += [4 * count, 4 * (len(runs) + 1), runs.text_size(field)]
-        parts = _parts(sizes)
-        stamps, offsets, events = (
-            self._numbers(field, next(parts), kind, count)
-            for field, kind in ((TIMESTAMP_US, _STAMP), (OFFSET, _INT64), (EVENT_INDEX, _INT64))
-        )
-        rows = next(parts)
-        runs.fill_row_indexes(rows)
+        parts = _Parts(sizes)
+        stamps = self._numbers(TIMESTAMP_US, parts, _STAMP, count)
+        offsets = self._numbers(OFFSET, parts, _INT64, count)
+        events = self._numbers(EVENT_INDEX, parts, _INT64, count)
+        at, rows = parts.next()
+        runs.fill_row_indexes(parts.memory, at)
         numbers = None
-        for at, field in enumerate((VERSION, GTID, FILE)):
-            if texts[at] is None:
-                memory = next(parts), next(parts), next(parts)
+        for index, field in enumerate((VERSION, GTID, FILE)):
+            if texts[index] is None:
                 # A transaction has one of each, mostly: then rows have the same numbers for both.
-                if field != GTID or numbers is None or not runs.change_together(VERSION, GTID):
+                if field != GTID or not runs.change_together(VERSION, GTID):
                     numbers = None
-                texts[at], numbers = self._texts(field, memory, numbers, count)
+                texts[index], numbers = self._texts(field, parts, numbers, count)
         version, gtid, file = texts
         return [
             self._change_types(count),
@@ -273,9 +271,10 @@ class BatchBuilder:
         numbers = pa.Array.from_buffers(_INT32, count, [None, indexes], 0)
         return pa.DictionaryArray.from_arrays(numbers, _CHANGE_TYPES, safe=False)
 
-    def _numbers(self, field: int, memory: pa.Buffer, kind: pa.DataType, count: int) -> pa.Array:
-        self.runs.fill_numbers(memory, field)
-        return pa.Array.from_buffers(kind, count, [None, memory], 0)
+    def _numbers(self, field: int, parts: _Parts, kind: pa.DataType, count: int) -> pa.Array:
+        at, buffer = parts.next()
+        self.runs.fill_numbers(parts.memory, at, field)
+        return pa.Array.from_buffers(kind, count, [None, buffer], 0)
 
     def _common_text(self, field: int, count: int) -> pa.Array | None:
         """The texts of all rows if they are one text."""
@@ -283,11 +282,17 @@ class BatchBuilder:
         return None if common is None or count > _MAX_SHARED else _repeated(common, count)
 
     def _texts(
-        self, field: int, memory: tuple[pa.Buffer, ...], numbers: pa.Array | None, count: int
+        self, field: int, parts: _Parts, numbers: pa.Array | None, count: int
     ) -> tuple[pa.Array, pa.Array]:
         """Texts by their number, and the numbers, which may be there already."""
-        indexes, offsets, data = memory
-        found = self.runs.fill_text(indexes if numbers is None else None, offsets, data, field)
+        (indexes_at, indexes), (offsets_at, offsets), (data_at, data) = (
+            parts.next(),
+            parts.next(),
+            parts.next(),
+        )
+        if numbers is not None:
+            indexes_at = -1
+        found = self.runs.fill_text(parts.memory, indexes_at, offsets_at, data_at, field)
         texts = pa.Array.from_buffers(_STRING, found, [None, offsets, data], 0)
         if numbers is None:
             numbers = pa.Array.from_buffers(_INT32, count, [None, indexes], 0)
@@ -314,14 +319,23 @@ class BatchBuilder:
         return pa.array(values, _LOSSLESS_TYPE)
 
 
-def _parts(sizes: Sequence[int]) -> Iterator[pa.Buffer]:
-    """Buffers of these sizes in one piece of memory, each where Arrow wants it."""
-    rooms = [(size + _ALIGNMENT - 1) & -_ALIGNMENT for size in sizes]
-    memory = allocate(sum(rooms))
-    at = 0
-    for size, room in zip(sizes, rooms, strict=True):
-        yield memory.slice(at, size)
-        at += room
+class _Parts:
+    """Buffers of these sizes in one piece of memory, each where Arrow wants it.
+
+    Attributes:
+        memory: all of it.
+    """
+
+    def __init__(self, sizes: list[int]) -> None:
+        self._sizes = iter(sizes)
+        self._at = 0
+        self.memory = allocate(sum((size + _ALIGNMENT - 1) & -_ALIGNMENT for size in sizes))
+
+    def next(self) -> tuple[int, pa.Buffer]:
+        """Where the next one begins, and it."""
+        at, size = self._at, next(self._sizes)
+        self._at = at + ((size + _ALIGNMENT - 1) & -_ALIGNMENT)
+        return at, self.memory.slice(at, size)
 
 
 @lru_cache(maxsize=8)

@@ -43,27 +43,27 @@ _MAX_TEXTS = cython.declare(cython.int, 1024)
 
 
 @cython.cfunc
-def _longs(buffer: Any) -> cython.p_longlong:
-    """The memory of a buffer of 64-bit numbers."""
+def _longs(buffer: Any, at: cython.Py_ssize_t) -> cython.p_longlong:
+    """The memory of a buffer of 64-bit numbers from a byte on."""
     if cython.compiled:
-        return cython.cast(cython.p_longlong, cython.cast(cython.size_t, buffer.address))
-    return memoryview(buffer).cast("B").cast("q")
+        return cython.cast(cython.p_longlong, cython.cast(cython.size_t, buffer.address) + at)
+    return memoryview(buffer).cast("B")[at:].cast("q")
 
 
 @cython.cfunc
-def _ints(buffer: Any) -> cython.p_int:
-    """The memory of a buffer of 32-bit numbers."""
+def _ints(buffer: Any, at: cython.Py_ssize_t) -> cython.p_int:
+    """The memory of a buffer of 32-bit numbers from a byte on."""
     if cython.compiled:
-        return cython.cast(cython.p_int, cython.cast(cython.size_t, buffer.address))
-    return memoryview(buffer).cast("B").cast("i")
+        return cython.cast(cython.p_int, cython.cast(cython.size_t, buffer.address) + at)
+    return memoryview(buffer).cast("B")[at:].cast("i")
 
 
 @cython.cfunc
-def _bytes(buffer: Any) -> cython.p_uchar:
-    """The memory of a buffer."""
+def _bytes(buffer: Any, at: cython.Py_ssize_t) -> cython.p_uchar:
+    """The memory of a buffer from a byte on."""
     if cython.compiled:
-        return cython.cast(cython.p_uchar, cython.cast(cython.size_t, buffer.address))
-    return memoryview(buffer).cast("B")
+        return cython.cast(cython.p_uchar, cython.cast(cython.size_t, buffer.address) + at)
+    return memoryview(buffer).cast("B")[at:]
 
 
 @cython.cfunc
@@ -218,7 +218,7 @@ class EventRuns:
             if not cython.compiled:
                 self._fields = None
             self._buffer.resize(capacity * _SIZE * 8)
-        self._fields = _longs(self._buffer)
+        self._fields = _longs(self._buffer, 0)
         self._capacity = capacity
 
     def clear(self) -> None:
@@ -256,9 +256,9 @@ class EventRuns:
                 return _SEVERAL
         return number
 
-    def fill_numbers(self, buffer: Any, field: cython.int) -> None:
-        """Write a number of each run for each of its rows."""
-        out: cython.p_longlong = _longs(buffer)
+    def fill_numbers(self, buffer: Any, at: int, field: cython.int) -> None:
+        """Write a number of each run for each of its rows, into a buffer from a byte on."""
+        out: cython.p_longlong = _longs(buffer, at)
         fields: cython.p_longlong = self._fields
         row: cython.Py_ssize_t = 0
         run: cython.Py_ssize_t
@@ -274,9 +274,9 @@ class EventRuns:
                 out[row + i] = number
             row += rows
 
-    def fill_row_indexes(self, buffer: Any) -> None:
-        """Write each row's index in its event."""
-        out: cython.p_longlong = _longs(buffer)
+    def fill_row_indexes(self, buffer: Any, at: int) -> None:
+        """Write each row's index in its event, into a buffer from a byte on."""
+        out: cython.p_longlong = _longs(buffer, at)
         fields: cython.p_longlong = self._fields
         row: cython.Py_ssize_t = 0
         run: cython.Py_ssize_t
@@ -311,7 +311,7 @@ class EventRuns:
         row: cython.Py_ssize_t = 0
         before: cython.int
         after: cython.int
-        out: cython.p_int = _ints(buffer)
+        out: cython.p_int = _ints(buffer, 0)
         for run in range(self._count):
             before = cython.cast(cython.int, fields[run * _SIZE + _ABSENT_BEFORE])
             after = cython.cast(cython.int, fields[run * _SIZE + _ABSENT_AFTER])
@@ -324,7 +324,7 @@ class EventRuns:
 
     def fill_change_types(self, buffer: Any) -> None:
         """Write each row's change type, as its index in :data:`CHANGE_TYPES`."""
-        out: cython.p_int = _ints(buffer)
+        out: cython.p_int = _ints(buffer, 0)
         fields: cython.p_longlong = self._fields
         run: cython.Py_ssize_t
         row: cython.Py_ssize_t = 0
@@ -381,23 +381,24 @@ class EventRuns:
         return size
 
     def fill_text(
-        self, indexes_buffer: Any, offsets_buffer: Any, data_buffer: Any, field: cython.int
+        self, buffer: Any, indexes_at: int, offsets_at: int, data_at: int, field: cython.int
     ) -> int:
         """Write the texts of the runs, and for each row the index of its text.
 
         Args:
-            indexes_buffer: a number of 32 bits for each row; None: they are not wanted.
-            offsets_buffer: where texts begin; one more than there are runs has room.
-            data_buffer: the texts, :meth:`text_size` bytes.
+            buffer: takes all of them.
+            indexes_at: the byte where a number of 32 bits for each row goes; -1: they are not wanted.
+            offsets_at: where texts begin; one more than there are runs has room.
+            data_at: the texts, :meth:`text_size` bytes.
             field: which text.
 
         Returns:
             how many texts there are.
         """
-        wanted: cython.bint = indexes_buffer is not None
-        offsets: cython.p_int = _ints(offsets_buffer)
-        indexes: cython.p_int = _ints(indexes_buffer) if wanted else offsets
-        data: cython.p_uchar = _bytes(data_buffer)
+        wanted: cython.bint = indexes_at >= 0
+        offsets: cython.p_int = _ints(buffer, offsets_at)
+        indexes: cython.p_int = _ints(buffer, indexes_at) if wanted else offsets
+        data: cython.p_uchar = _bytes(buffer, data_at)
         fields: cython.p_longlong = self._fields
         run: cython.Py_ssize_t
         row: cython.Py_ssize_t = 0
