@@ -1,6 +1,6 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
 # The compiled form of memory.py: what every value of the hot path goes through, inlined where used.
-from libc.string cimport memcmp, memcpy, memmove, memset
+from libc.string cimport memcpy, memmove, memset
 
 # CRC-32 with zlib's polynomial: by carry-less multiplication where the processor has it (64 or 256
 # bytes are folded over the next ones until 16 are left, which stand for all before them), else and for
@@ -302,11 +302,139 @@ cdef inline void fill_bytes(
 ) noexcept nogil:
     memset(target + to, byte, size)
 
+# Short ones without a call: by words that may overlap.
+cdef extern from *:
+    """
+    #include <stddef.h>
+    #include <stdint.h>
+    #include <string.h>
+    static inline uint64_t rc_differ8(const unsigned char* a, const unsigned char* b) {
+        uint64_t v, w;
+        memcpy(&v, a, 8);
+        memcpy(&w, b, 8);
+        return v ^ w;
+    }
+    static inline int rc_same(const unsigned char* a, const unsigned char* b, size_t n) {
+        if (n > 32) return memcmp(a, b, n) == 0;
+        if (n >= 8) {
+            uint64_t differ = rc_differ8(a, b) | rc_differ8(a + n - 8, b + n - 8);
+            if (n > 16) differ |= rc_differ8(a + 8, b + 8) | rc_differ8(a + n - 16, b + n - 16);
+            return differ == 0;
+        }
+        if (n >= 4) return ((rc_le4(a) ^ rc_le4(b)) | (rc_le4(a + n - 4) ^ rc_le4(b + n - 4))) == 0;
+        for (; n; n--) if (a[n - 1] != b[n - 1]) return 0;
+        return 1;
+    }
+    /* 16 bytes at a time, so that a short copy takes no call and no loop. */
+    static inline void rc_copy_over(unsigned char* to, const unsigned char* from, size_t n) {
+        size_t i = 0;
+        do { memcpy(to + i, from + i, 16); i += 16; } while (i < n);
+    }
+    static inline uint64_t rc_fingerprint(const unsigned char* p, size_t n, uint64_t seed) {
+        uint64_t a = 0, b = n;
+        if (n >= 8) {
+            a = rc_load_le(p, 8);
+            b = rc_load_le(p + n - 8, 8);
+            if (n > 16) a ^= rc_load_le(p + n / 2 - 4, 8) * 0x9E3779B97F4A7C15u;
+        } else if (n >= 4) {
+            a = rc_le4(p);
+            b = rc_le4(p + n - 4);
+        } else if (n) a = p[0] | (uint32_t)p[n / 2] << 8 | (uint32_t)p[n - 1] << 16;
+        a = (a ^ seed * 0xD6E8FEB86659FD93u) * 0x9E3779B97F4A7C15u;
+        a = (a ^ a >> 32 ^ b) * 0xD6E8FEB86659FD93u;
+        return a ^ a >> 32;
+    }
+    """
+    bint rc_same(const unsigned char* a, const unsigned char* b, size_t size) noexcept nogil
+    void rc_copy_over(unsigned char* to, const unsigned char* data, size_t size) noexcept nogil
+    unsigned long long rc_fingerprint(
+        const unsigned char* data, size_t size, unsigned long long seed) noexcept nogil
+
 cdef inline bint same_bytes(
     const unsigned char* a, Py_ssize_t a_at, const unsigned char* b, Py_ssize_t b_at,
     Py_ssize_t size,
 ) noexcept nogil:
-    return memcmp(a + a_at, b + b_at, size) == 0
+    return rc_same(a + a_at, b + b_at, size)
+
+cdef inline void copy_over(
+    unsigned char* target, Py_ssize_t to, const unsigned char* data, Py_ssize_t offset,
+    Py_ssize_t size,
+) noexcept nogil:
+    rc_copy_over(target + to, data + offset, size)
+
+cdef inline unsigned long long fingerprint(
+    const unsigned char* data, Py_ssize_t offset, Py_ssize_t size, unsigned long long seed
+) noexcept nogil:
+    return rc_fingerprint(data + offset, size, seed)
+
+# Decimal digits, two at a time.
+cdef extern from *:
+    """
+    #include <stddef.h>
+    #include <stdint.h>
+    #include <string.h>
+    static const char rc_pairs[201] =
+        "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
+        "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
+    static inline void rc_put_pair(unsigned char* to, unsigned n) {
+        memcpy(to, rc_pairs + 2 * n, 2);
+    }
+    static size_t rc_put_long(unsigned char* to, uint64_t n) {
+        uint64_t bound = 1000;
+        size_t size = 3, at;
+        while (size < 20 && n >= bound) {
+            size++;
+            bound *= 10;
+        }
+        at = size;
+        for (; n >= 100; n /= 100) rc_put_pair(to + (at -= 2), (unsigned)(n % 100));
+        if (at == 2) rc_put_pair(to, (unsigned)n);
+        else to[0] = (unsigned char)('0' + n);
+        return size;
+    }
+    static inline size_t rc_put_digits(unsigned char* to, uint64_t n) {
+        if (n < 10) {
+            to[0] = (unsigned char)('0' + n);
+            return 1;
+        }
+        if (n < 100) {
+            rc_put_pair(to, (unsigned)n);
+            return 2;
+        }
+        return rc_put_long(to, n);
+    }
+    static inline size_t rc_put_ten_thousandths(unsigned char* to, uint64_t n) {
+        uint64_t whole = n / 10000;
+        unsigned fraction = (unsigned)(n - 10000 * whole), first = fraction / 100;
+        unsigned last = fraction - 100 * first;
+        size_t size = rc_put_digits(to, whole);
+        to[size] = '.';
+        rc_put_pair(to + size + 1, first);
+        if (!last) return size + (first % 10 ? 3 : 2);
+        rc_put_pair(to + size + 3, last);
+        return size + (last % 10 ? 5 : 4);
+    }
+    """
+    size_t rc_put_digits(unsigned char* to, unsigned long long number) noexcept nogil
+    size_t rc_put_ten_thousandths(unsigned char* to, unsigned long long number) noexcept nogil
+
+cdef inline Py_ssize_t put_digits(
+    unsigned char* target, Py_ssize_t to, unsigned long long number
+) noexcept nogil:
+    return to + <Py_ssize_t>rc_put_digits(target + to, number)
+
+cdef inline Py_ssize_t put_signed(
+    unsigned char* target, Py_ssize_t to, long long number
+) noexcept nogil:
+    if number >= 0:
+        return put_digits(target, to, number)
+    target[to] = 45
+    return put_digits(target, to + 1, 0 - <unsigned long long>number)
+
+cdef inline Py_ssize_t put_ten_thousandths(
+    unsigned char* target, Py_ssize_t to, unsigned long long number
+) noexcept nogil:
+    return to + <Py_ssize_t>rc_put_ten_thousandths(target + to, number)
 
 # Text is checked while it is copied: 16 ASCII bytes at a time; from the first block on that has others,
 # all is checked by three tables of what two neighbouring bytes may not be (Keiser and Lemire,

@@ -41,6 +41,11 @@ def copy_bytes(target: Any, to: int, data: Any, offset: int, size: int) -> None:
     target[to : to + size] = data[offset : offset + size]
 
 
+def copy_over(target: Any, to: int, data: Any, offset: int, size: int) -> None:
+    """Copy ``size`` bytes, compiled 16 at a time: as many may be read and written, at least 16."""
+    target[to : to + size] = data[offset : offset + size]
+
+
 def move_bytes(target: Any, to: int, offset: int, size: int) -> None:
     """Move ``size`` bytes inside a memory; the two places may overlap."""
     target[to : to + size] = bytes(target[offset : offset + size])
@@ -54,6 +59,38 @@ def fill_bytes(target: Any, to: int, byte: int, size: int) -> None:
 def same_bytes(a: Any, a_at: int, b: Any, b_at: int, size: int) -> bool:
     """Whether ``size`` bytes are the same."""
     return bool(a[a_at : a_at + size] == b[b_at : b_at + size])
+
+
+def fingerprint(data: Any, offset: int, size: int, seed: int) -> int:
+    """A number of 64 bits: the same for the same bytes and seed, mostly another one for others.
+
+    It is good within one process. Compiled it looks at 24 bytes of long ones.
+    """
+    return hash((seed, bytes(data[offset : offset + size]))) & 0xFFFFFFFFFFFFFFFF
+
+
+def put_digits(target: Any, to: int, number: int) -> int:
+    """Write a number of up to 64 bits in decimal; returns where its digits end."""
+    digits = b"%d" % number
+    target[to : to + len(digits)] = digits
+    return to + len(digits)
+
+
+def put_signed(target: Any, to: int, number: int) -> int:
+    """Write a signed number of up to 64 bits in decimal; returns where its digits end."""
+    return put_digits(target, to, number)
+
+
+def put_ten_thousandths(target: Any, to: int, number: int) -> int:
+    """Write so many ten thousandths with a point and at least one digit behind it.
+
+    Returns:
+        where the digits end; compiled up to three bytes behind it are written, too.
+    """
+    whole, fraction = divmod(number, 10_000)
+    text = b"%d.%s" % (whole, (b"%04d" % fraction).rstrip(b"0") or b"0")
+    target[to : to + len(text)] = text
+    return to + len(text)
 
 
 def utf8_ok(data: Any, offset: int, size: int) -> bool:
