@@ -29,7 +29,9 @@ from replica_client import _cython
 COMPILED_MODULES: tuple[str, ...] = (
     "replica_client.binlog.values.decimal",
     "replica_client.binlog.values.json_binary",
+    "replica_client.binlog.values.json_keys",
     "replica_client.binlog.values.json_reader",
+    "replica_client.binlog.values.json_scalar",
     "replica_client.binlog.values.json_writer",
     "replica_client.binlog.values.numbers",
     "replica_client.binlog.values.temporal",

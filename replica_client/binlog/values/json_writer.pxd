@@ -1,24 +1,46 @@
+from replica_client.binlog.values.json_keys cimport KeyMemo, KeySection
+
 cdef class JsonTextWriter:
     cdef const unsigned char* data
     cdef object _source
-    cdef Py_ssize_t _offset
     cdef Py_ssize_t _size
     cdef bytearray _out
     cdef unsigned char* out
     cdef Py_ssize_t _room
     cdef readonly Py_ssize_t used
     cdef long long _budget
+    cdef KeyMemo _keys
+    cdef bint _looking
+    cdef int _pause
+    cdef int _vain
+    cdef Py_ssize_t _missed
     cdef int document(self, const unsigned char* data, Py_ssize_t offset, Py_ssize_t size) except -1
+    cdef int _learn(self) except -1
     cdef bytes _bytes(self)
-    cdef int _reserve(self, Py_ssize_t size) except -1
-    cdef int _grow(self, Py_ssize_t size) except -1
-    cdef int _put_text(self, object text) except -1
-    cdef int _put_literal(self, int literal) except -1
-    cdef int _put_number(self, unsigned long long number, bint negative) except -1
-    cdef int _put_double(self, Py_ssize_t at) except -1
-    cdef int _put_decimal(self, long long whole, int digits, bint negative) except -1
-    cdef int _put_quoted(self, Py_ssize_t at, Py_ssize_t stop) except -1
-    cdef int _put_escaped(self, Py_ssize_t at, Py_ssize_t stop) except -1
-    cdef int _put_string(self, Py_ssize_t at, Py_ssize_t end) except -1
-    cdef int _put_scalar(self, int kind, Py_ssize_t at, Py_ssize_t end) except -1
-    cdef int _container(self, int kind, Py_ssize_t start, Py_ssize_t limit, int depth) except -1
+    cdef int _reserve(self, Py_ssize_t used, Py_ssize_t size) except -1
+    cdef int _grow(self, Py_ssize_t used, Py_ssize_t size) except -1
+    cdef Py_ssize_t _put_text(self, object text, Py_ssize_t used) except -1
+    cdef Py_ssize_t _put_literal(self, Py_ssize_t literal, Py_ssize_t used) except -1
+    cdef Py_ssize_t _put_double(self, Py_ssize_t at, Py_ssize_t used) except -1
+    cdef Py_ssize_t _put_other_double(self, double value, Py_ssize_t at, Py_ssize_t used) except -1
+    cdef Py_ssize_t _put_quoted(self, Py_ssize_t at, Py_ssize_t stop, Py_ssize_t used) except -1
+    cdef Py_ssize_t _end_quoted(
+        self, Py_ssize_t at, Py_ssize_t stop, Py_ssize_t used, int found) except -1
+    cdef Py_ssize_t _put_escaped(self, Py_ssize_t at, Py_ssize_t stop, Py_ssize_t used) except -1
+    cdef Py_ssize_t _put_string(self, Py_ssize_t at, Py_ssize_t end, Py_ssize_t used) except -1
+    cdef Py_ssize_t _put_long_string(self, Py_ssize_t at, Py_ssize_t end, Py_ssize_t used) except -1
+    cdef Py_ssize_t _put_scalar(
+        self, int kind, Py_ssize_t at, Py_ssize_t end, Py_ssize_t used) except -1
+    cdef Py_ssize_t _container(
+        self, int kind, Py_ssize_t start, Py_ssize_t limit, int depth, Py_ssize_t used) except -1
+    cdef KeySection _known(
+        self, Py_ssize_t start, Py_ssize_t count, Py_ssize_t header, Py_ssize_t size, int depth)
+    cdef Py_ssize_t _members(
+        self, KeySection keys, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end, int depth,
+        Py_ssize_t used) except -1
+    cdef Py_ssize_t _elements(
+        self, int kind, Py_ssize_t start, long long count, long long header, long long size,
+        int depth, Py_ssize_t used) except -1
+    cdef Py_ssize_t _put_key(
+        self, bint large, Py_ssize_t at, Py_ssize_t start, long long header, long long size,
+        Py_ssize_t used) except -1

@@ -8,77 +8,98 @@ everywhere else. How the bytes are laid out is in :mod:`replica_client.binlog.va
 from __future__ import annotations
 
 import struct
-from base64 import b64encode
 from typing import Any
 
 import cython
 
 from replica_client.binlog.values.double_text import double_text
-from replica_client.binlog.values.json_layout import (
-    DOUBLE,
-    EXPANSION_LIMIT,
-    INT16,
-    INT32,
-    INT64,
-    LITERAL,
-    MAX_DEPTH,
-    OPAQUE,
-    STRING,
-    UINT16,
-    UINT32,
-    UINT64,
-    double,
-    integer,
-    malformed,
-    opaque_span,
-    sized,
-    utf8,
-)
-from replica_client.binlog.values.json_opaque import TEMPORAL_TYPES, decimal_text, temporal_text
-from replica_client.constants.column_types import ColumnType
+from replica_client.binlog.values.json_layout import malformed, opaque_span, sized, utf8
+from replica_client.binlog.values.json_scalar import scalar_text
 from replica_client.errors import ColumnDecodeError
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
+    from cython.cimports.replica_client.binlog.values.json_keys import (
+        RECENT_MASK,
+        KeyMemo,
+        KeySection,
+    )
+    from cython.cimports.replica_client.binlog.values.json_layout import (
+        DOUBLE,
+        EXPANSION_LIMIT,
+        INT16,
+        INT32,
+        INT64,
+        LITERAL,
+        MAX_DEPTH,
+        OPAQUE,
+        SMALL_ARRAY,
+        SMALL_OBJECT,
+        STRING,
+        UINT16,
+        UINT32,
+        UINT64,
+    )
     from cython.cimports.replica_client.codec.memory import (
         copy_bytes,
+        copy_over,
         copy_quotable,
         load_le,
         load_signed,
+        put_digits,
+        put_signed,
+        put_ten_thousandths,
+        same_bytes,
         utf8_ok,
     )
 else:
+    from replica_client.binlog.values.json_keys import RECENT_MASK, KeyMemo, KeySection
+    from replica_client.binlog.values.json_layout import (
+        DOUBLE,
+        EXPANSION_LIMIT,
+        INT16,
+        INT32,
+        INT64,
+        LITERAL,
+        MAX_DEPTH,
+        OPAQUE,
+        SMALL_ARRAY,
+        SMALL_OBJECT,
+        STRING,
+        UINT16,
+        UINT32,
+        UINT64,
+    )
     from replica_client.codec.memory import (
         copy_bytes,
+        copy_over,
         copy_quotable,
         load_le,
         load_signed,
+        put_digits,
+        put_signed,
+        put_ten_thousandths,
+        same_bytes,
         utf8_ok,
     )
 
-_LITERAL = cython.declare(cython.int, LITERAL)
-_INT16 = cython.declare(cython.int, INT16)
-_UINT16 = cython.declare(cython.int, UINT16)
-_INT32 = cython.declare(cython.int, INT32)
-_UINT32 = cython.declare(cython.int, UINT32)
-_INT64 = cython.declare(cython.int, INT64)
-_UINT64 = cython.declare(cython.int, UINT64)
-_DOUBLE = cython.declare(cython.int, DOUBLE)
-_STRING = cython.declare(cython.int, STRING)
-_OPAQUE = cython.declare(cython.int, OPAQUE)
-_MAX_DEPTH = cython.declare(cython.int, MAX_DEPTH)
-# As a number in the code it would be Python's.
+# As numbers in the code they would be Python's.
 _BEYOND_32 = cython.declare(cython.longlong, 1 << 32)
-_EXPANSION_LIMIT = cython.declare(cython.longlong, EXPANSION_LIMIT)
-
-_LITERALS = (b"null", b"true", b"false")
-_LITERAL_TEXTS = cython.declare(bytes, b"nulltruefalse")
-_DOUBLE_STRUCT = struct.Struct("<d")
-_BASE64_LINE = 76
-_NEWDECIMAL = int(ColumnType.MYSQL_TYPE_NEWDECIMAL)
-_VAR_STRING = int(ColumnType.MYSQL_TYPE_VAR_STRING)
-_FIRST_ROOM = 256
+_FIRST_ROOM = cython.declare(cython.Py_ssize_t, 256)
+# Room behind the room: what is short, from one look at the room to the next, goes without another.
+# A separator, quotation marks, a colon, what copy_over writes beyond, a number and a bracket fit.
+_SLACK = cython.declare(cython.Py_ssize_t, 64)
 _KEPT_ROOM = cython.declare(cython.Py_ssize_t, 1 << 20)
+# Where more documents have unknown keys than do not, as one with keys of its own in each, looking for
+# them is in vain: at so many it is left off for so many documents.
+_MOST_VAIN = cython.declare(cython.int, 8)
+_PAUSE = cython.declare(cython.int, 64)
+
+# Eight bytes for each, and what a copy of 16 reads beyond.
+_LITERAL_TEXTS = cython.declare(
+    cython.p_const_uchar, b"null\0\0\0\0true\0\0\0\0false\0\0\0\0\0\0\0\0\0\0\0"
+)
+_DOUBLE_STRUCT = struct.Struct("<d")
 _HEX = b"0123456789abcdef"
 # What JSON writes \b, \t, \n, \f and \r for, by code from 8 on.
 _SHORT = b"btn\0fr"
@@ -89,15 +110,24 @@ _SHORT = b"btn\0fr"
 class JsonTextWriter:
     """Writes the text of one document after the other.
 
+    What writes takes where to write, and returns where it stopped. The room is looked at for each
+    element, for what is longer than a number, and where a container ends.
+
     Attributes:
         used: bytes of the text that was written last.
     """
 
     def __init__(self) -> None:
         self._source: Any = b""
-        self._offset = self._size = self.used = 0
+        self._size = self.used = 0
         self._budget = 0
-        self._out = bytearray(_FIRST_ROOM)
+        # A single document is done before anything could be learnt from it.
+        self._keys: KeyMemo | None = None
+        self._looking = False
+        self._pause = 1
+        self._vain = 0
+        self._missed = -1
+        self._out = bytearray(_FIRST_ROOM + _SLACK)
         self.out = self._out
         self._room = _FIRST_ROOM
 
@@ -122,17 +152,42 @@ class JsonTextWriter:
             self.data = data[offset : offset + size]
         self._source = None
         self._size = size
-        self.used = 0
+        self._missed = -1
         if self._room > _KEPT_ROOM:
-            self._out = bytearray(_FIRST_ROOM)
-            self.out = self._out
-            self._room = _FIRST_ROOM
+            self._grow(0, _FIRST_ROOM // 2)
         if not size:
-            return self._put_literal(0)
-        self._budget = _EXPANSION_LIMIT * size
-        if self.data[0] >= _LITERAL:
-            return self._put_text(self._scalar(self.data[0], 1, size))
-        return self._container(self.data[0], 1, size, 0)
+            self.used = self._put_literal(0, 0)
+            return 0
+        self._budget = EXPANSION_LIMIT * size
+        if self.data[0] >= LITERAL:
+            self.used = self._put_text(scalar_text(self._bytes(), self.data[0], 1, size), 0)
+            return 0
+        self._looking = not self._pause
+        self.used = self._container(self.data[0], 1, size, 0, 0)
+        if self._missed >= 0:
+            return self._learn()
+        if self._pause:
+            self._pause -= 1
+        elif self._vain:
+            self._vain -= 1
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _learn(self) -> cython.int:
+        """Remember keys of the document, which is in order, or stop to look for a while."""
+        if self._keys is None:
+            self._keys = KeyMemo()
+        if self._keys.learn(self.data, self._missed):
+            if self._vain:
+                self._vain -= 1
+            return 0
+        self._vain += 1
+        if self._vain >= _MOST_VAIN:
+            # Two documents are enough to learn from.
+            self._vain = _MOST_VAIN - 2
+            self._pause = _PAUSE
+        return 0
 
     @cython.cfunc
     def _bytes(self) -> bytes:
@@ -151,64 +206,43 @@ class JsonTextWriter:
     @cython.cfunc
     @cython.inline
     @cython.exceptval(-1, check=False)
-    def _reserve(self, size: cython.Py_ssize_t) -> cython.int:
-        """Have room for so many more bytes."""
-        return self._grow(size) if size > self._room - self.used else 0
+    def _reserve(self, used: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.int:
+        """Have room for so many bytes more than are used."""
+        return self._grow(used, size) if used + size > self._room else 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _grow(self, size: cython.Py_ssize_t) -> cython.int:
-        self._room = 2 * (self.used + size)
-        grown = bytearray(self._room)
-        grown[: self.used] = self._out[: self.used]
+    def _grow(self, used: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.int:
+        self._room = 2 * (used + size)
+        grown = bytearray(self._room + _SLACK)
+        if used:
+            grown[:used] = self._out[:used]
         self._out = grown
         self.out = self._out
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _put_text(self, text: Any) -> cython.int:
+    def _put_text(self, text: Any, used: cython.Py_ssize_t) -> cython.Py_ssize_t:
         data: bytes = text.encode()
         raw: cython.p_const_uchar = data
-        self._reserve(len(data))
-        copy_bytes(self.out, self.used, raw, 0, len(data))
-        self.used += len(data)
-        return 0
+        self._reserve(used, len(data))
+        copy_bytes(self.out, used, raw, 0, len(data))
+        return used + len(data)
 
     @cython.cfunc
+    @cython.inline
     @cython.exceptval(-1, check=False)
-    def _put_literal(self, literal: cython.int) -> cython.int:
-        raw: cython.p_const_uchar = _LITERAL_TEXTS
+    def _put_literal(
+        self, literal: cython.Py_ssize_t, used: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
         size: cython.Py_ssize_t = 5 if literal == 2 else 4
-        self._reserve(5)
-        copy_bytes(self.out, self.used, raw, 4 * literal, size)
-        self.used += size
-        return 0
+        copy_over(self.out, used, _LITERAL_TEXTS, 8 * literal, size)
+        return used + size
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _put_number(self, number: cython.ulonglong, negative: cython.bint) -> cython.int:
-        self._reserve(21)
-        out: cython.p_uchar = self.out
-        at: cython.Py_ssize_t = self.used
-        if negative:
-            out[at] = 45
-            at += 1
-        rest: cython.ulonglong = number
-        while rest >= 10:
-            rest //= 10
-            at += 1
-        self.used = at + 1
-        while number >= 10:
-            out[at] = cython.cast(cython.uchar, 48 + number % 10)
-            number //= 10
-            at -= 1
-        out[at] = cython.cast(cython.uchar, 48 + number)
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _put_double(self, at: cython.Py_ssize_t) -> cython.int:
+    def _put_double(self, at: cython.Py_ssize_t, used: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Write the double at ``at``, which is there."""
         value: cython.double = 0
         if cython.compiled:
@@ -217,69 +251,64 @@ class JsonTextWriter:
         else:
             value = _DOUBLE_STRUCT.unpack_from(self.data, at)[0]
         magnitude: cython.double = -value if value < 0 else value
-        power: cython.longlong
-        whole: cython.longlong
-        digits: cython.int
+        number: cython.longlong
         if 0.0001 <= magnitude < 1e9:
             # A decimal of at most 15 digits that reads back as the double is its shortest one.
-            for digits in range(2, 5, 2):
-                power = 100 if digits == 2 else 10_000
-                whole = cython.cast(cython.longlong, magnitude * power + 0.5)
-                if cython.cast(cython.double, whole) / power == magnitude:
-                    while digits and whole % 10 == 0:
-                        whole //= 10
-                        digits -= 1
-                    return self._put_decimal(whole, digits, value < 0)
+            number = cython.cast(cython.longlong, magnitude * 1e4 + 0.5)
+            if cython.cast(cython.double, number) / 1e4 == magnitude:
+                if value < 0:
+                    self.out[used] = 45
+                    used += 1
+                return put_ten_thousandths(self.out, used, number)
+        return self._put_other_double(value, at, used)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_other_double(
+        self, value: cython.double, at: cython.Py_ssize_t, used: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Write any double, which is at ``at``."""
         try:
-            return self._put_text(double_text(value))
+            return self._put_text(double_text(value), used)
         except ValueError as error:
             raise malformed(str(error), at) from None
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _put_decimal(
-        self, whole: cython.longlong, digits: cython.int, negative: cython.bint
-    ) -> cython.int:
-        """Write a number that has ``digits`` digits behind its point."""
-        power: cython.longlong = 1
-        i: cython.Py_ssize_t
-        for _ in range(digits):
-            power *= 10
-        self._put_number(whole // power, negative)
-        self._reserve(6)
-        self.out[self.used] = 46
-        if not digits:
-            digits = 1
-        whole %= power
-        for i in range(self.used + digits, self.used, -1):
-            self.out[i] = 48 + whole % 10
-            whole //= 10
-        self.used += digits + 1
-        return 0
+    def _put_quoted(
+        self, at: cython.Py_ssize_t, stop: cython.Py_ssize_t, used: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Write the bytes from ``at`` to ``stop`` as a string."""
+        self._reserve(used, stop - at)
+        return self._end_quoted(
+            at, stop, used, copy_quotable(self.out, used + 1, self.data, at, stop - at)
+        )
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _put_quoted(self, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.int:
-        """Write the bytes from ``at`` to ``stop`` as a string."""
-        size: cython.Py_ssize_t = stop - at
-        self._reserve(size + 2)
-        out: cython.p_uchar = self.out
-        used: cython.Py_ssize_t = self.used
-        out[used] = 34
-        found: cython.int = copy_quotable(out, used + 1, self.data, at, size)
-        if found and not utf8_ok(self.data, at, size):
+    def _end_quoted(
+        self,
+        at: cython.Py_ssize_t,
+        stop: cython.Py_ssize_t,
+        used: cython.Py_ssize_t,
+        found: cython.int,
+    ) -> cython.Py_ssize_t:
+        """What is left to do for a string when copy_quotable copied it and ``found`` that."""
+        if found and not utf8_ok(self.data, at, stop - at):
             utf8(self._bytes(), at, stop)
             raise malformed("a string that is not UTF-8", at)
+        self.out[used] = 34
         if found == 2:
-            self.used = used + 1
-            return self._put_escaped(at, stop)
-        out[used + size + 1] = 34
-        self.used = used + size + 2
-        return 0
+            return self._put_escaped(at, stop, used + 1)
+        used += stop - at + 2
+        self.out[used - 1] = 34
+        return used
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _put_escaped(self, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.int:
+    def _put_escaped(
+        self, at: cython.Py_ssize_t, stop: cython.Py_ssize_t, used: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
         """Write the bytes from ``at`` to ``stop``, which are UTF-8, and the string's end."""
         begin: cython.Py_ssize_t = at
         byte: cython.uchar
@@ -288,118 +317,95 @@ class JsonTextWriter:
             if byte >= 0x20 and byte != 34 and byte != 92:
                 at += 1
                 continue
-            self._reserve(stop - begin + 7)
-            copy_bytes(self.out, self.used, self.data, begin, at - begin)
-            self.used += at - begin
-            self.out[self.used] = 92
+            self._reserve(used, stop - begin)
+            copy_bytes(self.out, used, self.data, begin, at - begin)
+            used += at - begin
+            self.out[used] = 92
             if byte >= 0x20:
-                self.out[self.used + 1] = byte
-                self.used += 2
+                self.out[used + 1] = byte
+                used += 2
             elif 8 <= byte <= 13 and byte != 11:
-                self.out[self.used + 1] = _SHORT[byte - 8]
-                self.used += 2
+                self.out[used + 1] = _SHORT[byte - 8]
+                used += 2
             else:
-                self.out[self.used + 1] = 117
-                self.out[self.used + 2] = 48
-                self.out[self.used + 3] = 48
-                self.out[self.used + 4] = _HEX[byte >> 4]
-                self.out[self.used + 5] = _HEX[byte & 15]
-                self.used += 6
+                self.out[used + 1] = 117
+                self.out[used + 2] = 48
+                self.out[used + 3] = 48
+                self.out[used + 4] = _HEX[byte >> 4]
+                self.out[used + 5] = _HEX[byte & 15]
+                used += 6
             at += 1
             begin = at
-        self._reserve(stop - begin + 1)
-        copy_bytes(self.out, self.used, self.data, begin, stop - begin)
-        self.used += stop - begin
-        self.out[self.used] = 34
-        self.used += 1
-        return 0
+        self._reserve(used, stop - begin)
+        copy_bytes(self.out, used, self.data, begin, stop - begin)
+        used += stop - begin
+        self.out[used] = 34
+        return used + 1
 
     @cython.cfunc
+    @cython.inline
     @cython.exceptval(-1, check=False)
-    def _put_string(self, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+    def _put_string(
+        self, at: cython.Py_ssize_t, end: cython.Py_ssize_t, used: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
         """Write the string whose length is at ``at``."""
         length: cython.Py_ssize_t = self.data[at]
-        start: cython.Py_ssize_t = at + 1
-        if length >= 0x80:
-            start, stop = sized(self._bytes(), at, end)
-            length = stop - start
-        if length > end - start:
-            raise malformed(f"a string of {length} bytes", start)
+        at += 1
+        if length >= 0x80 or length > end - at:
+            return self._put_long_string(at - 1, end, used)
         self._budget -= length
         if self._budget < 0:
             raise self._overspent()
-        return self._put_quoted(start, start + length)
+        self._reserve(used, length)
+        out: cython.p_uchar = self.out
+        found: cython.int = copy_quotable(out, used + 1, self.data, at, length)
+        if found:
+            return self._end_quoted(at, at + length, used, found)
+        out[used] = 34
+        used += length + 2
+        out[used - 1] = 34
+        return used
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_long_string(
+        self, at: cython.Py_ssize_t, end: cython.Py_ssize_t, used: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Write a string whose length takes several bytes, or refuse it."""
+        if self.data[at] < 0x80:
+            raise malformed(f"a string of {self.data[at]} bytes", at + 1)
+        start, stop = sized(self._bytes(), at, end)
+        self._budget -= stop - start
+        if self._budget < 0:
+            raise self._overspent()
+        return self._put_quoted(start, stop, used)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _put_scalar(
-        self, kind: cython.int, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.int:
+        self,
+        kind: cython.int,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        used: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
         """Write a value that is neither a container nor inlined nor a string."""
-        number: cython.longlong
-        if kind == _DOUBLE and end - at >= 8:
-            return self._put_double(at)
-        if kind == _INT32 and end - at >= 4:
-            number = load_signed(self.data, at, 4)
-            return self._put_number(-number if number < 0 else number, number < 0)
-        if kind == _UINT32 and end - at >= 4:
-            return self._put_number(load_le(self.data, at, 4), False)
-        if kind == _INT64 and end - at >= 8 and self.data[at + 7] < 0x80:
-            return self._put_number(load_le(self.data, at, 8), False)
-        if kind == _UINT64 and end - at >= 8:
-            return self._put_number(load_le(self.data, at, 8), False)
-        if kind == _OPAQUE:
+        if kind == DOUBLE and end - at >= 8:
+            return self._put_double(at, used)
+        if kind == INT32 and end - at >= 4:
+            return put_signed(self.out, used, load_signed(self.data, at, 4))
+        if kind == UINT32 and end - at >= 4:
+            return put_digits(self.out, used, load_le(self.data, at, 4))
+        if kind == INT64 and end - at >= 8 and self.data[at + 7] < 0x80:
+            return put_digits(self.out, used, load_le(self.data, at, 8))
+        if kind == UINT64 and end - at >= 8:
+            return put_digits(self.out, used, load_le(self.data, at, 8))
+        if kind == OPAQUE:
             _, begin, stop = opaque_span(self._bytes(), at, end)
             self._budget -= stop - begin
             if self._budget < 0:
                 raise self._overspent()
-        return self._put_text(self._scalar(kind, at, end))
-
-    def _scalar(self, kind: int, at: int, end: int) -> str:
-        """The text of a value that is no container and not inlined."""
-        data = self._bytes()
-        if kind == STRING:
-            start, stop = sized(data, at, end)
-            return self._quoted(data[start:stop], start)
-        if kind == DOUBLE:
-            try:
-                return double_text(double(data, at, end))
-            except ValueError as error:
-                raise malformed(str(error), at) from None
-        if kind == OPAQUE:
-            code, start, stop = opaque_span(data, at, end)
-            return self._opaque(code, data[start:stop], at)
-        if kind == LITERAL:
-            if at >= end or data[at] > 2:
-                raise malformed("an unknown literal", at)
-            text: bytes = _LITERALS[data[at]]
-            return text.decode()
-        return str(integer(data, kind, at, end))
-
-    def _quoted(self, raw: bytes, at: int) -> str:
-        """A string of its own."""
-        utf8(raw, 0, len(raw))
-        writer = JsonTextWriter()
-        writer.data = raw
-        writer._put_quoted(0, len(raw))
-        return writer._out[: writer.used].decode()
-
-    def _opaque(self, code: int, payload: bytes, at: int) -> str:
-        if code == _NEWDECIMAL:
-            return decimal_text(payload)
-        if code in TEMPORAL_TYPES:
-            return f'"{temporal_text(code, payload)}"'
-        if code == _VAR_STRING:
-            try:
-                payload.decode()
-            except UnicodeDecodeError as error:
-                raise malformed(f"a string that is not UTF-8 ({error.reason})", at) from None
-            return self._quoted(payload, at)
-        text = b64encode(payload).decode()
-        if len(text) > _BASE64_LINE:
-            lines = [text[i : i + _BASE64_LINE] for i in range(0, len(text), _BASE64_LINE)]
-            text = "\\n".join(lines)
-        return f'"base64:type{code}:{text}"'
+        return self._put_text(scalar_text(self._bytes(), kind, at, end), used)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -409,20 +415,19 @@ class JsonTextWriter:
         start: cython.Py_ssize_t,
         limit: cython.Py_ssize_t,
         depth: cython.int,
-    ) -> cython.int:
+        used: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
         """Write an object or array."""
-        if depth >= _MAX_DEPTH:
+        if depth >= MAX_DEPTH:
             raise ColumnDecodeError(f"JSON document with more than {MAX_DEPTH} nested levels")
         large: cython.bint = kind & 1
         width: cython.int = 4 if large else 2
-        at: cython.Py_ssize_t = start + 2 * width
-        if at > limit:
+        if start + 2 * width > limit:
             raise malformed("a container that is cut off", start)
         count: cython.longlong = load_le(self.data, start, width)
         size: cython.longlong = load_le(self.data, start + width, width)
-        is_object: cython.bint = kind < 2
         header: cython.longlong = 2 * width + count * (width + 1)
-        if is_object:
+        if kind < SMALL_ARRAY:
             header += count * (width + 2)
         if size > limit - start:
             raise malformed(f"a container of {size} bytes where {limit - start} are left", start)
@@ -431,56 +436,146 @@ class JsonTextWriter:
         self._budget -= header
         if self._budget < 0:
             raise self._overspent()
-        entry: cython.Py_ssize_t = at + (count * (width + 2) if is_object else 0)
+        if kind == SMALL_OBJECT and count and self._looking:
+            keys = self._known(start, count, header, size, depth)
+            if keys is not None:
+                used = self._members(keys, start, start + header, start + size, depth, used)
+            else:
+                self._missed = start
+                used = self._elements(kind, start, count, header, size, depth, used)
+        else:
+            used = self._elements(kind, start, count, header, size, depth, used)
+        self._reserve(used, 0)
+        self.out[used] = 125 if kind < SMALL_ARRAY else 93
+        return used + 1
+
+    @cython.cfunc
+    @cython.inline
+    def _known(
+        self,
+        start: cython.Py_ssize_t,
+        count: cython.Py_ssize_t,
+        header: cython.Py_ssize_t,
+        size: cython.Py_ssize_t,
+        depth: cython.int,
+    ) -> KeySection | None:
+        """The keys of a small object when they are known."""
+        if self._keys is None:
+            return None
+        # Objects at the same depth mostly have the same keys.
+        keys: KeySection = cython.cast(KeySection, self._keys.recent[depth & RECENT_MASK])
+        if (
+            keys.count == count
+            and keys.size <= size - header
+            and same_bytes(keys.entries, 0, self.data, start + 4, 4 * count)
+            and same_bytes(keys.names, 0, self.data, start + header, keys.size)
+        ):
+            return keys
+        return self._keys.find(self.data, start, count, header, size, depth)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _members(
+        self,
+        keys: KeySection,
+        start: cython.Py_ssize_t,
+        stop: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        depth: cython.int,
+        used: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """Write the opening and the members of a small object whose keys are known.
+
+        Its header is from ``start`` to ``stop``, all of it ends at ``end``.
+        """
+        data: cython.p_const_uchar = self.data
+        out: cython.p_uchar = self.out
+        text: cython.p_const_uchar = keys.text
+        text_at: cython.Py_ssize_t = 0
+        length: cython.Py_ssize_t
+        entry: cython.Py_ssize_t = stop - 3 * keys.count
+        code: cython.int
+        field: cython.Py_ssize_t
+        # The text of the first key has five characters more than the key, that of the others six.
+        self._budget -= 1
+        while entry < stop:
+            length = load_le(text, text_at, 2)
+            if used + length > self._room:
+                self._grow(used, length)
+                out = self.out
+            copy_over(out, used, text, text_at + 2, length)
+            text_at += length + 2
+            used += length
+            self._budget -= length - 6
+            code = data[entry]
+            field = load_le(data, entry + 1, 2)
+            entry += 3
+            if code == INT16:
+                if field >= 0x8000:
+                    field = 0x10000 - field
+                    out[used] = 45
+                    used += 1
+                used = put_digits(out, used, field)
+            elif code == LITERAL:
+                field &= 0xFF
+                if field > 2:
+                    raise malformed("an unknown literal", start)
+                copy_over(out, used, _LITERAL_TEXTS, 8 * field, 5)
+                used += 5 if field == 2 else 4
+            elif code == UINT16:
+                used = put_digits(out, used, field)
+            else:
+                field += start
+                if field < stop or field >= end:
+                    raise malformed("a value outside of its container", field)
+                if code == STRING:
+                    used = self._put_string(field, end, used)
+                elif code == DOUBLE and end - field >= 8:
+                    used = self._put_double(field, used)
+                elif code < LITERAL:
+                    used = self._container(code, field, end, depth + 1, used)
+                else:
+                    used = self._put_scalar(code, field, end, used)
+                out = self.out
+            if self._budget < 0:
+                raise self._overspent()
+        return used
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _elements(
+        self,
+        kind: cython.int,
+        start: cython.Py_ssize_t,
+        count: cython.longlong,
+        header: cython.longlong,
+        size: cython.longlong,
+        depth: cython.int,
+        used: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """Write the opening and the elements of any object or array."""
+        data: cython.p_const_uchar = self.data
+        large: cython.bint = kind & 1
+        is_object: cython.bint = kind < SMALL_ARRAY
+        width: cython.int = 4 if large else 2
+        at: cython.Py_ssize_t = start + 2 * width
+        entry: cython.Py_ssize_t = start + header - count * (width + 1)
         end: cython.Py_ssize_t = start + size
         code: cython.int
         field: cython.longlong
-        key_at: cython.longlong
-        key_size: cython.longlong
         i: cython.longlong
-        # Bytes that are written may be anywhere for a compiler, so it loads attributes again.
-        data: cython.p_const_uchar = self.data
-        used: cython.Py_ssize_t
-        out: cython.p_uchar
-        self._reserve(1)
-        self.out[self.used] = 123 if is_object else 91
-        self.used += 1
+        self._reserve(used, 0)
+        self.out[used] = 123 if is_object else 91
+        used += 1
         for i in range(count):
+            self._reserve(used, 0)
             if i:
-                self._reserve(2)
-                out = self.out
-                used = self.used
-                out[used] = 44
-                out[used + 1] = 32
-                self.used = used + 2
+                self.out[used] = 44
+                self.out[used + 1] = 32
+                used += 2
             if is_object:
-                if large:
-                    key_at = load_le(data, at, 4)
-                    key_size = load_le(data, at + 4, 2)
-                    at += 6
-                else:
-                    key_at = load_le(data, at, 2)
-                    key_size = load_le(data, at + 2, 2)
-                    at += 4
-                if key_at < header or key_at + key_size > size:
-                    raise malformed("a key outside of its object", start + key_at)
-                self._budget -= key_size
-                self._reserve(key_size + 4)
-                used = self.used
-                out = self.out
-                # Room for the quotation marks, a colon and a space; most keys are plain.
-                if copy_quotable(out, used + 1, data, start + key_at, key_size):
-                    self._put_quoted(start + key_at, start + key_at + key_size)
-                    self._reserve(2)
-                    out = self.out
-                    used = self.used
-                else:
-                    out[used] = 34
-                    used += key_size + 2
-                    out[used - 1] = 34
-                out[used] = 58
-                out[used + 1] = 32
-                self.used = used + 2
+                used = self._put_key(large, at, start, header, size, used)
+                at += width + 2
             code = data[entry]
             if large:
                 field = load_le(data, entry + 1, 4)
@@ -488,35 +583,67 @@ class JsonTextWriter:
             else:
                 field = load_le(data, entry + 1, 2)
                 entry += 3
-            if code == _INT16:
+            if code == INT16:
                 field &= 0xFFFF
-                if field >= 0x8000:
-                    self._put_number(0x10000 - field, True)
-                else:
-                    self._put_number(field, False)
-            elif code == _LITERAL:
+                used = put_signed(self.out, used, field - 0x10000 if field >= 0x8000 else field)
+            elif code == LITERAL:
                 field &= 0xFF
                 if field > 2:
                     raise malformed("an unknown literal", start)
-                self._put_literal(cython.cast(cython.int, field))
-            elif code == _UINT16:
-                self._put_number(field & 0xFFFF, False)
-            elif large and code == _INT32 and field >= _BEYOND_32 >> 1:
-                self._put_number(_BEYOND_32 - field, True)
-            elif large and code in (_INT32, _UINT32):
-                self._put_number(field, False)
+                used = self._put_literal(field, used)
+            elif code == UINT16:
+                used = put_digits(self.out, used, field & 0xFFFF)
+            elif large and code in (INT32, UINT32):
+                if code == INT32 and field >= _BEYOND_32 >> 1:
+                    field -= _BEYOND_32
+                used = put_signed(self.out, used, field)
             else:
                 if field < header or field >= size:
                     raise malformed("a value outside of its container", start + field)
-                if code == _STRING:
-                    self._put_string(start + field, end)
-                elif code < _LITERAL:
-                    self._container(code, start + field, end, depth + 1)
+                if code == STRING:
+                    used = self._put_string(start + field, end, used)
+                elif code < LITERAL:
+                    used = self._container(code, start + field, end, depth + 1, used)
                 else:
-                    self._put_scalar(code, start + field, end)
+                    used = self._put_scalar(code, start + field, end, used)
             if self._budget < 0:
                 raise self._overspent()
-        self._reserve(1)
-        self.out[self.used] = 125 if is_object else 93
-        self.used += 1
-        return 0
+        return used
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_key(
+        self,
+        large: cython.bint,
+        at: cython.Py_ssize_t,
+        start: cython.Py_ssize_t,
+        header: cython.longlong,
+        size: cython.longlong,
+        used: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """Write the key whose entry is at ``at``, with what separates it from its value."""
+        key_at: cython.longlong
+        key_size: cython.longlong
+        if large:
+            key_at = load_le(self.data, at, 4)
+            key_size = load_le(self.data, at + 4, 2)
+        else:
+            key_at = load_le(self.data, at, 2)
+            key_size = load_le(self.data, at + 2, 2)
+        if key_at < header or key_at + key_size > size:
+            raise malformed("a key outside of its object", start + key_at)
+        self._budget -= key_size
+        self._reserve(used, key_size)
+        found: cython.int = copy_quotable(self.out, used + 1, self.data, start + key_at, key_size)
+        if found:
+            key_at += start
+            used = self._end_quoted(key_at, key_at + key_size, used, found)
+            out: cython.p_uchar = self.out
+        else:
+            out = self.out
+            out[used] = 34
+            used += key_size + 2
+            out[used - 1] = 34
+        out[used] = 58
+        out[used + 1] = 32
+        return used + 2
