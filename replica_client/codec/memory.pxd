@@ -367,7 +367,7 @@ cdef inline unsigned long long fingerprint(
 ) noexcept nogil:
     return rc_fingerprint(data + offset, size, seed)
 
-# Decimal digits, two at a time.
+# Decimal digits, two at a time, and what else JSON has instead of a string.
 cdef extern from *:
     """
     #include <stddef.h>
@@ -414,7 +414,13 @@ cdef extern from *:
         rc_put_pair(to + size + 3, last);
         return size + (last % 10 ? 5 : 4);
     }
+    static inline size_t rc_put_literal(unsigned char* to, int literal) {
+        static const char texts[25] = "null\\0\\0\\0\\0true\\0\\0\\0\\0false\\0\\0\\0";
+        memcpy(to, texts + 8 * literal, 8);
+        return literal == 2 ? 5 : 4;
+    }
     """
+    size_t rc_put_literal(unsigned char* to, int literal) noexcept nogil
     size_t rc_put_digits(unsigned char* to, unsigned long long number) noexcept nogil
     size_t rc_put_ten_thousandths(unsigned char* to, unsigned long long number) noexcept nogil
 
@@ -422,6 +428,11 @@ cdef inline Py_ssize_t put_digits(
     unsigned char* target, Py_ssize_t to, unsigned long long number
 ) noexcept nogil:
     return to + <Py_ssize_t>rc_put_digits(target + to, number)
+
+cdef inline Py_ssize_t put_literal(
+    unsigned char* target, Py_ssize_t to, int literal
+) noexcept nogil:
+    return to + <Py_ssize_t>rc_put_literal(target + to, literal)
 
 cdef inline Py_ssize_t put_signed(
     unsigned char* target, Py_ssize_t to, long long number

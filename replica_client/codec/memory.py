@@ -76,6 +76,13 @@ def put_digits(target: Any, to: int, number: int) -> int:
     return to + len(digits)
 
 
+def put_literal(target: Any, to: int, literal: int) -> int:
+    """Write ``null`` (0), ``true`` (1) or ``false`` (2), compiled eight bytes; returns its end."""
+    text = (b"null", b"true", b"false")[literal]
+    target[to : to + len(text)] = text
+    return to + len(text)
+
+
 def put_signed(target: Any, to: int, number: int) -> int:
     """Write a signed number of up to 64 bits in decimal; returns where its digits end."""
     return put_digits(target, to, number)

@@ -20,7 +20,6 @@ cdef class JsonTextWriter:
     cdef int _reserve(self, Py_ssize_t used, Py_ssize_t size) except -1
     cdef int _grow(self, Py_ssize_t used, Py_ssize_t size) except -1
     cdef Py_ssize_t _put_text(self, object text, Py_ssize_t used) except -1
-    cdef Py_ssize_t _put_literal(self, Py_ssize_t literal, Py_ssize_t used) except -1
     cdef Py_ssize_t _put_double(self, Py_ssize_t at, Py_ssize_t used) except -1
     cdef Py_ssize_t _put_other_double(self, double value, Py_ssize_t at, Py_ssize_t used) except -1
     cdef Py_ssize_t _put_quoted(self, Py_ssize_t at, Py_ssize_t stop, Py_ssize_t used) except -1

@@ -47,6 +47,7 @@ if cython.compiled:
         load_le,
         load_signed,
         put_digits,
+        put_literal,
         put_signed,
         put_ten_thousandths,
         same_bytes,
@@ -77,6 +78,7 @@ else:
         load_le,
         load_signed,
         put_digits,
+        put_literal,
         put_signed,
         put_ten_thousandths,
         same_bytes,
@@ -95,10 +97,6 @@ _KEPT_ROOM = cython.declare(cython.Py_ssize_t, 1 << 20)
 _MOST_VAIN = cython.declare(cython.int, 8)
 _PAUSE = cython.declare(cython.int, 64)
 
-# Eight bytes for each, and what a copy of 16 reads beyond.
-_LITERAL_TEXTS = cython.declare(
-    cython.p_const_uchar, b"null\0\0\0\0true\0\0\0\0false\0\0\0\0\0\0\0\0\0\0\0"
-)
 _DOUBLE_STRUCT = struct.Struct("<d")
 _HEX = b"0123456789abcdef"
 # What JSON writes \b, \t, \n, \f and \r for, by code from 8 on.
@@ -156,7 +154,7 @@ class JsonTextWriter:
         if self._room > _KEPT_ROOM:
             self._grow(0, _FIRST_ROOM // 2)
         if not size:
-            self.used = self._put_literal(0, 0)
+            self.used = put_literal(self.out, 0, 0)
             return 0
         self._budget = EXPANSION_LIMIT * size
         if self.data[0] >= LITERAL:
@@ -229,16 +227,6 @@ class JsonTextWriter:
         self._reserve(used, len(data))
         copy_bytes(self.out, used, raw, 0, len(data))
         return used + len(data)
-
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(-1, check=False)
-    def _put_literal(
-        self, literal: cython.Py_ssize_t, used: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
-        size: cython.Py_ssize_t = 5 if literal == 2 else 4
-        copy_over(self.out, used, _LITERAL_TEXTS, 8 * literal, size)
-        return used + size
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -520,8 +508,7 @@ class JsonTextWriter:
                 field &= 0xFF
                 if field > 2:
                     raise malformed("an unknown literal", start)
-                copy_over(out, used, _LITERAL_TEXTS, 8 * field, 5)
-                used += 5 if field == 2 else 4
+                used = put_literal(out, used, cython.cast(cython.int, field))
             elif code == UINT16:
                 used = put_digits(out, used, field)
             else:
@@ -590,7 +577,7 @@ class JsonTextWriter:
                 field &= 0xFF
                 if field > 2:
                     raise malformed("an unknown literal", start)
-                used = self._put_literal(field, used)
+                used = put_literal(self.out, used, cython.cast(cython.int, field))
             elif code == UINT16:
                 used = put_digits(self.out, used, field & 0xFFFF)
             elif large and code in (INT32, UINT32):
