@@ -419,8 +419,20 @@ cdef extern from *:
         memcpy(to, texts + 8 * literal, 8);
         return literal == 2 ? 5 : 4;
     }
+    static inline size_t rc_put_escaped(unsigned char* to, unsigned char byte) {
+        /* What is written for 8 to 13; 0: nothing shorter than the code. */
+        static const char shorter[7] = "btn\\0fr";
+        to[0] = 0x5C;
+        to[1] = byte >= 0x20 ? byte : byte >= 8 && byte <= 13 ? (unsigned char)shorter[byte - 8] : 0;
+        if (to[1]) return 2;
+        memcpy(to + 1, "u00", 3);
+        to[4] = (unsigned char)('0' + (byte >> 4));
+        to[5] = (unsigned char)"0123456789abcdef"[byte & 15];
+        return 6;
+    }
     """
     size_t rc_put_literal(unsigned char* to, int literal) noexcept nogil
+    size_t rc_put_escaped(unsigned char* to, unsigned char byte) noexcept nogil
     size_t rc_put_digits(unsigned char* to, unsigned long long number) noexcept nogil
     size_t rc_put_ten_thousandths(unsigned char* to, unsigned long long number) noexcept nogil
 
@@ -433,6 +445,11 @@ cdef inline Py_ssize_t put_literal(
     unsigned char* target, Py_ssize_t to, int literal
 ) noexcept nogil:
     return to + <Py_ssize_t>rc_put_literal(target + to, literal)
+
+cdef inline Py_ssize_t put_escaped(
+    unsigned char* target, Py_ssize_t to, unsigned char byte
+) noexcept nogil:
+    return to + <Py_ssize_t>rc_put_escaped(target + to, byte)
 
 cdef inline Py_ssize_t put_signed(
     unsigned char* target, Py_ssize_t to, long long number

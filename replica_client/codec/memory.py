@@ -83,6 +83,18 @@ def put_literal(target: Any, to: int, literal: int) -> int:
     return to + len(text)
 
 
+def put_escaped(target: Any, to: int, byte: int) -> int:
+    """Write a control character, quotation mark or backslash as strings of JSON have it."""
+    if byte >= 0x20:
+        text = bytes((0x5C, byte))
+    elif 8 <= byte <= 13 and byte != 11:
+        text = bytes((0x5C, b"btn\0fr"[byte - 8]))
+    else:
+        text = b"\\u%04x" % byte
+    target[to : to + len(text)] = text
+    return to + len(text)
+
+
 def put_signed(target: Any, to: int, number: int) -> int:
     """Write a signed number of up to 64 bits in decimal; returns where its digits end."""
     return put_digits(target, to, number)

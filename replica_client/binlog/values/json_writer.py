@@ -19,26 +19,11 @@ from replica_client.errors import ColumnDecodeError
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
+    from cython.cimports.replica_client.binlog.values import json_layout as layout
     from cython.cimports.replica_client.binlog.values.json_keys import (
         RECENT_MASK,
         KeyMemo,
         KeySection,
-    )
-    from cython.cimports.replica_client.binlog.values.json_layout import (
-        DOUBLE,
-        EXPANSION_LIMIT,
-        INT16,
-        INT32,
-        INT64,
-        LITERAL,
-        MAX_DEPTH,
-        OPAQUE,
-        SMALL_ARRAY,
-        SMALL_OBJECT,
-        STRING,
-        UINT16,
-        UINT32,
-        UINT64,
     )
     from cython.cimports.replica_client.codec.memory import (
         copy_bytes,
@@ -47,6 +32,7 @@ if cython.compiled:
         load_le,
         load_signed,
         put_digits,
+        put_escaped,
         put_literal,
         put_signed,
         put_ten_thousandths,
@@ -54,23 +40,8 @@ if cython.compiled:
         utf8_ok,
     )
 else:
+    from replica_client.binlog.values import json_layout as layout
     from replica_client.binlog.values.json_keys import RECENT_MASK, KeyMemo, KeySection
-    from replica_client.binlog.values.json_layout import (
-        DOUBLE,
-        EXPANSION_LIMIT,
-        INT16,
-        INT32,
-        INT64,
-        LITERAL,
-        MAX_DEPTH,
-        OPAQUE,
-        SMALL_ARRAY,
-        SMALL_OBJECT,
-        STRING,
-        UINT16,
-        UINT32,
-        UINT64,
-    )
     from replica_client.codec.memory import (
         copy_bytes,
         copy_over,
@@ -78,6 +49,7 @@ else:
         load_le,
         load_signed,
         put_digits,
+        put_escaped,
         put_literal,
         put_signed,
         put_ten_thousandths,
@@ -98,9 +70,6 @@ _MOST_VAIN = cython.declare(cython.int, 8)
 _PAUSE = cython.declare(cython.int, 64)
 
 _DOUBLE_STRUCT = struct.Struct("<d")
-_HEX = b"0123456789abcdef"
-# What JSON writes \b, \t, \n, \f and \r for, by code from 8 on.
-_SHORT = b"btn\0fr"
 
 
 @cython.final
@@ -156,8 +125,8 @@ class JsonTextWriter:
         if not size:
             self.used = put_literal(self.out, 0, 0)
             return 0
-        self._budget = EXPANSION_LIMIT * size
-        if self.data[0] >= LITERAL:
+        self._budget = layout.EXPANSION_LIMIT * size
+        if self.data[0] >= layout.LITERAL:
             self.used = self._put_text(scalar_text(self._bytes(), self.data[0], 1, size), 0)
             return 0
         self._looking = not self._pause
@@ -197,7 +166,7 @@ class JsonTextWriter:
 
     def _overspent(self) -> ColumnDecodeError:
         return ColumnDecodeError(
-            f"malformed JSON document: overlapping values take more than {EXPANSION_LIMIT} times "
+            f"malformed JSON document: overlapping values take more than {layout.EXPANSION_LIMIT} times "
             f"its {self._size} bytes"
         )
 
@@ -307,21 +276,7 @@ class JsonTextWriter:
                 continue
             self._reserve(used, stop - begin)
             copy_bytes(self.out, used, self.data, begin, at - begin)
-            used += at - begin
-            self.out[used] = 92
-            if byte >= 0x20:
-                self.out[used + 1] = byte
-                used += 2
-            elif 8 <= byte <= 13 and byte != 11:
-                self.out[used + 1] = _SHORT[byte - 8]
-                used += 2
-            else:
-                self.out[used + 1] = 117
-                self.out[used + 2] = 48
-                self.out[used + 3] = 48
-                self.out[used + 4] = _HEX[byte >> 4]
-                self.out[used + 5] = _HEX[byte & 15]
-                used += 6
+            used = put_escaped(self.out, used + at - begin, byte)
             at += 1
             begin = at
         self._reserve(used, stop - begin)
@@ -378,17 +333,17 @@ class JsonTextWriter:
         used: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
         """Write a value that is neither a container nor inlined nor a string."""
-        if kind == DOUBLE and end - at >= 8:
+        if kind == layout.DOUBLE and end - at >= 8:
             return self._put_double(at, used)
-        if kind == INT32 and end - at >= 4:
+        if kind == layout.INT32 and end - at >= 4:
             return put_signed(self.out, used, load_signed(self.data, at, 4))
-        if kind == UINT32 and end - at >= 4:
+        if kind == layout.UINT32 and end - at >= 4:
             return put_digits(self.out, used, load_le(self.data, at, 4))
-        if kind == INT64 and end - at >= 8 and self.data[at + 7] < 0x80:
+        if kind == layout.INT64 and end - at >= 8 and self.data[at + 7] < 0x80:
             return put_digits(self.out, used, load_le(self.data, at, 8))
-        if kind == UINT64 and end - at >= 8:
+        if kind == layout.UINT64 and end - at >= 8:
             return put_digits(self.out, used, load_le(self.data, at, 8))
-        if kind == OPAQUE:
+        if kind == layout.OPAQUE:
             _, begin, stop = opaque_span(self._bytes(), at, end)
             self._budget -= stop - begin
             if self._budget < 0:
@@ -406,8 +361,10 @@ class JsonTextWriter:
         used: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
         """Write an object or array."""
-        if depth >= MAX_DEPTH:
-            raise ColumnDecodeError(f"JSON document with more than {MAX_DEPTH} nested levels")
+        if depth >= layout.MAX_DEPTH:
+            raise ColumnDecodeError(
+                f"JSON document with more than {layout.MAX_DEPTH} nested levels"
+            )
         large: cython.bint = kind & 1
         width: cython.int = 4 if large else 2
         if start + 2 * width > limit:
@@ -415,7 +372,7 @@ class JsonTextWriter:
         count: cython.longlong = load_le(self.data, start, width)
         size: cython.longlong = load_le(self.data, start + width, width)
         header: cython.longlong = 2 * width + count * (width + 1)
-        if kind < SMALL_ARRAY:
+        if kind < layout.SMALL_ARRAY:
             header += count * (width + 2)
         if size > limit - start:
             raise malformed(f"a container of {size} bytes where {limit - start} are left", start)
@@ -424,7 +381,7 @@ class JsonTextWriter:
         self._budget -= header
         if self._budget < 0:
             raise self._overspent()
-        if kind == SMALL_OBJECT and count and self._looking:
+        if kind == layout.SMALL_OBJECT and count and self._looking:
             keys = self._known(start, count, header, size, depth)
             if keys is not None:
                 used = self._members(keys, start, start + header, start + size, depth, used)
@@ -434,7 +391,7 @@ class JsonTextWriter:
         else:
             used = self._elements(kind, start, count, header, size, depth, used)
         self._reserve(used, 0)
-        self.out[used] = 125 if kind < SMALL_ARRAY else 93
+        self.out[used] = 125 if kind < layout.SMALL_ARRAY else 93
         return used + 1
 
     @cython.cfunc
@@ -498,28 +455,28 @@ class JsonTextWriter:
             code = data[entry]
             field = load_le(data, entry + 1, 2)
             entry += 3
-            if code == INT16:
+            if code == layout.INT16:
                 if field >= 0x8000:
                     field = 0x10000 - field
                     out[used] = 45
                     used += 1
                 used = put_digits(out, used, field)
-            elif code == LITERAL:
+            elif code == layout.LITERAL:
                 field &= 0xFF
                 if field > 2:
                     raise malformed("an unknown literal", start)
                 used = put_literal(out, used, cython.cast(cython.int, field))
-            elif code == UINT16:
+            elif code == layout.UINT16:
                 used = put_digits(out, used, field)
             else:
                 field += start
                 if field < stop or field >= end:
                     raise malformed("a value outside of its container", field)
-                if code == STRING:
+                if code == layout.STRING:
                     used = self._put_string(field, end, used)
-                elif code == DOUBLE and end - field >= 8:
+                elif code == layout.DOUBLE and end - field >= 8:
                     used = self._put_double(field, used)
-                elif code < LITERAL:
+                elif code < layout.LITERAL:
                     used = self._container(code, field, end, depth + 1, used)
                 else:
                     used = self._put_scalar(code, field, end, used)
@@ -543,7 +500,7 @@ class JsonTextWriter:
         """Write the opening and the elements of any object or array."""
         data: cython.p_const_uchar = self.data
         large: cython.bint = kind & 1
-        is_object: cython.bint = kind < SMALL_ARRAY
+        is_object: cython.bint = kind < layout.SMALL_ARRAY
         width: cython.int = 4 if large else 2
         at: cython.Py_ssize_t = start + 2 * width
         entry: cython.Py_ssize_t = start + header - count * (width + 1)
@@ -570,26 +527,26 @@ class JsonTextWriter:
             else:
                 field = load_le(data, entry + 1, 2)
                 entry += 3
-            if code == INT16:
+            if code == layout.INT16:
                 field &= 0xFFFF
                 used = put_signed(self.out, used, field - 0x10000 if field >= 0x8000 else field)
-            elif code == LITERAL:
+            elif code == layout.LITERAL:
                 field &= 0xFF
                 if field > 2:
                     raise malformed("an unknown literal", start)
                 used = put_literal(self.out, used, cython.cast(cython.int, field))
-            elif code == UINT16:
+            elif code == layout.UINT16:
                 used = put_digits(self.out, used, field & 0xFFFF)
-            elif large and code in (INT32, UINT32):
-                if code == INT32 and field >= _BEYOND_32 >> 1:
+            elif large and code in (layout.INT32, layout.UINT32):
+                if code == layout.INT32 and field >= _BEYOND_32 >> 1:
                     field -= _BEYOND_32
                 used = put_signed(self.out, used, field)
             else:
                 if field < header or field >= size:
                     raise malformed("a value outside of its container", start + field)
-                if code == STRING:
+                if code == layout.STRING:
                     used = self._put_string(start + field, end, used)
-                elif code < LITERAL:
+                elif code < layout.LITERAL:
                     used = self._container(code, start + field, end, depth + 1, used)
                 else:
                     used = self._put_scalar(code, start + field, end, used)
