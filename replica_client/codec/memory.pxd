@@ -274,6 +274,37 @@ cdef inline long long load_signed(
     cdef int shift = 64 - 8 * size
     return <long long>(load_le(data, offset, size) << shift) >> shift
 
+# Whether a value is there cannot be foreseen: where it is read from is computed, not branched upon.
+cdef extern from *:
+    """
+    #include <stdint.h>
+    static const unsigned char rc_zeros[16] = {0};
+    static inline const unsigned char* rc_there(const unsigned char* data, int64_t at) {
+        uintptr_t absent = (uintptr_t)(at >> 63);
+        return (const unsigned char*)(((uintptr_t)(data + at) & ~absent) | ((uintptr_t)rc_zeros & absent));
+    }
+    static inline int rc_clear_bit(unsigned char* bits, size_t row, int64_t at) {
+        unsigned char absent = (unsigned char)((uint64_t)at >> 63);
+        bits[row >> 3] &= (unsigned char)~(absent << (row & 7));
+        return absent;
+    }
+    """
+    const unsigned char* rc_there(const unsigned char* data, long long at) noexcept nogil
+    int rc_clear_bit(unsigned char* bits, size_t row, long long at) noexcept nogil
+
+cdef inline unsigned long long load_le_there(
+    const unsigned char* data, long long at, int size
+) noexcept nogil:
+    return rc_load_le(rc_there(data, at), size)
+
+cdef inline unsigned long long load_be_there(
+    const unsigned char* data, long long at, int size
+) noexcept nogil:
+    return rc_load_be(rc_there(data, at), size)
+
+cdef inline int clear_bit(unsigned char* bits, Py_ssize_t row, long long at) noexcept nogil:
+    return rc_clear_bit(bits, row, at)
+
 cdef inline void store_number(
     unsigned char* values, Py_ssize_t row, int width, unsigned long long number
 ) noexcept nogil:
@@ -675,6 +706,40 @@ cdef extern from *:
         memcpy(to + i, from + i, n - i);
         return rc_utf8(from + i, n - i);
     }
+    /* The same of up to 31 bytes, where 32 can be read and written: how many there are is not branched
+       upon, as it cannot be foreseen. */
+    #if defined(__SSE2__)
+    #if defined(RC_UTF8_TABLES)
+    static const unsigned char rc_counted[64] = {
+        255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+        255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0};
+    __attribute__((target("avx2")))
+    static int rc_utf8_short(const unsigned char* p, size_t n) {
+        __m256i faults = rc_utf8_wide_faults(
+            _mm256_and_si256(_mm256_loadu_si256((const __m256i*)p),
+                             _mm256_loadu_si256((const __m256i*)(rc_counted + 32 - n))),
+            _mm256_setzero_si256(), RC_WIDE_TABLE(RC_FIRST_HIGH), RC_WIDE_TABLE(RC_FIRST_LOW),
+            RC_WIDE_TABLE(RC_SECOND_HIGH));
+        return _mm256_testz_si256(faults, faults);
+    }
+    #endif
+    static inline int rc_copy_short_utf8(unsigned char* to, const unsigned char* from, size_t n) {
+        __m128i v = _mm_loadu_si128((const __m128i*)from);
+        __m128i w = _mm_loadu_si128((const __m128i*)(from + 16));
+        uint32_t high = (uint32_t)_mm_movemask_epi8(v) | (uint32_t)_mm_movemask_epi8(w) << 16;
+        _mm_storeu_si128((__m128i*)to, v);
+        _mm_storeu_si128((__m128i*)(to + 16), w);
+        if (!(high & (((uint32_t)1 << n) - 1))) return 1;
+    #if defined(RC_UTF8_TABLES)
+        if (rc_utf8_tables == 2) return rc_utf8_short(from, n);
+    #endif
+        return rc_utf8(from, n);
+    }
+    #else
+    static inline int rc_copy_short_utf8(unsigned char* to, const unsigned char* from, size_t n) {
+        return rc_copy_utf8(to, from, n);
+    }
+    #endif
     /* 0: ASCII that JSON has in strings as it is; 1: other characters are among it, or bytes that are
        none; 2: control characters, quotation marks or backslashes are. */
     static inline int rc_copy_quotable(unsigned char* to, const unsigned char* from, size_t n) {
@@ -733,6 +798,7 @@ cdef extern from *:
     int rc_copy_quotable(unsigned char* to, const unsigned char* data, size_t size) noexcept nogil
     bint rc_utf8(const unsigned char* data, size_t size) noexcept nogil
     bint rc_copy_utf8(unsigned char* to, const unsigned char* data, size_t size) noexcept nogil
+    bint rc_copy_short_utf8(unsigned char* to, const unsigned char* data, size_t size) noexcept nogil
 
 cdef inline bint utf8_ok(const unsigned char* data, Py_ssize_t offset, Py_ssize_t size) noexcept nogil:
     return rc_utf8(data + offset, size)
@@ -742,6 +808,12 @@ cdef inline bint copy_utf8(
     Py_ssize_t size,
 ) noexcept nogil:
     return rc_copy_utf8(target + to, data + offset, size)
+
+cdef inline bint copy_short_utf8(
+    unsigned char* target, Py_ssize_t to, const unsigned char* data, Py_ssize_t offset,
+    Py_ssize_t size,
+) noexcept nogil:
+    return rc_copy_short_utf8(target + to, data + offset, size)
 
 cdef inline int copy_quotable(
     unsigned char* target, Py_ssize_t to, const unsigned char* data, Py_ssize_t offset,

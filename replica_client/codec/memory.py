@@ -20,6 +20,24 @@ def load_be(data: Any, offset: int, size: int) -> int:
     return int.from_bytes(data[offset : offset + size], "big")
 
 
+def load_le_there(data: Any, at: int, size: int) -> int:
+    """The same; 0 for a value that is not there (``at`` is negative)."""
+    return 0 if at < 0 else load_le(data, at, size)
+
+
+def load_be_there(data: Any, at: int, size: int) -> int:
+    """A big-endian integer; 0 for a value that is not there (``at`` is negative)."""
+    return 0 if at < 0 else load_be(data, at, size)
+
+
+def clear_bit(bits: Any, row: int, at: int) -> int:
+    """Clear the bit of a row whose value is not there (``at`` is negative); returns 1 then, else 0."""
+    if at >= 0:
+        return 0
+    bits[row >> 3] &= 0xFF ^ (1 << (row & 7))
+    return 1
+
+
 def load_signed(data: Any, offset: int, size: int) -> int:
     """A two's complement little-endian integer of 1 to 8 bytes."""
     return int.from_bytes(data[offset : offset + size], "little", signed=True)
@@ -125,6 +143,11 @@ def copy_utf8(target: Any, to: int, data: Any, offset: int, size: int) -> bool:
     """Copy ``size`` bytes; whether they are UTF-8."""
     copy_bytes(target, to, data, offset, size)
     return utf8_ok(data, offset, size)
+
+
+def copy_short_utf8(target: Any, to: int, data: Any, offset: int, size: int) -> bool:
+    """The same for up to 31 bytes, where 32 can be read and written."""
+    return copy_utf8(target, to, data, offset, size)
 
 
 def copy_quotable(target: Any, to: int, data: Any, offset: int, size: int) -> int:

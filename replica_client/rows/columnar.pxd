@@ -41,6 +41,7 @@ cdef class ColumnarRows:
     cdef Py_ssize_t _last
     cdef Py_ssize_t _written
     cdef bint _together
+    cdef bint _has_absent
     cdef bint _in_value
     cdef void* _value_sink
     cdef Py_ssize_t _value_offset
@@ -68,6 +69,8 @@ cdef class ColumnarRows:
                           Py_ssize_t count, Py_ssize_t row, int size) except -1
     cdef int _put_texts(self, ColumnSink sink, Py_ssize_t first, Py_ssize_t stride,
                         Py_ssize_t count, Py_ssize_t row) except -1
+    cdef int _put_entries(self, ColumnSink sink, Py_ssize_t first, Py_ssize_t stride,
+                          Py_ssize_t count, Py_ssize_t row) except -1
     cdef int _put_others(self, ColumnSink sink, Py_ssize_t first, Py_ssize_t stride,
                          Py_ssize_t count, Py_ssize_t row) except -1
     cdef int _put_decimal(self, ColumnSink sink, const unsigned char* data,

@@ -27,9 +27,12 @@ if cython.compiled:
         timestamp2_microseconds,
     )
     from cython.cimports.replica_client.codec.memory import (
+        clear_bit,
+        copy_short_utf8,
         copy_utf8,
         load_be,
         load_le,
+        load_le_there,
         load_signed,
         store_number,
     )
@@ -71,9 +74,12 @@ else:
         timestamp2_microseconds,
     )
     from replica_client.codec.memory import (
+        clear_bit,
+        copy_short_utf8,
         copy_utf8,
         load_be,
         load_le,
+        load_le_there,
         load_signed,
         store_number,
     )
@@ -109,11 +115,12 @@ else:
 _NOT_IN_CALENDAR = cython.declare(cython.longlong, -(1 << 62))
 _LOOKUP_SIZE = cython.declare(cython.int, 256)
 _FIRST_CAPACITY = 64
+# What is copied of a text that is shorter, where so much is there.
+_TEXT_ROOM = cython.declare(cython.Py_ssize_t, 32)
 _MAX_LAYOUTS = 1024
 _SPACE = cython.declare(cython.int, 0x20)
-# Values whose places are found before they are written, and what is no place.
+# Values whose places are found before they are written; a negative one is that of none.
 _MAX_PLACES = cython.declare(cython.Py_ssize_t, 2048)
-_NULL = cython.declare(cython.longlong, -1)
 # The step of a column whose values nobody can pass over.
 _NO_STEP = cython.declare(cython.int, -127)
 
@@ -218,7 +225,7 @@ class ColumnarRows:
         self._places_memory: Any = b""
         self._last = 0
         self._written = 2
-        self._together = False
+        self._together = self._has_absent = False
         # The value that is being made, for what it may raise.
         self._in_value = False
         self._value_offset = 0
@@ -496,32 +503,66 @@ class ColumnarRows:
         offset: cython.Py_ssize_t = begin
         nulls: cython.Py_ssize_t
         step: cython.longlong
+        absent: cython.longlong
+        all_there: cython.bint
         whole: cython.Py_ssize_t = 0
         at: cython.Py_ssize_t = 0
         i: cython.Py_ssize_t
+        self._has_absent = False
         while whole < most and offset < end and offset < stop:
             nulls = offset
             offset += null_size
             if offset > end:
                 break
-            for i in range(count):
-                if data[nulls + (i >> 3)] >> (i & 7) & 1:
-                    places[at + i] = _NULL
-                    continue
-                places[at + i] = offset
-                step = steps[i]
-                if step >= 0:
-                    offset += cython.cast(cython.Py_ssize_t, step)
-                elif step == -1 and offset < end:
-                    offset += 1 + data[offset]
-                elif step == _NO_STEP or -step > end - offset:
-                    offset = end + 1
-                    break
-                else:
-                    offset += cython.cast(
-                        cython.Py_ssize_t,
-                        load_le(data, offset, cython.cast(cython.int, -step)) - step,
-                    )
+            # Sizes that are common are named, as the others take a jump.
+            if null_size == 1:
+                all_there = data[nulls] == 0
+            else:
+                all_there = null_size <= 8 and not load_le(
+                    data, nulls, cython.cast(cython.int, null_size)
+                )
+            if all_there:
+                for i in range(count):
+                    places[at + i] = offset
+                    step = steps[i]
+                    if step >= 0:
+                        offset += cython.cast(cython.Py_ssize_t, step)
+                    elif step == -1 and offset < end:
+                        offset += 1 + data[offset]
+                    elif step == _NO_STEP or -step > end - offset:
+                        offset = end + 1
+                        break
+                    elif step == -2:
+                        offset += 2 + cython.cast(cython.Py_ssize_t, load_le(data, offset, 2))
+                    else:
+                        offset += cython.cast(
+                            cython.Py_ssize_t,
+                            load_le(data, offset, cython.cast(cython.int, -step)) - step,
+                        )
+            else:
+                self._has_absent = True
+                for i in range(count):
+                    # Which values are not there cannot be foreseen, so that nothing branches upon
+                    # it: the place of such a one is -1, all bits, and it takes no room.
+                    absent = -cython.cast(cython.longlong, data[nulls + (i >> 3)] >> (i & 7) & 1)
+                    places[at + i] = offset | absent
+                    step = steps[i]
+                    if step >= 0:
+                        offset += cython.cast(cython.Py_ssize_t, step & ~absent)
+                    elif step == -1:
+                        if offset >= end and not absent:
+                            offset = end + 1
+                            break
+                        step = 1 + load_le_there(data, offset | absent, 1)
+                        offset += cython.cast(cython.Py_ssize_t, step & ~absent)
+                    elif not absent:
+                        if step == _NO_STEP or -step > end - offset:
+                            offset = end + 1
+                            break
+                        offset += cython.cast(
+                            cython.Py_ssize_t,
+                            load_le(data, offset, cython.cast(cython.int, -step)) - step,
+                        )
             if offset > end or offset < nulls:
                 break
             at += count
@@ -617,6 +658,8 @@ class ColumnarRows:
             return self._put_numbers(sink, first, stride, count, row, 2)
         if op in (OP_UTF8, OP_UTF8_CHAR):
             return self._put_texts(sink, first, stride, count, row)
+        if op in (OP_ENUM, OP_SET):
+            return self._put_entries(sink, first, stride, count, row)
         if op != OP_PASS:
             return self._put_others(sink, first, stride, count, row)
         return 0
@@ -637,15 +680,21 @@ class ColumnarRows:
         data: cython.p_const_uchar = self._data
         places: cython.p_longlong = self._places
         values: cython.p_uchar = sink.values
+        bits: cython.p_uchar = sink.bits
+        nulls: cython.Py_ssize_t = 0
         at: cython.longlong
         i: cython.Py_ssize_t
+        if not self._has_absent:
+            for i in range(row, row + count):
+                store_number(values, i, size, load_le(data, places[first], size))
+                first += stride
+            return 0
         for i in range(row, row + count):
             at = places[first]
             first += stride
-            if at >= 0:
-                store_number(values, i, size, load_le(data, at, size))
-            else:
-                sink._put_null(i)
+            store_number(values, i, size, load_le_there(data, at, size))
+            nulls += clear_bit(bits, i, at)
+        sink.nulls += nulls
         return 0
 
     @cython.cfunc
@@ -667,6 +716,11 @@ class ColumnarRows:
         offsets: cython.p_int = sink.offsets
         used: cython.Py_ssize_t = sink.used
         room: cython.Py_ssize_t = sink.room
+        bits: cython.p_uchar = sink.bits
+        last: cython.Py_ssize_t = self._end - _TEXT_ROOM
+        nulls: cython.Py_ssize_t = 0
+        has_absent: cython.bint = self._has_absent
+        done: cython.bint
         at: cython.longlong
         length: cython.Py_ssize_t
         size: cython.Py_ssize_t
@@ -674,12 +728,14 @@ class ColumnarRows:
         for i in range(row, row + count):
             at = places[first]
             first += stride
-            if at < 0:
-                sink._put_null(i)
-                offsets[i + 1] = cython.cast(cython.int, used)
-                continue
-            if prefix == 1:
+            if has_absent:
+                # One that is not there has no bytes.
+                nulls += clear_bit(bits, i, at)
+                length = cython.cast(cython.Py_ssize_t, load_le_there(data, at, prefix))
+            elif prefix == 1:
                 length = data[at]
+            elif prefix == 2:
+                length = cython.cast(cython.Py_ssize_t, load_le(data, at, 2))
             else:
                 length = cython.cast(cython.Py_ssize_t, load_le(data, at, prefix))
             at += prefix
@@ -687,22 +743,70 @@ class ColumnarRows:
             if trims:
                 while size and data[at + size - 1] == _SPACE:
                     size -= 1
-            if size > room - used:
+            if size + _TEXT_ROOM > room - used:
                 self._in_value = False
                 sink.used = used
-                sink._make_room(size)
+                sink.nulls += nulls
+                nulls = 0
+                sink._make_room(size + _TEXT_ROOM)
                 target = sink.data
                 room = sink.room
-            if copy_utf8(target, used, data, at, size):
+            if size < _TEXT_ROOM and at <= last:
+                done = copy_short_utf8(target, used, data, at, size)
+            else:
+                done = copy_utf8(target, used, data, at, size)
+            if done:
                 used += size
                 offsets[i + 1] = cython.cast(cython.int, used)
             else:
                 sink.used = used
+                sink.nulls += nulls
+                nulls = 0
                 self._put_value(sink, data, at, length, i)
                 target = sink.data
                 used = sink.used
                 room = sink.room
         sink.used = used
+        sink.nulls += nulls
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_entries(
+        self,
+        sink: ColumnSink,
+        first: cython.Py_ssize_t,
+        stride: cython.Py_ssize_t,
+        count: cython.Py_ssize_t,
+        row: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Write the numbers that ENUMs and SETs have among the column's texts."""
+        data: cython.p_const_uchar = self._data
+        places: cython.p_longlong = self._places
+        size: cython.int = cython.cast(cython.int, sink.size)
+        values: cython.p_uchar = sink.values
+        valid: cython.p_uchar = sink.bits
+        lookup: cython.p_int = sink.lookup
+        at: cython.longlong
+        bits: cython.ulonglong
+        entry: cython.int
+        i: cython.Py_ssize_t
+        for i in range(row, row + count):
+            at = places[first]
+            first += stride
+            sink.nulls += clear_bit(valid, i, at)
+            bits = load_le_there(data, at, size)
+            entry = -1
+            if bits < cython.cast(cython.ulonglong, _LOOKUP_SIZE):
+                entry = lookup[bits]
+            if entry < 0:
+                entry = 0
+                if at >= 0:
+                    self._value_at(sink, cython.cast(cython.Py_ssize_t, at))
+                    entry = self._entry_of(
+                        sink, data, cython.cast(cython.Py_ssize_t, at), size, bits
+                    )
+            store_number(values, i, 4, entry)
         return 0
 
     @cython.cfunc
@@ -726,8 +830,6 @@ class ColumnarRows:
         length: cython.Py_ssize_t = size
         place: cython.longlong
         at: cython.Py_ssize_t
-        bits: cython.ulonglong
-        entry: cython.int
         i: cython.Py_ssize_t
         for i in range(row, row + count):
             place = places[first]
@@ -746,14 +848,6 @@ class ColumnarRows:
                 sink._put_bytes(i, self._json.out, 0, self._json.used)
             elif op == OP_DECIMAL:
                 self._put_decimal(sink, data, at, i)
-            elif op in (OP_ENUM, OP_SET):
-                bits = load_le(data, at, size)
-                entry = -1
-                if bits < cython.cast(cython.ulonglong, _LOOKUP_SIZE):
-                    entry = sink.lookup[bits]
-                if entry < 0:
-                    entry = self._entry_of(sink, data, at, length, bits)
-                store_number(values, i, 4, entry)
             elif op == OP_BYTES:
                 self._in_value = False
                 sink._put_bytes(i, data, at, length)
