@@ -51,6 +51,7 @@ cdef extern from *:
     #include <immintrin.h>
     #if !defined(__clang__) && __GNUC__ >= 9
     #define RC_CRC_WIDE 1
+    #define RC_WIDE __attribute__((target("vpclmulqdq,avx512f,avx512vl,avx512bw,pclmul,sse4.1")))
     #endif
     /* What folds over a distance of so many bytes: x^(8 * distance + 32) and x^(8 * distance - 32)
        mod P, bit-reflected and shifted by one. */
@@ -59,21 +60,30 @@ cdef extern from *:
         while (n--) c = c & 1 ? 0xEDB88320u ^ (c >> 1) : c >> 1;
         return (uint64_t)c << 1;
     }
-    enum { RC_FAR, RC_NEAR, RC_LINE, RC_DISTANCES };
+    enum { RC_FAR, RC_NEAR, RC_LINE, RC_LINE_2, RC_LINE_3, RC_DISTANCES };
     static uint64_t rc_crc_folds[RC_DISTANCES][2];
     static uint64_t rc_crc_half;
     static int rc_crc_lanes = 0;
+    #define RC_CRC_FEW 512
+    static uint32_t rc_crc_sound[RC_CRC_FEW + 1];
     static void rc_crc_look(void) {
-        static const int distances[RC_DISTANCES] = {256, 16, 64};
+        static const int distances[RC_DISTANCES] = {256, 16, 64, 32, 48};
         for (int i = 0; i < RC_DISTANCES; i++) {
             rc_crc_folds[i][0] = rc_crc_power(8 * distances[i] + 32);
             rc_crc_folds[i][1] = rc_crc_power(8 * distances[i] - 32);
         }
         rc_crc_half = rc_crc_power(64);
+        /* With its CRC-32 behind it every message leaves this; less what comes of beginning with ones
+           instead of zeros, which depends on how long it is. */
+        uint32_t c = 0xFFFFFFFFu;
+        for (int i = 0; i <= RC_CRC_FEW; i++) {
+            rc_crc_sound[i] = 0xDEBB20E3u ^ c;
+            c = (c >> 8) ^ rc_crc_table[0][c & 255];
+        }
         if (__builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1")) rc_crc_lanes = 1;
     #ifdef RC_CRC_WIDE
         if (rc_crc_lanes && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f")
-            && __builtin_cpu_supports("avx512vl")) rc_crc_lanes = 4;
+            && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) rc_crc_lanes = 4;
     #endif
     }
     __attribute__((target("pclmul,sse4.1")))
@@ -147,7 +157,6 @@ cdef extern from *:
         return rc_crc_rest(e, p, n);
     }
     #ifdef RC_CRC_WIDE
-    #define RC_WIDE __attribute__((target("vpclmulqdq,avx512f,avx512vl,pclmul,sse4.1")))
     RC_WIDE static inline __m512i rc_crc_fold4(__m512i x, __m512i k, __m512i y) {
         return _mm512_ternarylogic_epi64(
             _mm512_clmulepi64_epi128(x, k, 0x00), _mm512_clmulepi64_epi128(x, k, 0x11), y, 0x96);
@@ -201,13 +210,142 @@ cdef extern from *:
     #endif
         return ~rc_crc_by_table(0xFFFFFFFFu, p, n);
     }
+    static uint32_t rc_crc_stored(const unsigned char* p) {
+        return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    }
+    static int rc_crc_sound_one(const unsigned char* data, const long long* marks, size_t i) {
+        const unsigned char* p = data + marks[2 * i];
+        size_t n = (size_t)(marks[2 * i + 1] - marks[2 * i]);
+        return n >= 4 && rc_crc32(p, n - 4) == rc_crc_stored(p + n - 4);
+    }
+    #ifdef RC_CRC_FOLDS
+    /* Short events one by one: without a call for each, the processor works at several at once. */
+    __attribute__((target("pclmul,sse4.1")))
+    static size_t rc_crc_sound_short(
+        const unsigned char* data, const long long* marks, size_t i, size_t last
+    ) {
+        for (; i < last; i++) {
+            const unsigned char* p = data + marks[2 * i];
+            size_t n = (size_t)(marks[2 * i + 1] - marks[2 * i]) - 4;
+            if (n - 16 >= 128 - 16) break;
+            __m128i e = _mm_xor_si128(_mm_loadu_si128((const __m128i*)p), _mm_cvtsi32_si128(-1));
+            if (~rc_crc_rest(e, p + 16, n - 16) != rc_crc_stored(p + n)) break;
+        }
+        return i;
+    }
+    #endif
+    #ifdef RC_CRC_WIDE
+    /* 16 bytes for all of an event, in four parts whose sum they are. Zeros before its bytes change
+       nothing as long as nothing is added to its first ones. */
+    RC_WIDE static inline __m512i rc_crc_parts(
+        const unsigned char* p, size_t n, __m512i line, __m512i ends
+    ) {
+        size_t first = ((n - 1) & 63) + 1;
+        __m512i x;
+        p += first;
+        x = _mm512_maskz_loadu_epi8(~(uint64_t)0 << (64 - first), p - 64);
+        for (n -= first; n; n -= 64, p += 64) x = rc_crc_fold4(x, line, _mm512_loadu_si512(p));
+        return rc_crc_fold4(x, ends, _mm512_maskz_mov_epi64(0xC0, x));
+    }
+    #define RC_CRC_LONG(n) ((n) - 4 > RC_CRC_FEW - 4)
+    /* The next four short events, when the long ones up to the last of them are right; `i` when not. */
+    __attribute__((noinline))
+    static size_t rc_crc_sound_long(
+        const unsigned char* data, const long long* marks, size_t i, size_t last, size_t* four
+    ) {
+        size_t begin = i, k = 0;
+        four[0] = last;
+        for (; k < 4 && i < last; i++) {
+            if (!RC_CRC_LONG((size_t)(marks[2 * i + 1] - marks[2 * i]))) four[k++] = i;
+            else if (!rc_crc_sound_one(data, marks, i)) return begin;
+        }
+        for (k = k ? k : 1; k < 4; k++) four[k] = four[k - 1];
+        return i;
+    }
+    #define RC_CRC_PARTS(k) rc_crc_parts(data + starts[k], sizes[k], line, ends)
+    #define RC_CRC_HALVES(x, y) _mm512_xor_si512( \\
+        _mm512_shuffle_i64x2(x, y, 0x44), _mm512_shuffle_i64x2(x, y, 0xEE))
+    /* Four short events at a time: each one's last reduction is a quarter of one. Where one is wrong,
+       it is none before what is returned. */
+    RC_WIDE static size_t rc_crc_sound_wide(
+        const unsigned char* data, const long long* marks, size_t i, size_t last
+    ) {
+        const __m512i line = _mm512_broadcast_i32x4(rc_crc_by(RC_LINE));
+        const __m512i near = _mm512_broadcast_i32x4(rc_crc_by(RC_NEAR));
+        const __m512i ends = _mm512_inserti32x4(_mm512_inserti32x4(_mm512_zextsi128_si512(
+            rc_crc_by(RC_LINE_3)), rc_crc_by(RC_LINE_2), 1), rc_crc_by(RC_NEAR), 2);
+        const __m512i half = _mm512_set1_epi64((int64_t)rc_crc_half);
+        const __m512i barrett = _mm512_broadcast_i32x4(_mm_set_epi64x(0x1F7011641, 0x1DB710641));
+        const __m512i low = _mm512_set1_epi64(0xFFFFFFFF);
+        const __m512i seconds = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 13, 9, 5, 1);
+        while (i < last) {
+            size_t starts[4], sizes[4], begin = i, next = i + 4;
+            for (size_t k = 0; k < 4; k++) {
+                size_t j = i + k < last ? i + k : last - 1;
+                starts[k] = (size_t)marks[2 * j];
+                sizes[k] = (size_t)marks[2 * j + 1] - starts[k];
+            }
+            if (RC_CRC_LONG(sizes[0]) || RC_CRC_LONG(sizes[1]) || RC_CRC_LONG(sizes[2])
+                || RC_CRC_LONG(sizes[3])) {
+                size_t four[4];
+                next = rc_crc_sound_long(data, marks, i, last, four);
+                if (next == i) return i;
+                if (four[0] == last) return last;
+                for (size_t k = 0; k < 4; k++) {
+                    starts[k] = (size_t)marks[2 * four[k]];
+                    sizes[k] = (size_t)marks[2 * four[k] + 1] - starts[k];
+                }
+            }
+            i = next;
+            __m512i a = RC_CRC_PARTS(0), b = RC_CRC_PARTS(1), c = RC_CRC_PARTS(2), d = RC_CRC_PARTS(3);
+            a = RC_CRC_HALVES(a, b);
+            c = RC_CRC_HALVES(c, d);
+            a = _mm512_xor_si512(_mm512_shuffle_i64x2(a, c, 0x88), _mm512_shuffle_i64x2(a, c, 0xDD));
+            a = _mm512_xor_si512(_mm512_bsrli_epi128(a, 8), _mm512_clmulepi64_epi128(a, near, 0x10));
+            a = _mm512_xor_si512(_mm512_bsrli_epi128(a, 4), _mm512_clmulepi64_epi128(
+                _mm512_and_si512(a, low), half, 0));
+            b = _mm512_clmulepi64_epi128(_mm512_and_si512(a, low), barrett, 0x10);
+            b = _mm512_clmulepi64_epi128(_mm512_and_si512(b, low), barrett, 0);
+            a = _mm512_permutexvar_epi32(seconds, _mm512_xor_si512(a, b));
+            __m128i found = _mm_xor_si128(_mm512_castsi512_si128(a), _mm_set_epi32(
+                (int)rc_crc_sound[sizes[3]], (int)rc_crc_sound[sizes[2]],
+                (int)rc_crc_sound[sizes[1]], (int)rc_crc_sound[sizes[0]]));
+            if (!_mm_testz_si128(found, found)) return begin;
+        }
+        return last;
+    }
+    #endif
+    /* The first of the marked events whose last four bytes are not the CRC-32 of those before. */
+    static size_t rc_crc_sound_until(
+        const unsigned char* data, const long long* marks, size_t i, size_t last
+    ) {
+        rc_crc32(data, 0);
+        for (; i < last; i++) {
+    #ifdef RC_CRC_WIDE
+            if (rc_crc_lanes == 4) i = rc_crc_sound_wide(data, marks, i, last);
+    #endif
+    #ifdef RC_CRC_FOLDS
+            if (rc_crc_lanes == 1) i = rc_crc_sound_short(data, marks, i, last);
+    #endif
+            /* A long one, or one of those among which a wrong one is. */
+            if (i < last && !rc_crc_sound_one(data, marks, i)) return i;
+        }
+        return last;
+    }
     """
     unsigned int rc_crc32(const unsigned char* data, size_t size) noexcept nogil
+    size_t rc_crc_sound_until(
+        const unsigned char* data, const long long* marks, size_t first, size_t last) noexcept nogil
 
 cdef inline unsigned int checksum(
     const unsigned char* data, Py_ssize_t offset, Py_ssize_t size
 ) noexcept nogil:
     return rc_crc32(data + offset, size)
+
+cdef inline Py_ssize_t sound_until(
+    const unsigned char* data, const long long* marks, Py_ssize_t first, Py_ssize_t last
+) noexcept nogil:
+    return <Py_ssize_t>rc_crc_sound_until(data, marks, first, last)
 
 # The bytes are named one by one, which compilers make one load of.
 cdef extern from *:
@@ -226,7 +364,7 @@ cdef extern from *:
         case 3: return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
         case 4: return rc_le4(p);
         case 5: return rc_le4(p) | (uint64_t)p[4] << 32;
-        case 6: return rc_le4(p) | (uint64_t)p[4] << 32 | (uint64_t)p[5] << 40;
+        case 6: return rc_le4(p) | (uint64_t)(p[4] | (uint32_t)p[5] << 8) << 32;
         case 7: return rc_le4(p) | rc_le4(p + 3) << 24;
         case 8: return rc_le4(p) | rc_le4(p + 4) << 32;
         default: return 0;
@@ -333,7 +471,7 @@ cdef inline void fill_bytes(
 ) noexcept nogil:
     memset(target + to, byte, size)
 
-# Short ones without a call: by words that may overlap.
+# Up to 128 bytes without a call: by words that may overlap.
 cdef extern from *:
     """
     #include <stddef.h>
@@ -345,13 +483,23 @@ cdef extern from *:
         memcpy(&w, b, 8);
         return v ^ w;
     }
+    #if defined(__SSE2__)
+    #include <immintrin.h>
+    #define RC_DIFFERENT(i) _mm_xor_si128( \\
+        _mm_loadu_si128((const __m128i*)(a + (i))), _mm_loadu_si128((const __m128i*)(b + (i))))
+    #endif
     static inline int rc_same(const unsigned char* a, const unsigned char* b, size_t n) {
-        if (n > 32) return memcmp(a, b, n) == 0;
-        if (n >= 8) {
-            uint64_t differ = rc_differ8(a, b) | rc_differ8(a + n - 8, b + n - 8);
-            if (n > 16) differ |= rc_differ8(a + 8, b + 8) | rc_differ8(a + n - 16, b + n - 16);
-            return differ == 0;
+        if (n > 16) {
+    #if defined(__SSE2__)
+            if (n <= 128) {
+                __m128i found = RC_DIFFERENT(n - 16);
+                for (size_t i = 0; i + 16 < n; i += 16) found = _mm_or_si128(found, RC_DIFFERENT(i));
+                return _mm_movemask_epi8(_mm_cmpeq_epi8(found, _mm_setzero_si128())) == 0xFFFF;
+            }
+    #endif
+            return memcmp(a, b, n) == 0;
         }
+        if (n >= 8) return (rc_differ8(a, b) | rc_differ8(a + n - 8, b + n - 8)) == 0;
         if (n >= 4) return ((rc_le4(a) ^ rc_le4(b)) | (rc_le4(a + n - 4) ^ rc_le4(b + n - 4))) == 0;
         for (; n; n--) if (a[n - 1] != b[n - 1]) return 0;
         return 1;
