@@ -102,8 +102,11 @@ class EventQueue:
         first: cython.Py_ssize_t = self.first
         marks: cython.p_longlong = self.marks
         gone: cython.longlong = 0
-        if first + count == self.last:
+        if 2 * count > self.last - first:
+            # Fewer stay than go.
             gone = self.waiting
+            for i in range(first + count, self.last):
+                gone -= marks[2 * i + 1] - marks[2 * i]
         else:
             for i in range(first, first + count):
                 gone += marks[2 * i + 1] - marks[2 * i]
@@ -183,6 +186,7 @@ class EventQueue:
         """
         data: cython.p_uchar = self.data
         marks: cython.p_longlong = self.marks
+        room: cython.Py_ssize_t = self._marks_capacity
         at: cython.Py_ssize_t = self.tail
         filled: cython.Py_ssize_t = self.filled
         last: cython.Py_ssize_t = self.last
@@ -197,10 +201,11 @@ class EventQueue:
                 break
             if types[data[at + 4]]:
                 break
-            if last == self._marks_capacity:
+            if last == room:
                 self.last = last
                 self._more_marks()
                 marks = self.marks
+                room = self._marks_capacity
                 last = self.last
             marks[2 * last] = at
             at += size
