@@ -1,14 +1,18 @@
+cimport cython
 from replica_client.codec.event_queue cimport EventQueue
 from replica_client.rows.columnar cimport ColumnarRows
 from replica_client.rows.runs cimport EventRuns
 
 cdef class LaneTable:
     cdef bytes content
+    cdef const unsigned char* text
+    cdef Py_ssize_t size
     cdef object table_map
     cdef object builder
     cdef ColumnarRows rows
     cdef EventRuns runs
     cdef Py_ssize_t column_count
+    cdef bint is_wanted
     cdef bytes before
     cdef bytes after
     cdef bytes gtid
@@ -38,6 +42,8 @@ cdef class GroupLane:
     cdef dict _tables
     cdef dict _by_id
     cdef list _near
+    cdef bytearray _slots_memory
+    cdef void** _slots
     cdef long long _turn
     cdef dict _last_tables
     cdef long long _switch
@@ -47,6 +53,9 @@ cdef class GroupLane:
     cdef list _gtids
     cdef object _fault
     cdef bytes _sid
+    cdef unsigned long long _sid_first
+    cdef unsigned long long _sid_second
+    cdef bint _has_sid
     cdef long long _gtid_first
     cdef long long _gtid_last
     cdef object _domain
@@ -58,23 +67,37 @@ cdef class GroupLane:
     cdef bint _wanted
     cdef bint _takes_payloads
     cdef long long _part_size
+    cdef bint _passes_over
+    cdef Py_ssize_t _last_count
     cdef EventQueue _inner
     cdef Py_ssize_t _inside
     cdef bint _look_inside(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef long long _end
     cdef long long _verified
     cdef long long _verified_begin
+    cdef Py_ssize_t _sound
+    cdef Py_ssize_t _ahead
+    cdef Py_ssize_t _look_ahead(self, EventQueue events, Py_ssize_t first) except -1
     cdef Py_ssize_t _count(self, EventQueue events, Py_ssize_t first, long long offset) except -1
-    cdef bint _opens(
-        self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end, int code) except -1
-    cdef bint _fields_ok(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
-    cdef bint _begins(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
-    cdef LaneTable _near_table(self, long long number)
+    @cython.final
+    cdef Py_ssize_t _pass_over(
+        self, EventQueue events, Py_ssize_t first, long long offset, long long stop) except -1
+    @cython.final
+    cdef bint _is_sound(self, EventQueue events, Py_ssize_t index) except -1
+    @cython.final
+    cdef void* _near_slot(self, long long number) noexcept
+    @cython.final
+    cdef bint _is_near(
+        self, const unsigned char* raw, Py_ssize_t start, Py_ssize_t end) noexcept
     cdef LaneTable _known(self, long long number)
-    cdef LaneTable _table_of(
-        self, const unsigned char* raw, Py_ssize_t start, Py_ssize_t end, Py_ssize_t tail)
+    cdef LaneTable _table_of(self, const unsigned char* raw, Py_ssize_t start, Py_ssize_t end)
+    @cython.final
     cdef bint _rows_ok(
         self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end, int code) except -1
+    @cython.final
+    cdef bint _bring_near(self, long long number) except -1
+    @cython.final
+    cdef bint _is_same_server(self, const unsigned char* raw, Py_ssize_t at) noexcept
     cdef int _apply(
         self, EventQueue events, Py_ssize_t first, Py_ssize_t count, long long offset) except -1
     cdef int _append(

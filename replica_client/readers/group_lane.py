@@ -28,12 +28,12 @@ from replica_client.position.position import Position
 
 if cython.compiled:
     from cython.cimports.replica_client.codec.event_queue import EventQueue
-    from cython.cimports.replica_client.codec.memory import checksum, load_le, same_bytes
+    from cython.cimports.replica_client.codec.memory import load_le, same_bytes, sound_until
     from cython.cimports.replica_client.rows.columnar import ColumnarRows
     from cython.cimports.replica_client.rows.runs import EventRuns
 else:
     from replica_client.codec.event_queue import EventQueue
-    from replica_client.codec.memory import checksum, load_le, same_bytes
+    from replica_client.codec.memory import load_le, same_bytes, sound_until
     from replica_client.rows.columnar import ColumnarRows
     from replica_client.rows.runs import EventRuns
 
@@ -66,6 +66,11 @@ _ROWS_POST_HEADERS = {23: 8, 24: 8, 25: 8, 30: 10, 31: 10, 32: 10}
 _NOT_INSIDE = bytes(NOT_INSIDE)
 _MAX_TABLES = 4096
 _NEAR = cython.declare(cython.int, 1024)
+# How many events have their checksums looked at together: few while it is not known whether the lane
+# takes them, and no more than stay in the processor's first cache.
+_FIRST_AHEAD = cython.declare(cython.Py_ssize_t, 8)
+_MOST_AHEAD = cython.declare(cython.Py_ssize_t, 64)
+_BYTES_AHEAD = cython.declare(cython.longlong, 32 << 10)
 
 MAX_WAITING = 8 << 20
 """Bytes of a transaction that wait for its end; a larger one is read event by event."""
@@ -82,8 +87,11 @@ class LaneTable:
 
     def __init__(self, content: bytes, table_map: Any, builder: Any) -> None:
         self.content = content
+        self.text: Any = content
+        self.size = len(content)
         self.table_map = table_map
         self.builder: Any = builder
+        self.is_wanted = builder is not None
         self.before = b""
         self.after = b""
         self.gtid = b""
@@ -97,6 +105,74 @@ class LaneTable:
         if builder is not None:
             self.rows: ColumnarRows = builder.rows
             self.runs: EventRuns = builder.runs
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _fields_ok(
+    raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.bint:
+    """Whether a GTID event has the fields of 5.7, or of 8.0 with whatever follows."""
+    if raw[at + 25] != 2:
+        return False
+    at += 42
+    if end < at + 7:
+        return end == at
+    at += 14 if raw[at + 6] & 0x80 else 7
+    if end < at + 1 or raw[at] in (251, 255):
+        return False
+    at += 1 if raw[at] < 251 else (9 if raw[at] == 254 else raw[at] - 249)
+    if end < at + 4:
+        return end == at
+    return end >= at + (8 if raw[at + 3] & 0x80 else 4)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _opens(
+    raw: cython.p_const_uchar,
+    at: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    code: cython.int,
+) -> cython.bint:
+    """Whether an event with its body at ``at`` begins a transaction for the lane."""
+    if code in (_GTID, _ANONYMOUS):
+        if end < at + 42:
+            return False
+        if code == _GTID and (raw[at + 24] & 0x80 or not load_le(raw, at + 17, 8)):
+            return False
+        return _fields_ok(raw, at, end)
+    if code != _MARIADB_GTID:
+        return False
+    # Neither standalone nor XA; further fields only of a group commit and, as MariaDB 11.5 and
+    # later have it in each, the session's number. Zeros fill it up to 19 bytes.
+    if end < at + 19 or raw[at + 12] & 0xE1:
+        return False
+    if raw[at + 7] & 0x80 or not load_le(raw, at, 8):
+        return False
+    extra: cython.Py_ssize_t = at + (21 if raw[at + 12] & 2 else 13)
+    if end > extra and raw[extra]:
+        if raw[extra] != _THREAD_ID:
+            return False
+        extra += 5
+    return end == (extra if extra > at + 19 else at + 19)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _begins(
+    raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.bint:
+    """Whether a QUERY event is a BEGIN."""
+    if end < at + 13 + 1 + 5:
+        return False
+    database: cython.Py_ssize_t = raw[at + 8]
+    at += 13 + database + 1 + cython.cast(cython.Py_ssize_t, load_le(raw, at + 11, 2))
+    # A NUL follows the database.
+    return at + 5 == end and not raw[at - 1] and same_bytes(raw, at, b"BEGIN", 0, 5)
 
 
 @cython.cclass
@@ -139,17 +215,31 @@ class GroupLane:
         self._takes_payloads = True
         # A transaction of so many bytes is left, as it may have to be given in parts; 0: none is.
         self._part_size = 0
+        # Whether transactions of which no row is wanted need nothing but to be passed over, which is
+        # quicker where events were cut from a file: their sizes and places are right then.
+        self._passes_over = in_file
+        self._last_count = 0
         self._inside = 0
         self._inner: EventQueue = EventQueue(0)
         self._verified = 0
         self._verified_begin = -1
+        # Index of the event up to which checksums were found right, and how many are looked at next.
+        self._sound = 0
+        self._ahead = _FIRST_AHEAD
         self._max_event_size = feed.options.max_event_size
         self._revision: Any = None
         self._generation: Any = None
         self._tables: dict[bytes, LaneTable] = {}
-        # By table id: the tables of this turn, and the same where a table map is looked up first.
+        # By table id: the tables of this turn. The same by the last bits of their ids, where they are
+        # looked up first: there are no references to them in the slots, of which the last is of none.
         self._by_id: dict[int, LaneTable] = {}
-        self._near: list[LaneTable | None] = [None] * _NEAR
+        self._near: list[LaneTable | None] = [None] * (_NEAR + 1)
+        if not cython.compiled:
+            self._slots: Any = self._near
+        else:
+            self._slots_memory = bytearray(8 * (_NEAR + 1))
+            raw: cython.p_uchar = self._slots_memory
+            self._slots = cython.cast(cython.pp_void, raw)
         self._turn = 0
         # Which of the tables with a name had rows last, and how often that became another one.
         self._last_tables: dict[tuple[str, str], LaneTable] = {}
@@ -159,7 +249,10 @@ class GroupLane:
         self.incomplete = False
         self._gtids: list[Any] = []
         self._fault: Any = None
+        # Its bytes as numbers, too: they are compared for each GTID.
         self._sid = b""
+        self._sid_first = self._sid_second = 0
+        self._has_sid = False
         self._gtid_bytes = b""
         self._gtid_first = self._gtid_last = 0
         self._domain: Any = None
@@ -250,11 +343,21 @@ class GroupLane:
         if not self._prepare(file):
             return 0
         at: cython.Py_ssize_t = events.first
+        self._sound = at
+        self._ahead = _FIRST_AHEAD
         count: cython.Py_ssize_t
         last: cython.Py_ssize_t = 0
         begin: cython.longlong = offset
         try:
             while at < events.last:
+                # One that more was waited for is partly verified.
+                if self._passes_over and not self._wanted and offset != self._verified_begin:
+                    count = self._pass_over(events, at, offset, stop)
+                    if count:
+                        offset = begin = self._end
+                        last = self._last_count
+                        at += count
+                        continue
                 if stop >= 0 and offset >= stop:
                     break
                 count = self._count(events, at, offset)
@@ -292,9 +395,12 @@ class GroupLane:
         ``_end`` is the offset behind it then, and ``_wanted`` whether rows of it are to be taken.
         """
         raw: cython.p_const_uchar = events.data
+        marks: cython.p_longlong = events.marks
+        last: cython.Py_ssize_t = events.last
         i: cython.Py_ssize_t
         start: cython.Py_ssize_t
         size: cython.Py_ssize_t
+        at: cython.Py_ssize_t
         end: cython.Py_ssize_t
         next_position: cython.ulonglong
         code: cython.int
@@ -303,67 +409,193 @@ class GroupLane:
         if offset != self._verified_begin:
             self._verified_begin = self._verified = offset
         verified: cython.longlong = self._verified
+        sound: cython.Py_ssize_t = self._sound if self._verify else last
+        tail: cython.Py_ssize_t = self._tail
+        header: cython.Py_ssize_t = _HEADER
+        max_event_size: cython.longlong = self._max_event_size
+        in_file: cython.bint = self._in_file
         self._wanted = False
         self._inside = 0
-        for i in range(first, events.last):
-            start = events.marks[2 * i]
-            size = events.marks[2 * i + 1] - start
-            end = start + size - self._tail
-            if end < start + _HEADER or size > self._max_event_size:
+        if marks[2 * first + 1] - marks[2 * first] < header:
+            return 0
+        code = raw[marks[2 * first] + 4]
+        if code not in (_GTID, _ANONYMOUS, _MARIADB_GTID):
+            return 0
+        for i in range(first, last):
+            start = marks[2 * i]
+            size = marks[2 * i + 1] - start
+            at = start + header
+            end = start + size - tail
+            if end < at or size > max_event_size:
                 return 0
             if load_le(raw, start + 9, 4) != cython.cast(cython.ulonglong, size):
                 return 0
+            if i >= sound and offset >= verified:
+                sound = self._look_ahead(events, i)
+                if i == sound:
+                    return 0
+            offset += size
             code = raw[start + 4]
-            if not self._in_file:
+            if not in_file:
                 if raw[start + 17] & _ARTIFICIAL:
                     return 0
                 next_position = load_le(raw, start + 13, 4)
                 if next_position and next_position != cython.cast(
-                    cython.ulonglong, (offset + size) & _LOW_32
+                    cython.ulonglong, offset & _LOW_32
                 ):
                     return 0
-            if i == first:
-                if not self._opens(raw, start + _HEADER, end, code):
+            if 30 <= code <= 32 or 23 <= code <= 25:
+                if not is_open or not self._rows_codes >> code & 1:
                     return 0
-                # MariaDB's has the BEGIN in it.
-                is_open = code == _MARIADB_GTID
+                if not self._rows_ok(raw, at, end, code):
+                    return 0
             elif code == _TABLE_MAP:
                 if not is_open:
                     return 0
-                if self._table_of(raw, start + _HEADER, end, self._tail) is None:
-                    return 0
-            elif 23 <= code <= 25 or 30 <= code <= 32:
-                if not is_open or not self._rows_codes >> code & 1:
-                    return 0
-                if not self._rows_ok(raw, start + _HEADER, end, code):
+                if not self._is_near(raw, at, end) and self._table_of(raw, at, end) is None:
                     return 0
             elif code == _QUERY:
-                if is_open or i != first + 1 or not self._begins(raw, start + _HEADER, end):
+                if is_open or i != first + 1 or not _begins(raw, at, end):
                     return 0
                 is_open = True
             elif code == _XID:
-                if not is_open or end < start + _HEADER + 8:
+                if not is_open or end < at + 8:
                     return 0
-            elif code == _PAYLOAD:
-                if is_open or i != first + 1 or not self._takes_payloads:
-                    return 0
-            elif not is_open or code not in (_ROWS_QUERY, _ANNOTATE):
-                return 0
-            if self._verify and offset >= verified:
-                if checksum(raw, start, end - start) != load_le(raw, end, 4):
-                    return 0
-            if code == _PAYLOAD and not self._look_inside(raw, start + _HEADER, end):
-                return 0
-            offset += size
-            if code in (_XID, _PAYLOAD):
                 if self._part_size and offset - self._verified_begin >= self._part_size:
                     return 0
                 self._verified_begin = -1
                 self._end = offset
                 return i - first + 1
+            elif i == first:
+                if not _opens(raw, at, end, code):
+                    return 0
+                # MariaDB's has the BEGIN in it.
+                is_open = code == _MARIADB_GTID
+            elif code == _PAYLOAD:
+                if is_open or i != first + 1 or not self._takes_payloads:
+                    return 0
+                if not self._look_inside(raw, at, end):
+                    return 0
+                self._verified_begin = -1
+                self._end = offset
+                return 2
+            elif not is_open or code not in (_ROWS_QUERY, _ANNOTATE):
+                return 0
         self._verified = offset
         self.incomplete = True
         return 0
+
+    @cython.final
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _pass_over(
+        self,
+        events: EventQueue,
+        first: cython.Py_ssize_t,
+        offset: cython.longlong,
+        stop: cython.longlong,
+    ) -> cython.Py_ssize_t:
+        """How many events the next transactions have that :meth:`_count` takes and that are not wanted.
+
+        Their GTIDs are joined, ``_end`` is the offset behind them and ``_last_count`` how many events
+        the last one has. It may stop before any transaction. Only for events that were cut from a
+        file.
+        """
+        raw: cython.p_const_uchar = events.data
+        marks: cython.p_longlong = events.marks
+        last: cython.Py_ssize_t = events.last
+        header: cython.Py_ssize_t = _HEADER
+        tail: cython.Py_ssize_t = self._tail
+        at: cython.Py_ssize_t = first
+        i: cython.Py_ssize_t
+        start: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        begin: cython.Py_ssize_t
+        number: cython.longlong
+        code: cython.int
+        is_gtid: cython.bint
+        while at + 1 < last and (stop < 0 or offset < stop):
+            begin = marks[2 * at]
+            code = raw[begin + 4]
+            if not _opens(raw, begin + header, marks[2 * at + 1] - tail, code):
+                break
+            if not self._is_sound(events, at):
+                break
+            is_gtid = code == _GTID
+            i = at + 1
+            if code != _MARIADB_GTID:
+                start = marks[2 * i]
+                if raw[start + 4] != _QUERY:
+                    break
+                if not _begins(raw, start + header, marks[2 * i + 1] - tail):
+                    break
+                if not self._is_sound(events, i):
+                    break
+                i += 1
+            end = 0
+            while i < last:
+                if not self._is_sound(events, i):
+                    code = 0
+                    break
+                start = marks[2 * i]
+                end = marks[2 * i + 1]
+                code = raw[start + 4]
+                if 30 <= code <= 32 or 23 <= code <= 25:
+                    if not self._rows_codes >> code & 1:
+                        break
+                    if not self._rows_ok(raw, start + header, end - tail, code) or self._wanted:
+                        break
+                elif code != _TABLE_MAP or not self._is_near(raw, start + header, end - tail):
+                    break
+                i += 1
+            if i == last or code != _XID or end - tail < start + header + 8:
+                break
+            i += 1
+            number = load_le(raw, begin + header + 17, 8)
+            if (
+                is_gtid
+                and number == self._gtid_last + 1
+                and self._gtid_last
+                and self._is_same_server(raw, begin + header + 1)
+            ):
+                self._gtid_last = number
+            else:
+                self._join(events, at)
+            self._last_count = i - at
+            offset += end - begin
+            at = i
+        if at > first:
+            self._verified_begin = -1
+            self._end = offset
+        return at - first
+
+    @cython.final
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1, check=False)
+    def _is_sound(self, events: EventQueue, index: cython.Py_ssize_t) -> cython.bint:
+        """Whether the checksum of an event is right."""
+        if index < self._sound or not self._verify:
+            return True
+        return self._look_ahead(events, index) > index
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _look_ahead(self, events: EventQueue, first: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Look at the checksums of the event at ``first`` and some behind it; which is the first wrong.
+
+        That is the one behind them when they are all right.
+        """
+        marks: cython.p_longlong = events.marks
+        last: cython.Py_ssize_t = first + self._ahead
+        if last > events.last:
+            last = events.last
+        while last > first + 1 and marks[2 * last - 1] - marks[2 * first] > _BYTES_AHEAD:
+            last = first + ((last - first) >> 1)
+        if self._ahead < _MOST_AHEAD:
+            self._ahead *= 2
+        self._sound = sound_until(events.data, marks, first, last)
+        return self._sound
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -390,10 +622,10 @@ class GroupLane:
             code = data[at + 4]
             at += _HEADER
             if i == 0:
-                if code != _QUERY or not self._begins(data, at, end):
+                if code != _QUERY or not _begins(data, at, end):
                     return False
             elif code == _TABLE_MAP:
-                if self._table_of(data, at, end, 0) is None:
+                if not self._is_near(data, at, end) and self._table_of(data, at, end) is None:
                     return False
             elif 23 <= code <= 25 or 30 <= code <= 32:
                 if not self._rows_codes >> code & 1 or not self._rows_ok(data, at, end, code):
@@ -407,118 +639,82 @@ class GroupLane:
         return self._inside > 0
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _opens(
-        self,
-        raw: cython.p_const_uchar,
-        at: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-        code: cython.int,
-    ) -> cython.bint:
-        """Whether an event with its body at ``at`` begins a transaction for the lane."""
-        if code in (_GTID, _ANONYMOUS):
-            if end < at + 42:
-                return False
-            if code == _GTID and (raw[at + 24] & 0x80 or not load_le(raw, at + 17, 8)):
-                return False
-            return self._fields_ok(raw, at, end)
-        if code != _MARIADB_GTID:
-            return False
-        # Neither standalone nor XA; further fields only of a group commit and, as MariaDB 11.5 and
-        # later have it in each, the session's number. Zeros fill it up to 19 bytes.
-        if end < at + 19 or raw[at + 12] & 0xE1:
-            return False
-        if raw[at + 7] & 0x80 or not load_le(raw, at, 8):
-            return False
-        extra: cython.Py_ssize_t = at + (21 if raw[at + 12] & 2 else 13)
-        if end > extra and raw[extra]:
-            if raw[extra] != _THREAD_ID:
-                return False
-            extra += 5
-        return end == (extra if extra > at + 19 else at + 19)
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _fields_ok(
-        self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.bint:
-        """Whether a GTID event has the fields of 5.7, or of 8.0 with whatever follows."""
-        if raw[at + 25] != 2:
-            return False
-        at += 42
-        if end < at + 7:
-            return end == at
-        at += 14 if raw[at + 6] & 0x80 else 7
-        if end < at + 1 or raw[at] in (251, 255):
-            return False
-        at += 1 if raw[at] < 251 else (9 if raw[at] == 254 else raw[at] - 249)
-        if end < at + 4:
-            return end == at
-        return end >= at + (8 if raw[at + 3] & 0x80 else 4)
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _begins(
-        self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.bint:
-        """Whether a QUERY event is a BEGIN."""
-        if end < at + 13 + 1 + 5:
-            return False
-        database: cython.Py_ssize_t = raw[at + 8]
-        at += 13 + database + 1 + cython.cast(cython.Py_ssize_t, load_le(raw, at + 11, 2))
-        # A NUL follows the database.
-        return at + 5 == end and not raw[at - 1] and same_bytes(raw, at, b"BEGIN", 0, 5)
-
-    @cython.cfunc
     def _table_of(
-        self,
-        raw: cython.p_const_uchar,
-        start: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-        tail: cython.Py_ssize_t,
+        self, raw: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> LaneTable | None:
         """The table of the table map from ``start`` to ``end``; None where the lane cannot tell it."""
         if end - start < 8:
             return None
         number: cython.longlong = load_le(raw, start, 6)
-        table: LaneTable | None = self._near_table(number)
-        known: cython.p_const_uchar
-        if table is not None:
-            known = table.content
-            if len(table.content) == end - start and same_bytes(known, 0, raw, start, end - start):
-                return table
+        table: LaneTable | None
+        if self._is_near(raw, start, end):
+            table = cython.cast(LaneTable, self._near_slot(number))
+            return table
         content = bytes(raw[start:end])
         table = self._tables.get(content)
         if table is None:
-            if tail and self._verify:
-                # Nothing is learned of bytes that are not as they were written.
-                if checksum(raw, start - _HEADER, end - start + _HEADER) != load_le(raw, end, 4):
-                    return None
             table = self._new_table(content)
             if table is None:
                 return None
         if self._by_id.get(number) is not table:
             self._by_id[number] = table
             self._feed.decoder.announce(table.table_map)
+        self._bring_near(number)
+        return table
+
+    @cython.final
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _bring_near(self, number: cython.longlong) -> cython.bint:
+        """Have the table that has an id now where it is found quickly; False when there is none."""
+        table: LaneTable | None = self._by_id.get(number)
+        if table is None:
+            return False
         table.number = number
         table.turn = self._turn
         self._near[number & (_NEAR - 1)] = table
-        return table
+        if cython.compiled:
+            self._slots[number & (_NEAR - 1)] = cython.cast(cython.p_void, table)
+        return True
 
+    @cython.final
     @cython.cfunc
     @cython.inline
-    def _near_table(self, number: cython.longlong) -> LaneTable | None:
-        """The table that had this id in this turn, where that is quickly told."""
-        table: LaneTable | None = self._near[number & (_NEAR - 1)]
-        if table is not None and table.number == number and table.turn == self._turn:
-            return table
-        return None
+    @cython.exceptval(check=False)
+    def _near_slot(self, number: cython.longlong) -> cython.p_void:
+        """The table that had this id in this turn, where that is quickly told; no reference to it."""
+        slot: cython.p_void = self._slots[number & (_NEAR - 1)]
+        if (
+            slot
+            and cython.cast(LaneTable, slot).number == number
+            and cython.cast(LaneTable, slot).turn == self._turn
+        ):
+            return slot
+        return self._slots[_NEAR]
+
+    @cython.final
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _is_near(
+        self, raw: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        """Whether a table map is the one that had its id in this turn, where that is quickly told."""
+        if end - start < 8:
+            return False
+        slot: cython.p_void = self._near_slot(load_le(raw, start, 6))
+        return (
+            slot
+            and cython.cast(LaneTable, slot).size == end - start
+            and same_bytes(cython.cast(LaneTable, slot).text, 0, raw, start, end - start)
+        )
 
     @cython.cfunc
     def _known(self, number: cython.longlong) -> LaneTable | None:
         """The table that has an id now."""
-        table: LaneTable | None = self._near_table(number)
-        return self._by_id.get(number) if table is None else table
+        slot: cython.p_void = self._near_slot(number)
+        table: LaneTable | None = cython.cast(LaneTable, slot) if slot else self._by_id.get(number)
+        return table
 
     def _new_table(self, content: bytes) -> LaneTable | None:
         decoder = self._feed.decoder
@@ -537,6 +733,7 @@ class GroupLane:
         self._tables[content] = table
         return table
 
+    @cython.final
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _rows_ok(
@@ -549,21 +746,26 @@ class GroupLane:
         """Whether a rows event is of the table map before it and has nothing unusual."""
         if end < at + 11:
             return False
-        table: LaneTable | None = self._known(load_le(raw, at, 6))
+        slot: cython.p_void = self._near_slot(load_le(raw, at, 6))
+        if not slot:
+            if not self._bring_near(load_le(raw, at, 6)):
+                return False
+            slot = self._near_slot(load_le(raw, at, 6))
+        columns: cython.Py_ssize_t = cython.cast(LaneTable, slot).column_count
+        extra: cython.Py_ssize_t
         at += 8
-        if table is None:
-            return False
         if code >= 30:
             # Nothing, or which partition the rows are in: for updates also which they were in.
-            if load_le(raw, at, 2) != 2:
-                if load_le(raw, at, 2) != (7 if code == 31 else 5) or raw[at + 2] != _PARTITION:
+            extra = load_le(raw, at, 2)
+            if extra != 2:
+                if extra != (7 if code == 31 else 5) or raw[at + 2] != _PARTITION:
                     return False
-            at += cython.cast(cython.Py_ssize_t, load_le(raw, at, 2))
+            at += extra
             if at >= end:
                 return False
-        if raw[at] > 250 or raw[at] != table.column_count or not raw[at]:
+        if raw[at] > 250 or raw[at] != columns or not raw[at]:
             return False
-        bitmap: cython.Py_ssize_t = (table.column_count + 7) >> 3
+        bitmap: cython.Py_ssize_t = (columns + 7) >> 3
         first: cython.Py_ssize_t = at + 1
         i: cython.Py_ssize_t
         at = first + bitmap
@@ -571,10 +773,10 @@ class GroupLane:
             at += bitmap
         if at > end:
             return False
-        if table.builder is not None:
+        if cython.cast(LaneTable, slot).is_wanted:
             self._wanted = True
             if self._full_rows:
-                last: cython.int = 0xFF >> (-table.column_count & 7)
+                last: cython.int = 0xFF >> (-columns & 7)
                 while first < at:
                     for i in range(first, first + bitmap - 1):
                         if raw[i] != 0xFF:
@@ -630,7 +832,7 @@ class GroupLane:
             end = queue.marks[2 * i + 1]
             code = raw[at + 4]
             if code == _TABLE_MAP:
-                self._table_of(raw, at + _HEADER, end - tail, tail)
+                self._table_of(raw, at + _HEADER, end - tail)
             elif 23 <= code <= 25 or 30 <= code <= 32:
                 table = cython.cast(LaneTable, self._known(load_le(raw, at + _HEADER, 6)))
                 if table.builder is not None:
@@ -752,14 +954,28 @@ class GroupLane:
         table.gtid_text = runs._text(table.gtid, 0, b"")
         table.era = runs.era
 
+    @cython.final
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _is_same_server(self, raw: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.bint:
+        """Whether a UUID is that of the last GTID."""
+        return (
+            self._has_sid
+            and load_le(raw, at, 8) == self._sid_first
+            and load_le(raw, at + 8, 8) == self._sid_second
+        )
+
     @cython.cfunc
     def _mysql_prefix(self, raw: cython.p_const_uchar, at: cython.Py_ssize_t) -> bytes:
         """What a GTID begins with whose UUID is at ``at``, up to its number."""
-        known: cython.p_const_uchar = self._sid
-        if len(self._sid) != 16 or not same_bytes(known, 0, raw, at, 16):
+        if not self._is_same_server(raw, at):
             self._end_run()
             sid = bytes(raw[at : at + 16])
             self._sid = sid
+            self._sid_first = load_le(raw, at, 8)
+            self._sid_second = load_le(raw, at + 8, 8)
+            self._has_sid = True
             self._domain = None
             self._gtid_bytes = str(Gtid(sid, 1, "")).removesuffix("1").encode()
         return self._gtid_bytes
@@ -767,7 +983,7 @@ class GroupLane:
     def _mariadb_prefix(self, domain: int, server: int) -> bytes:
         if self._domain != (domain, server):
             self._end_run()
-            self._sid = b""
+            self._has_sid = False
             self._domain = (domain, server)
             self._gtid_bytes = f"{domain}-{server}-".encode()
         return self._gtid_bytes
@@ -783,7 +999,8 @@ class GroupLane:
             return 0
         number: cython.longlong
         if code == _GTID:
-            self._mysql_prefix(raw, at + _HEADER + 1)
+            if not self._is_same_server(raw, at + _HEADER + 1):
+                self._mysql_prefix(raw, at + _HEADER + 1)
             number = load_le(raw, at + _HEADER + 17, 8)
             if self._gtid_last and number not in (self._gtid_last, self._gtid_last + 1):
                 self._end_run()

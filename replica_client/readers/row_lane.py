@@ -86,6 +86,7 @@ class RowLane(GroupLane):  # type: ignore[misc]
         GroupLane.__init__(self, feed, assembler, RowTables(), in_file)
         self._takes_payloads = False
         self._part_size = assembler.part_size
+        self._passes_over = False
         self._taken: list[Any] = []
         self._taken_size = 0
         self._trail: GtidTrail | None = None
@@ -163,7 +164,7 @@ class RowLane(GroupLane):  # type: ignore[misc]
             end = events.marks[2 * i + 1] - self._tail
             code = raw[at + 4]
             if code == _TABLE_MAP:
-                self._table_of(raw, at + _HEADER, end, self._tail)
+                self._table_of(raw, at + _HEADER, end)
             elif 23 <= code <= 25 or 30 <= code <= 32:
                 table = cython.cast(LaneTable, self._known(load_le(raw, at + _HEADER, 6)))
                 if table.builder is not None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import replica_client as rc
+from replica_client.codec.event_queue import EventQueue
 from replica_client.errors import ReplicaClientError
 from replica_client.readers import file_batches
 from replica_client.readers.group_lane import GroupLane
@@ -85,6 +86,8 @@ def test_files_of_servers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for policy in ("error", "deliver"):
         options = rc.AssemblyOptions(Selection(), on_statement=policy, on_rollback=policy)  # type: ignore[arg-type]
         assert_same(monkeypatch, source=path, assembly=options, keys=keys)
+    options = rc.AssemblyOptions(Selection("no.such"), on_statement="deliver")
+    assert_same(monkeypatch, source=path, assembly=options, keys=keys)
 
 
 @pytest.mark.parametrize("server", ["mariadb-10.11.18", "mariadb-11.8.6", "mysql-9.7.4"])
@@ -123,7 +126,9 @@ def test_damaged_files(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path = tmp_path / "binlog.000001"
     path.write_bytes(data)
     for verify in (True, False):
-        assert_same(monkeypatch, source=path, options=rc.DecodeOptions(verify_checksum=verify))
+        options = rc.DecodeOptions(verify_checksum=verify)
+        assert_same(monkeypatch, source=path, options=options)
+        assert_same(monkeypatch, source=path, options=options, tables="no.such")
 
 
 @pytest.mark.parametrize("waiting", [0, 1, 500])
@@ -165,3 +170,147 @@ def test_checksum_of_events_of_all_sizes(tmp_path: Path, monkeypatch: pytest.Mon
         path.write_bytes(data[:end] + data[begin:xid] + event + data[xid:end])
         assert_same(monkeypatch, source=path)
         assert outcome(Counting, monkeypatch, source=path)[1] is not None
+
+
+def sealed(event: bytes) -> bytes:
+    """An event with its size and its checksum put right."""
+    body = event[:9] + len(event).to_bytes(4, "little") + event[13:-4]
+    return body + zlib.crc32(body).to_bytes(4, "little")
+
+
+def events_of(data: bytes) -> list[bytes]:
+    found, at = [], 0
+    while at < len(data):
+        size = int.from_bytes(data[at + 9 : at + 13], "little")
+        found.append(data[at : at + size])
+        at += size
+    return found
+
+
+def file_and_transaction() -> tuple[bytes, list[bytes]]:
+    """A file up to where a transaction of one table ends, and the events of that transaction."""
+    data = FILES[0].read_bytes()
+    for transaction in rc.open_binlog(FILES[0]).transactions():
+        events = events_of(data[transaction.start.offset : transaction.position.offset])
+        if [event[4] for event in events] == [33, 2, 19, 30, 16]:
+            return data[: transaction.position.offset], events
+    raise AssertionError("there is none")
+
+
+def numbered(events: list[bytes], number: int) -> bytes:
+    """The transaction with another number in its GTID."""
+    first = events[0]
+    return sealed(first[:36] + number.to_bytes(8, "little") + first[44:]) + b"".join(events[1:])
+
+
+def lane_and_events() -> tuple[GroupLane, list[bytes]]:
+    """A lane that knows a table, and the events of a transaction with rows of it."""
+    data, events = file_and_transaction()
+    found: list[GroupLane] = []
+
+    class Caught(Counting):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            found.append(self._lane)
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        outcome(Caught, monkeypatch, source=data, tables="no.such")
+    return found[0], events
+
+
+def taken(lane: GroupLane, events: list[bytes]) -> int:
+    queue = EventQueue()
+    queue.put(b"".join(events))
+    for event in events:
+        queue.cut(len(event))
+    return lane.take(queue, "memory", 4)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 5, 7, 9, 70])
+def test_checksums_that_are_looked_at_together(count: int) -> None:
+    lane, events = lane_and_events()
+    rng = random.Random(count)
+    sizes = range(301) if rc.compiled() else (0, 1, 40, 41, 105, 300)
+    for size in sizes:
+        others = [rows_query(rng.choice((0, size, 20, 90)), rng) for _ in range(count)]
+        for at in {rng.randint(0, count), 0, count}:
+            middle = [*others[:at], rows_query(size, rng), *others[at:]]
+            whole = [*events[:2], *middle, *events[2:]]
+            assert taken(lane, whole) == len(whole)
+            wrong = bytearray(whole[at + 2])
+            wrong[rng.randrange(19, len(wrong))] ^= 1 << rng.randrange(8)
+            whole[at + 2] = bytes(wrong)
+            assert taken(lane, whole) == 0
+
+
+@pytest.mark.parametrize("size", [0, 16, 40, 41, 42, 104, 105, 106, 130, 260])
+def test_every_bit_of_an_event_is_looked_at(size: int) -> None:
+    lane, events = lane_and_events()
+    rng = random.Random(size)
+    lanes = range(4) if rc.compiled() else range(1)
+    for place in lanes:
+        before = [rows_query(30, rng) for _ in range(place)]
+        whole = [*events[:2], *before, rows_query(size, rng), *events[2:]]
+        assert taken(lane, whole) == len(whole)
+        event = whole[2 + place]
+        for bit in range(8 * len(event)) if rc.compiled() else range(0, 8 * len(event), 31):
+            wrong = bytearray(event)
+            wrong[bit >> 3] ^= 1 << (bit & 7)
+            whole[2 + place] = bytes(wrong)
+            assert taken(lane, whole) == 0
+
+
+@pytest.mark.parametrize("tables", ["no.such", "*.*"])
+def test_a_wrong_bit_in_any_event(tables: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, events = file_and_transaction()
+    number = int.from_bytes(events[0][36:44], "little")
+    parts = [numbered(events, number + 1 + k) for k in range(25)]
+    good = data + b"".join(parts)
+    Counting.taken = 0
+    assert_same(monkeypatch, source=good, tables=tables)
+    assert Counting.taken >= 125
+    rng = random.Random(1)
+    for wrong in (0, 1, 11, 24):
+        at = len(data) + len(b"".join(parts[:wrong]))
+        for event in events:
+            bad = bytearray(good)
+            bad[at + rng.randrange(19, len(event))] ^= 1 << rng.randrange(8)
+            assert_same(monkeypatch, source=bytes(bad), tables=tables)
+            assert outcome(Counting, monkeypatch, source=bytes(bad), tables=tables)[1] is not None
+            at += len(event)
+
+
+def test_transactions_that_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, events = file_and_transaction()
+    first = int.from_bytes(events[0][36:44], "little") + 1
+    numbers = [*range(first, first + 9), first + 20, first + 20, first + 21, first + 3]
+    parts = [numbered(events, number) for number in numbers]
+    other = events[0][:20] + bytes(range(16)) + events[0][36:]
+    parts += [numbered([other, *events[1:]], number) for number in (7, 8, 9)]
+    anonymous = sealed(events[0][:4] + b"\x22" + events[0][5:])
+    parts += [anonymous + b"".join(events[1:])] * 2
+    many = [*events[:2], *(events[2:4] * 5), events[4]]
+    parts += [numbered(many, first + 30 + k) for k in range(3)]
+    source = data + b"".join(parts)
+    Counting.taken = 0
+    assert_same(monkeypatch, source=source, tables="no.such")
+    assert Counting.taken >= 5 * len(numbers)
+    for cut in range(len(data), len(source), 997):
+        assert_same(monkeypatch, source=source[:cut], tables="no.such")
+    for stop in rc.open_binlog(source).transactions():
+        assert_same(monkeypatch, source=source, tables="no.such", stop=stop.start)
+
+
+@pytest.mark.parametrize("tables", ["no.such", "*.*"])
+def test_tables_whose_ids_end_alike(tables: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, events = file_and_transaction()
+    number = int.from_bytes(events[2][19:25], "little") + 1024
+    alike = [
+        sealed(event[:19] + number.to_bytes(6, "little") + event[25:]) for event in events[2:4]
+    ]
+    both = [*events[:3], alike[0], events[3], alike[1], events[3], alike[1], events[4]]
+    first = int.from_bytes(events[0][36:44], "little") + 1
+    source = data + b"".join(numbered(both, first + k) for k in range(6))
+    Counting.taken = 0
+    assert_same(monkeypatch, source=source, tables=tables)
+    assert Counting.taken >= 5 * len(both)
