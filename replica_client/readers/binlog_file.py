@@ -318,6 +318,7 @@ def open_binlog(
     full_rows: bool = False,
     record_losses: Collection[str] | str = (),
     losses: LossLedger | None = None,
+    memory_map: bool = False,
 ) -> BinlogFileReader:
     """Open binlog files.
 
@@ -339,6 +340,8 @@ def open_binlog(
             (``statement``, ``undecodable``, ``incomplete_row``, ``gtid_gap``, ``unknown_table``, or
             ``all``); see :class:`~replica_client.readers.assembler.AssemblyOptions`.
         losses: what was lost before the start; a copy of it counts on.
+        memory_map: read the pages of files where the operating system keeps them, which saves a copy.
+            A file must not become shorter while it is read: the operating system ends the process then.
 
     Raises:
         ConfigError: no such file, or an option is wrong.
@@ -354,4 +357,5 @@ def open_binlog(
         raise ConfigError("files are read from a position or a time to a position or a time")
     if isinstance(end, Position) and not end.file:
         raise ConfigError(f"stop {end}: a GTID set alone is no stop in files; give FILE:OFFSET")
-    return BinlogFileReader(binlog_files(source), assembly, decode, begin, end, schema, losses)
+    files = binlog_files(source, memory_map)
+    return BinlogFileReader(files, assembly, decode, begin, end, schema, losses)

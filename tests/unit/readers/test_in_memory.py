@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import mmap
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +15,10 @@ import pytest
 import replica_client as rc
 import replica_client.readers.file_bytes as file_bytes
 from replica_client.codec.event_queue import EventQueue
-from replica_client.errors import ConfigError, TruncatedEventError
+from replica_client.errors import ConfigError, ReplicaClientError, TruncatedEventError
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
+GOLDEN = Path(__file__).parents[2] / "golden"
 FILES = sorted(DATA.glob("shop-bin.0*"))
 
 
@@ -50,6 +54,50 @@ def test_same_as_from_disk(
         (b.num_rows, b.schema, b.drop_columns(["_file", "_commit_version"]))
         for b in from_disk.batches()
     ]
+
+
+@pytest.mark.parametrize("chunk", [64, 1 << 20])
+def test_mapped_files_are_the_same(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    monkeypatch.setattr(file_bytes, "CHUNK_SIZE", chunk)
+    for source in (DATA, FILES, FILES[0]):
+        read, pages = rc.open_binlog(source), rc.open_binlog(source, memory_map=True)
+        assert list(pages.changes()) == list(read.changes())
+        assert pages.position == read.position
+        assert list(pages.batches()) == list(read.batches())
+
+
+def test_encrypted_files_can_be_mapped() -> None:
+    tried = 0
+    for path in sorted(GOLDEN.glob("*/*.binlog")):
+        expected = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        keys = {number: bytes.fromhex(key) for number, key in expected.get("keys", {}).items()}
+        if keys:
+            tried += 1
+            read, pages = (rc.open_binlog(path, keys=keys, memory_map=m) for m in (False, True))
+            assert [e.body for e in pages.events()] == [e.body for e in read.events()]
+    assert tried
+
+
+def test_mapped_files_leave_nothing_open(tmp_path: Path) -> None:
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(FILES[0].read_bytes())
+    assert list(rc.open_binlog(path, memory_map=True).changes())
+    if sys.platform == "linux":
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8")
+        links = [os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.exists()]
+        assert str(path) not in maps
+        assert str(path) not in links
+
+
+def test_an_empty_file_says_the_same_when_it_is_mapped(tmp_path: Path) -> None:
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(b"")
+    errors = []
+    for memory_map in (False, True):
+        with pytest.raises(ReplicaClientError) as caught:
+            list(rc.open_binlog(path, memory_map=memory_map).changes())
+        errors.append((type(caught.value), str(caught.value)))
+    assert errors[0] == errors[1]
 
 
 def test_is_left_as_it_was_and_can_be_closed() -> None:
