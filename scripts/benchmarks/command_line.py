@@ -21,7 +21,16 @@ from benchmarks.workloads import WORKLOADS, Workload
 SCRIPTS = Path(__file__).resolve().parent.parent
 CLIENT = Path(__file__).with_name("client.py")
 PEERS = ("mysql-replication", "asyncmy", "mysql-event-stream", "cryptography")
-OURS = ("arrow", "dicts", "file_arrow", "memory_arrow", "filtered", "memory_filtered")
+OURS = (
+    "arrow",
+    "dicts",
+    "file_arrow",
+    "mapped_arrow",
+    "memory_arrow",
+    "filtered",
+    "mapped_filtered",
+    "memory_filtered",
+)
 PYTHON_PEERS = ("python_mysql_replication", "asyncmy", "mysql_event_stream")
 TOOLS = {"mysql-9.7": "mysqlbinlog", "mariadb-11.8": "mariadb-binlog"}
 _NO_TLS = {
