@@ -120,7 +120,7 @@ _TEXT_ROOM = cython.declare(cython.Py_ssize_t, 32)
 _MAX_LAYOUTS = 1024
 _SPACE = cython.declare(cython.int, 0x20)
 # Values whose places are found before they are written; a negative one is that of none.
-_MAX_PLACES = cython.declare(cython.Py_ssize_t, 2048)
+_MAX_PLACES = cython.declare(cython.Py_ssize_t, 16384)
 # The step of a column whose values nobody can pass over.
 _NO_STEP = cython.declare(cython.int, -127)
 
