@@ -727,6 +727,8 @@ class GroupLane:
         builder = None
         if found[0] is not None:
             builder = self._batches.made_builder(*found[0])
+            if builder is None:
+                return None
         if len(self._tables) >= _MAX_TABLES:
             self._tables = {}
         table = LaneTable(content, table_map, builder)

@@ -25,8 +25,8 @@ class BatchAssembler:
     Args:
         max_rows: rows that a batch has at most.
         options: how values were decoded.
-        make_builder: makes the builder of a table's rows; what its ``finish`` gives is handed on as
-            the batch.
+        make_builder: makes the builder of a table's rows, when the first ones come; what its
+            ``finish`` gives is handed on as the batch.
 
     Attributes:
         ready: batches that became full and were not given yet.
@@ -93,6 +93,8 @@ class BatchAssembler:
         that the rows of a table stay in order.
         """
         builder = self.made_builder(shape, decoder)
+        if builder is None:
+            builder = self._make(shape, decoder)
         name = (shape.database, shape.table)
         current = self._current.get(name)
         if current is not builder:
@@ -101,13 +103,20 @@ class BatchAssembler:
             self._current[name] = builder
         return builder
 
-    def made_builder(self, shape: TableShape, decoder: RowImageDecoder) -> BatchBuilder:
-        """The same before rows come for it: nothing of the one before becomes ready."""
+    def made_builder(self, shape: TableShape, decoder: RowImageDecoder) -> BatchBuilder | None:
+        """The same before rows come for it: nothing of the one before becomes ready.
+
+        None where it is not there and whoever makes it wants to know what it is made for.
+        """
         builder = self._builders.get(id(decoder))
-        if builder is None:
-            # It keeps the decoder alive, so that its id stays its own.
-            builder = self._make_builder(shape, None, self._options, decoder, self._max_rows)
-            self._builders[id(decoder)] = builder
+        if builder is None and self._make_builder is BatchBuilder:
+            builder = self._make(shape, decoder)
+        return builder
+
+    def _make(self, shape: TableShape, decoder: RowImageDecoder) -> BatchBuilder:
+        builder = self._make_builder(shape, None, self._options, decoder, self._max_rows)
+        # It keeps the decoder alive, so that its id stays its own.
+        self._builders[id(decoder)] = builder
         return builder
 
     def flush(self) -> Iterator[RecordBatch]:
