@@ -21,7 +21,7 @@ def load_be(data: Any, offset: int, size: int) -> int:
 
 
 def load_le_there(data: Any, at: int, size: int) -> int:
-    """The same; 0 for a value that is not there (``at`` is negative)."""
+    """An unsigned little-endian integer; 0 for a value that is not there (``at`` is negative)."""
     return 0 if at < 0 else load_le(data, at, size)
 
 

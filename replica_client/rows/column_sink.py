@@ -27,6 +27,7 @@ if cython.compiled:
         DECIMAL,
         DICTIONARY,
         FIXED,
+        LOOKUP_SIZE,
         OBJECTS,
         OP_COPY_1,
         OP_COPY_2,
@@ -45,6 +46,7 @@ else:
         DECIMAL,
         DICTIONARY,
         FIXED,
+        LOOKUP_SIZE,
         OBJECTS,
         OP_COPY_1,
         OP_COPY_2,
@@ -78,7 +80,6 @@ _NATIVE = {
     OBJECTS: frozenset(),
 }
 _MAX_DATA = cython.declare(cython.Py_ssize_t, (1 << 31) - 1)
-_LOOKUP_SIZE = cython.declare(cython.int, 256)
 _MAX_ENTRIES = 4096
 _COPIES = {1: OP_COPY_1, 2: OP_COPY_2, 4: OP_COPY_4, 8: OP_COPY_8}
 _COPIED = frozenset((ColumnOp.SIGNED, ColumnOp.UNSIGNED, ColumnOp.FLOAT, ColumnOp.DOUBLE))
@@ -106,7 +107,7 @@ class ColumnSink:
 
     Args:
         name: of the column.
-        storage: one of the kinds above.
+        storage: one of the kinds of :mod:`replica_client.rows.sink_ops`.
         width: bytes of a number or decimal.
         code: ``f`` or ``d`` for numbers that are floating.
         convert: turns a Python value that is neither None nor absent into the number, text, bytes
@@ -145,7 +146,7 @@ class ColumnSink:
         self.objects: list[Any] = []
         self._lookup_buffer: Any = None
         if storage == DICTIONARY:
-            self._lookup_buffer = allocate(4 * _LOOKUP_SIZE)
+            self._lookup_buffer = allocate(4 * LOOKUP_SIZE)
             self.lookup = _ints(self._lookup_buffer)
             self._forget_entries()
         if not cython.compiled:
@@ -185,7 +186,7 @@ class ColumnSink:
         self._numbers = {}
         self.entries = []
         i: cython.int
-        for i in range(_LOOKUP_SIZE):
+        for i in range(LOOKUP_SIZE):
             self.lookup[i] = -1
 
     @cython.cfunc
@@ -315,7 +316,7 @@ class ColumnSink:
             found = self._numbers[text] = len(self.entries)
             self.entries.append(text)
         if number is not None:
-            if number < _LOOKUP_SIZE:
+            if number < LOOKUP_SIZE:
                 self.lookup[number] = found
             else:
                 self._numbers[number] = found

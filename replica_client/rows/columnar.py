@@ -39,6 +39,7 @@ if cython.compiled:
     from cython.cimports.replica_client.rows.column_sink import ColumnSink
     from cython.cimports.replica_client.rows.image import Column, Cursor, Plan, RowImageDecoder
     from cython.cimports.replica_client.rows.sink_ops import (
+        LOOKUP_SIZE,
         OBJECTS,
         OP_BIT,
         OP_BYTES,
@@ -86,6 +87,7 @@ else:
     from replica_client.rows.column_sink import ColumnSink
     from replica_client.rows.image import Column, Cursor, Plan, RowImageDecoder
     from replica_client.rows.sink_ops import (
+        LOOKUP_SIZE,
         OBJECTS,
         OP_BIT,
         OP_BYTES,
@@ -113,7 +115,6 @@ else:
     )
 
 _NOT_IN_CALENDAR = cython.declare(cython.longlong, -(1 << 62))
-_LOOKUP_SIZE = cython.declare(cython.int, 256)
 _FIRST_CAPACITY = 64
 # What is copied of a text that is shorter, where so much is there.
 _TEXT_ROOM = cython.declare(cython.Py_ssize_t, 32)
@@ -797,7 +798,7 @@ class ColumnarRows:
             sink.nulls += clear_bit(valid, i, at)
             bits = load_le_there(data, at, size)
             entry = -1
-            if bits < cython.cast(cython.ulonglong, _LOOKUP_SIZE):
+            if bits < cython.cast(cython.ulonglong, LOOKUP_SIZE):
                 entry = lookup[bits]
             if entry < 0:
                 entry = 0

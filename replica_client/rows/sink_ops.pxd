@@ -30,3 +30,5 @@ cdef enum:
     DICTIONARY = 2
     DECIMAL = 3
     OBJECTS = 4
+
+    LOOKUP_SIZE = 256

@@ -43,3 +43,6 @@ BYTES = 1
 DICTIONARY = 2
 DECIMAL = 3
 OBJECTS = 4
+
+# Numbers of ENUMs and SETs below it are looked up in an array of so many.
+LOOKUP_SIZE = 256
