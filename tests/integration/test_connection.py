@@ -348,7 +348,7 @@ async def test_stopped_server_is_found_dead_and_killed_server_is_lost(fresh_serv
     with pytest.raises(TransportTimeoutError):
         while await stream.read():
             pass
-    assert asyncio.get_running_loop().time() - started < 3
+    assert asyncio.get_running_loop().time() - started < 10
     await stream.close()
     mariadb.resume()
     stream = await (await connect(mariadb.url())).start_dump(

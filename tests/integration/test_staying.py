@@ -58,7 +58,7 @@ async def test_source_waits_for_the_acknowledgement(fresh_server, name: str) -> 
                 begun = time.monotonic()
                 await stream.acknowledge(transaction.position)
                 await commit
-                assert time.monotonic() - begun < 2
+                assert time.monotonic() - begun < 6  # 10 without
         assert await asyncio.to_thread(status, "status") == "ON"
         assert int(await asyncio.to_thread(status, "yes_tx")) >= 5
         assert int(await asyncio.to_thread(status, "no_tx")) <= 3  # those before we came

@@ -205,7 +205,7 @@ async def test_no_bytes_for_three_heartbeats_is_a_dead_connection(tmp_path) -> N
         started = loop.time()
         with pytest.raises(TransportTimeoutError, match="heartbeat_period"):
             await read_all(source.url, DumpRequest(), heartbeat_period=0.1)
-        assert 0.25 < loop.time() - started < 3
+        assert 0.25 < loop.time() - started < 10
 
 
 async def test_the_deadline_does_not_run_while_the_consumer_is_slow(tmp_path) -> None:
