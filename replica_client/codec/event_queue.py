@@ -17,8 +17,10 @@ import cython
 if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
     from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER
+    from cython.cimports.replica_client.codec.crc import cut_sound
     from cython.cimports.replica_client.codec.memory import copy_bytes, load_le, move_bytes
 else:
+    from replica_client.codec.crc import cut_sound
     from replica_client.codec.memory import copy_bytes, load_le, move_bytes
 
 CAPACITY = 2 << 20
@@ -66,6 +68,8 @@ class EventQueue:
         self._marks_capacity = _FIRST_MARKS
         # Marks of events: indexes of the first and behind the last; offsets of the bytes behind.
         self.first = self.last = 0
+        # Those of the events, one behind the other, whose checksums :meth:`split` found right.
+        self.first_sound = self.last_sound = 0
         self.tail = self.filled = 0
         self.waiting = 0
 
@@ -114,6 +118,7 @@ class EventQueue:
         self.first += count
         if self.first == self.last:
             self.first = self.last = 0
+            self.first_sound = self.last_sound = 0
             if self.tail == self.filled and self._lent is None:
                 self.tail = self.filled = 0
                 if self._capacity > _KEPT:
@@ -158,6 +163,7 @@ class EventQueue:
             self.data = memory
         self._capacity = len(memory)
         self.first = self.last = 0
+        self.first_sound = self.last_sound = 0
         self.tail = self.filled = offset
 
     @property
@@ -174,12 +180,15 @@ class EventQueue:
         self._mark(self.tail, self.tail + size)
         self.tail += size
 
-    def split(self, max_event_size: cython.longlong, formats: bytes) -> int:
+    def split(
+        self, max_event_size: cython.longlong, formats: bytes, checks: cython.bint = False
+    ) -> int:
         """Cut events with headers of 19 bytes, up to one of a type of ``formats`` or a wrong size.
 
         Args:
             max_event_size: bytes that one may have.
             formats: type codes.
+            checks: look at the checksums of short events, which costs least here.
 
         Returns:
             the bytes of the events.
@@ -195,6 +204,13 @@ class EventQueue:
         for code in formats:
             stops[code] = 1
         types: cython.p_uchar = stops
+        if checks:
+            self._cut_sound(max_event_size, types)
+            marks = self.marks
+            room = self._marks_capacity
+            last = self.last
+            if last > self.first_sound:
+                at = marks[2 * last - 1]
         while filled - at >= _HEADER:
             size = load_le(data, at + 9, 4)
             if size < _HEADER or size > filled - at or size > max_event_size:
@@ -216,6 +232,35 @@ class EventQueue:
         self.waiting += size
         self.tail = at
         return int(size)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _cut_sound(self, max_event_size: cython.longlong, stops: cython.p_uchar) -> cython.int:
+        """Mark short events as long as their checksums are right."""
+        at: cython.Py_ssize_t = self.tail
+        last: cython.Py_ssize_t = self.last
+        first: cython.Py_ssize_t = last
+        while True:
+            last = cut_sound(
+                self.data,
+                at,
+                self.filled,
+                self.marks,
+                self.last,
+                self._marks_capacity,
+                max_event_size,
+                stops,
+            )
+            if last > self.last:
+                at = self.marks[2 * last - 1]
+                self.last = last
+            if last + 4 <= self._marks_capacity:
+                break
+            first -= self.first
+            self._more_marks()
+        self.first_sound = first
+        self.last_sound = self.last
+        return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -295,5 +340,7 @@ class EventQueue:
             marks[i] = self.marks[2 * self.first + i]
         self._marks_memory = memory
         self.marks = marks
+        self.first_sound -= self.first
+        self.last_sound -= self.first
         self.first = 0
         self.last = count

@@ -7,7 +7,6 @@ here checks a length, callers do. ``data`` is anything that is indexed by offset
 from __future__ import annotations
 
 from typing import Any
-from zlib import crc32
 
 
 def load_le(data: Any, offset: int, size: int) -> int:
@@ -162,28 +161,3 @@ def copy_quotable(target: Any, to: int, data: Any, offset: int, size: int) -> in
     if any(byte < 0x20 or byte in b'"\\' for byte in part):
         return 2
     return int(any(byte >= 0x80 for byte in part))
-
-
-def checksum(data: Any, offset: int, size: int) -> int:
-    """CRC-32 of ``size`` bytes (the polynomial of zlib)."""
-    return crc32(memoryview(data)[offset : offset + size])
-
-
-def sound_until(data: Any, marks: Any, first: int, last: int) -> int:
-    """Which is the first of some events that does not end with the CRC-32 of its other bytes.
-
-    Args:
-        data: where they are.
-        marks: of each one the offset where it begins and the one behind it.
-        first: index of the first one to look at.
-        last: index behind the last one.
-
-    Returns:
-        its index; ``last`` when all do.
-    """
-    view = memoryview(data)
-    for index in range(first, last):
-        start, end = marks[2 * index], marks[2 * index + 1]
-        if end - start < 4 or crc32(view[start : end - 4]) != load_le(view, end - 4, 4):
-            return index
-    return last

@@ -129,7 +129,7 @@ class FileSteps:
         if not source.cut_event(decoder.format.header_size, limit):
             return False
         if decoder.is_plain and decoder.format.header_size == HEADER_SIZE:
-            source.cut_more(limit)
+            source.cut_more(limit, self._lane.checks)
         return True
 
 

@@ -242,13 +242,17 @@ class EventSource:
         self.position += size
         return True
 
-    def cut_more(self, max_event_size: int) -> None:
+    def cut_more(self, max_event_size: int, checks: bool = False) -> None:
         """Cut the events that follow and are in memory, up to one that changes the format.
 
         Only for a file whose headers have 19 bytes and whose events are not encrypted. Where
         something is wrong it stops, so that :meth:`cut_event` tells.
+
+        Args:
+            max_event_size: bytes that one may have.
+            checks: look at the checksums that they have, as far as that is quicker now than later.
         """
-        self.position += self.events.split(max_event_size, _FORMATS)
+        self.position += self.events.split(max_event_size, _FORMATS, checks)
 
     def skip_to(self, position: int) -> None:
         """Move forward to where an event starts.

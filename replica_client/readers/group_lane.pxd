@@ -34,7 +34,7 @@ cdef class GroupLane:
     cdef bint _works
     cdef bint _full_rows
     cdef unsigned long long _rows_codes
-    cdef bint _verify
+    cdef readonly bint checks
     cdef Py_ssize_t _tail
     cdef long long _max_event_size
     cdef object _revision

@@ -27,13 +27,15 @@ from replica_client.gtid import Gtid, MariadbGtid
 from replica_client.position.position import Position
 
 if cython.compiled:
+    from cython.cimports.replica_client.codec.crc import sound_until
     from cython.cimports.replica_client.codec.event_queue import EventQueue
-    from cython.cimports.replica_client.codec.memory import load_le, same_bytes, sound_until
+    from cython.cimports.replica_client.codec.memory import load_le, same_bytes
     from cython.cimports.replica_client.rows.columnar import ColumnarRows
     from cython.cimports.replica_client.rows.runs import EventRuns
 else:
+    from replica_client.codec.crc import sound_until
     from replica_client.codec.event_queue import EventQueue
-    from replica_client.codec.memory import load_le, same_bytes, sound_until
+    from replica_client.codec.memory import load_le, same_bytes
     from replica_client.rows.columnar import ColumnarRows
     from replica_client.rows.runs import EventRuns
 
@@ -191,6 +193,7 @@ class GroupLane:
     Attributes:
         took: whether transactions were taken since :meth:`hand_over`.
         incomplete: whether :meth:`take` stopped because a transaction's end is not there yet.
+        checks: whether checksums of events are looked at, by the format at the last :meth:`take`.
     """
 
     def __init__(
@@ -205,7 +208,7 @@ class GroupLane:
         self._batches: Any = batches
         self._in_file = in_file
         self._format: Any = None
-        self._works = self._verify = False
+        self._works = self.checks = False
         self._full_rows = assembler.full_rows
         self._rows_codes = 0
         self._tail = 0
@@ -295,7 +298,7 @@ class GroupLane:
                 if format.post_header_size(code, size) == size:
                     self._rows_codes |= 1 << code
             self._tail = 4 if format.checksum_algorithm == _CRC32 else 0
-            self._verify = bool(self._tail) and self._feed.options.verify_checksum
+            self.checks = bool(self._tail) and self._feed.options.verify_checksum
         revision = self._assembler.schema.history.revision
         if revision != self._revision or self._batches.generation != self._generation:
             self._revision = revision
@@ -409,7 +412,7 @@ class GroupLane:
         if offset != self._verified_begin:
             self._verified_begin = self._verified = offset
         verified: cython.longlong = self._verified
-        sound: cython.Py_ssize_t = self._sound if self._verify else last
+        sound: cython.Py_ssize_t = self._sound if self.checks else last
         tail: cython.Py_ssize_t = self._tail
         header: cython.Py_ssize_t = _HEADER
         max_event_size: cython.longlong = self._max_event_size
@@ -575,7 +578,7 @@ class GroupLane:
     @cython.exceptval(-1, check=False)
     def _is_sound(self, events: EventQueue, index: cython.Py_ssize_t) -> cython.bint:
         """Whether the checksum of an event is right."""
-        if index < self._sound or not self._verify:
+        if index < self._sound or not self.checks:
             return True
         return self._look_ahead(events, index) > index
 
@@ -584,12 +587,18 @@ class GroupLane:
     def _look_ahead(self, events: EventQueue, first: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Look at the checksums of the event at ``first`` and some behind it; which is the first wrong.
 
-        That is the one behind them when they are all right.
+        That is the one behind them when they are all right. Those that the queue looked at when it
+        cut them are.
         """
+        if events.first_sound <= first < events.last_sound:
+            self._sound = events.last_sound
+            return self._sound
         marks: cython.p_longlong = events.marks
         last: cython.Py_ssize_t = first + self._ahead
         if last > events.last:
             last = events.last
+        if first < events.first_sound < last:
+            last = events.first_sound
         while last > first + 1 and marks[2 * last - 1] - marks[2 * first] > _BYTES_AHEAD:
             last = first + ((last - first) >> 1)
         if self._ahead < _MOST_AHEAD:

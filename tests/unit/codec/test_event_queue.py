@@ -1,6 +1,7 @@
 """The queue of events against a model: a list of events and the bytes behind it."""
 
 import random
+import zlib
 
 import pytest
 
@@ -16,6 +17,11 @@ def event(rng: random.Random, size: int) -> bytes:
         + size.to_bytes(4, "little")
         + bytes(size - 13)
     )
+
+
+def sealed(body: bytes) -> bytes:
+    """An event whose last bytes are its checksum."""
+    return body[:-4] + zlib.crc32(body[:-4]).to_bytes(4, "little")
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -71,10 +77,40 @@ def test_many_events_wait() -> None:
     assert queue.take_all() == events[3000:]
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_events_are_cut_the_same_when_checksums_are_looked_at(seed: int) -> None:
+    rng = random.Random(seed)
+    queues = (EventQueue(), EventQueue())
+    events: list[bytes] = []
+    rest = b""
+    for _ in range(30):
+        size = rng.choice((40, 500, 600))
+        more = [event(rng, rng.randint(19, size)) for _ in range(rng.randrange(300))]
+        data = rest + b"".join(sealed(one) if rng.random() < 0.99 else one for one in more)
+        rest = data[len(data) - rng.randrange(min(len(data), 60) + 1) :]
+        data = data[: len(data) - len(rest)]
+        sizes = []
+        for queue, checks in zip(queues, (True, False), strict=True):
+            queue.put(data)
+            sizes.append(queue.split(1 << 20, b"\x0f", checks))
+        assert sizes[0] == sizes[1]
+        rest = queues[0].peek(0, queues[0].uncut) + rest
+        for queue in queues:
+            queue.pass_over(queue.uncut)
+        count = rng.choice((0, 1, len(queues[0]) // 2, len(queues[0])))
+        events += [queues[0].event(at) for at in range(count)]
+        for queue in queues:
+            queue.drop(count)
+    assert queues[0].waiting == queues[1].waiting
+    assert len(events) + len(queues[0]) > 1000
+    assert queues[0].take_all() == queues[1].take_all()
+
+
+@pytest.mark.parametrize("checks", [False, True])
 @pytest.mark.parametrize("at", range(10))
-def test_cutting_stops_where_something_is_wrong(at: int) -> None:
+def test_cutting_stops_where_something_is_wrong(at: int, checks: bool) -> None:
     rng = random.Random(at)
-    events = [event(rng, rng.randint(19, 60)) for _ in range(10)]
+    events = [sealed(event(rng, rng.randint(19, 60))) for _ in range(10)]
     fault = rng.choice(("small", "large", "type", "cut off"))
     bad = bytearray(events[at])
     if fault == "small":
@@ -90,7 +126,7 @@ def test_cutting_stops_where_something_is_wrong(at: int) -> None:
     events[at] = bytes(bad)
     queue = EventQueue()
     queue.put(b"".join(events))
-    queue.split(100, b"\x0f")
+    queue.split(100, b"\x0f", checks)
     assert queue.take_all() == events[:at]
 
 
