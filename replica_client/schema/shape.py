@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal, Self
 
-from replica_client.binlog.events.table_map import TableMapEvent
+from replica_client.binlog.events.table_map import TableMapEvent, is_nullable
+from replica_client.binlog.events.table_metadata import parse_table_metadata
 from replica_client.codec.charsets import UndecodableTextError, UnknownCollationError, decode_text
 from replica_client.constants.column_types import ColumnType
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.errors import BinlogDecodeError, ColumnDecodeError, SchemaMismatchError
+from replica_client.errors import ColumnDecodeError, SchemaMismatchError
 from replica_client.schema.column_type import FRACTION_TYPES, column_length, real_type
 from replica_client.schema.facts import ColumnFacts, column_facts
 
@@ -141,21 +142,16 @@ class TableShape:
         Raises:
             BinlogDecodeError: the optional metadata does not fit the columns.
         """
-        types = [
-            real_type(code, metadata)
-            for code, metadata in zip(event.column_types, event.column_metadata, strict=True)
-        ]
-        facts = column_facts(event.metadata, types, flavor)
         try:
-            columns = tuple(
-                _column(event, at, code, fact)
-                for at, (code, fact) in enumerate(zip(types, facts, strict=True))
+            columns = _columns(
+                event.column_types,
+                event.column_metadata,
+                event.null_bitmap,
+                event.optional_metadata,
+                flavor,
             )
-        except UnknownCollationError as error:
-            raise ColumnDecodeError(f"{event.schema}.{event.table}: label: {error}") from error
-        names = {column.name for column in columns}
-        if len(names) != len(columns):
-            raise BinlogDecodeError(f"{event.schema}.{event.table}: a column name occurs twice")
+        except ColumnDecodeError as error:
+            raise ColumnDecodeError(f"{event.schema}.{event.table}: {error}") from error.__cause__
         return cls(event.schema, event.table, columns)
 
     def resolved_with(self, definitions: Sequence[ColumnDefinition]) -> Self:
@@ -182,18 +178,50 @@ class TableShape:
         return replace(self, columns=tuple(columns))
 
 
-def _column(event: TableMapEvent, at: int, code: int, fact: ColumnFacts) -> ColumnShape:
-    metadata = event.column_metadata[at]
+# Many tables of a source look alike: one for each tenant, shard or month.
+@lru_cache(maxsize=1024)
+def _columns(
+    column_types: bytes,
+    column_metadata: tuple[int, ...],
+    null_bitmap: bytes,
+    optional_metadata: bytes,
+    flavor: ServerFlavor | None,
+) -> tuple[ColumnShape, ...]:
+    """The columns by the fields of a table map.
+
+    Raises:
+        ColumnDecodeError: a name or label is no text, or a name occurs twice; says no table.
+        BinlogDecodeError: the optional metadata does not fit the columns.
+    """
+    types = [
+        real_type(code, metadata)
+        for code, metadata in zip(column_types, column_metadata, strict=True)
+    ]
+    metadata = parse_table_metadata(optional_metadata, column_types, column_metadata)
+    facts = column_facts(metadata, types, flavor)
+    try:
+        columns = tuple(
+            _column(at, code, column_metadata[at], is_nullable(null_bitmap, at), fact)
+            for at, (code, fact) in enumerate(zip(types, facts, strict=True))
+        )
+    except UnknownCollationError as error:
+        raise ColumnDecodeError(f"label: {error}") from error
+    if len({column.name for column in columns}) != len(columns):
+        raise ColumnDecodeError("a column name occurs twice")
+    return columns
+
+
+def _column(at: int, code: int, metadata: int, nullable: bool, fact: ColumnFacts) -> ColumnShape:
     labels = None
     if fact.labels is not None:
         # CONVERT TO leaves labels whose bytes are no text in the new character set.
         with suppress(UndecodableTextError):
             labels = tuple(_label(label, fact.collation_id) for label in fact.labels)
     return ColumnShape(
-        name=f"col_{at + 1}" if fact.name is None else _name(event, fact.name),
+        name=f"col_{at + 1}" if fact.name is None else _name(fact.name),
         type_code=code,
         metadata=metadata,
-        nullable=event.is_nullable(at),
+        nullable=nullable,
         unsigned=fact.unsigned,
         collation_id=fact.collation_id,
         labels=labels,
@@ -209,13 +237,11 @@ def _column(event: TableMapEvent, at: int, code: int, fact: ColumnFacts) -> Colu
     )
 
 
-def _name(event: TableMapEvent, name: bytes) -> str:
+def _name(name: bytes) -> str:
     try:
         return name.decode()
     except UnicodeDecodeError as error:
-        raise ColumnDecodeError(
-            f"{event.schema}.{event.table}: the column name {name!r} is not UTF-8"
-        ) from error
+        raise ColumnDecodeError(f"the column name {name!r} is not UTF-8") from error
 
 
 def _label(label: bytes, collation_id: int | None) -> str:

@@ -108,8 +108,7 @@ class TableMapEvent:
 
     def is_nullable(self, column: int) -> bool:
         """Whether a column can be NULL."""
-        byte = column >> 3
-        return byte < len(self.null_bitmap) and bool(self.null_bitmap[byte] >> (column & 7) & 1)
+        return is_nullable(self.null_bitmap, column)
 
     @classmethod
     def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
@@ -157,6 +156,12 @@ class TableMapEvent:
             packed.uint(value, _array_size(value & 0xFF) if code == _ARRAY else _SIZES[code])
         out.lenenc_bytes(packed.done())
         return out.raw(self.null_bitmap).raw(self.optional_metadata).done()
+
+
+def is_nullable(null_bitmap: bytes, column: int) -> bool:
+    """Whether a column can be NULL, by the bitmap of its table map."""
+    byte = column >> 3
+    return byte < len(null_bitmap) and bool(null_bitmap[byte] >> (column & 7) & 1)
 
 
 _ARRAY = int(ColumnType.MYSQL_TYPE_TYPED_ARRAY)
