@@ -10,11 +10,11 @@ from replica_client.constants.event_types import EventType
 from replica_client.errors import BinlogDecodeError
 from replica_client.position.position import Position
 from replica_client.readers.assembler import TransactionAssembler
+from replica_client.readers.column_lane import ColumnLane
 from replica_client.readers.event_feed import EventFeed
 from replica_client.readers.file_bytes import EventSource
 from replica_client.readers.group_lane import MAX_WAITING, GroupLane
 from replica_client.readers.notices import Notice, batches_of
-from replica_client.readers.row_lane import RowLane
 from replica_client.readers.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class FileSteps:
         self,
         feed: EventFeed,
         assembler: TransactionAssembler,
-        lane: GroupLane | RowLane,
+        lane: GroupLane,
         stop: Position | None,
     ) -> None:
         self._feed = feed
@@ -155,7 +155,7 @@ class FileBatches(FileSteps):
         *,
         notices: bool,
     ) -> None:
-        super().__init__(feed, assembler, GroupLane(feed, assembler, batches, True), stop)
+        super().__init__(feed, assembler, ColumnLane(feed, assembler, batches, True), stop)
         self._batches = batches
         self._count_losses = count_losses
         self._notices = notices

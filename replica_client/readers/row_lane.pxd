@@ -1,4 +1,5 @@
-from replica_client.readers.group_lane cimport GroupLane, LaneTable
+from replica_client.readers.group_lane cimport GroupLane
+from replica_client.readers.lane_tables cimport LaneTable
 from replica_client.readers.lane_transaction cimport LaneTransaction
 
 cdef class RowLane(GroupLane):

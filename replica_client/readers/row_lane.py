@@ -2,7 +2,7 @@
 """Ordinary transactions as objects whose rows are decoded when they are iterated.
 
 What :class:`~replica_client.readers.group_lane.GroupLane` finds ordinary becomes a transaction without
-an event object; see there for what does not.
+event objects; see there for what does not.
 
 This module is compiled where that is possible and runs as it stands everywhere else.
 """
@@ -22,12 +22,16 @@ from replica_client.schema.shape import TableShape
 if cython.compiled:
     from cython.cimports.replica_client.codec.event_queue import EventQueue
     from cython.cimports.replica_client.codec.memory import load_le, same_bytes
-    from cython.cimports.replica_client.readers.group_lane import GroupLane, LaneTable
+    from cython.cimports.replica_client.readers.group_lane import GroupLane
+    from cython.cimports.replica_client.readers.gtid_runs import GtidRuns
+    from cython.cimports.replica_client.readers.lane_tables import LaneTable, LaneTables
     from cython.cimports.replica_client.readers.lane_transaction import LaneRows, LaneTransaction
 else:
     from replica_client.codec.event_queue import EventQueue
     from replica_client.codec.memory import load_le, same_bytes
-    from replica_client.readers.group_lane import GroupLane, LaneTable
+    from replica_client.readers.group_lane import GroupLane
+    from replica_client.readers.gtid_runs import GtidRuns
+    from replica_client.readers.lane_tables import LaneTable, LaneTables
     from replica_client.readers.lane_transaction import LaneRows, LaneTransaction
 
 if TYPE_CHECKING:
@@ -40,6 +44,7 @@ _QUERY = cython.declare(cython.int, int(EventType.QUERY_EVENT))
 _XID = cython.declare(cython.int, int(EventType.XID_EVENT))
 _TABLE_MAP = cython.declare(cython.int, int(EventType.TABLE_MAP_EVENT))
 _GTID = cython.declare(cython.int, int(EventType.GTID_LOG_EVENT))
+_ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
 _MARIADB_GTID = cython.declare(cython.int, int(EventType.GTID_EVENT))
 _SECOND_TIMESTAMP = cython.declare(cython.longlong, 1 << 55)
 _UPDATE = cython.declare(cython.int, 1)
@@ -59,12 +64,9 @@ class RowTable:
 
 
 class RowTables:
-    """The tables that are wanted; stands where the other lane has a batch assembler."""
+    """Makes what takes the rows of the tables that are wanted."""
 
     generation = 0
-
-    def __init__(self) -> None:
-        self.ready: list[Any] = []
 
     def made_builder(self, shape: TableShape, decoder: RowImageDecoder) -> RowTable:
         """What takes the rows of a table."""
@@ -121,7 +123,8 @@ class RowLane(GroupLane):  # type: ignore[misc]
         if self._taken_size >= MAX_TAKEN:
             return 0
         count: cython.Py_ssize_t = GroupLane._count(self, events, first, offset)
-        self._wanted = True
+        # Those without rows become objects, too.
+        self._tables.wanted = True
         return count
 
     @cython.cfunc
@@ -138,20 +141,20 @@ class RowLane(GroupLane):  # type: ignore[misc]
         at: cython.Py_ssize_t = events.marks[2 * first]
         end: cython.Py_ssize_t = events.marks[2 * first + 1] - self._tail
         code: cython.int = raw[at + 4]
+        tables: LaneTables = self._tables
+        gtids: GtidRuns = self._gtids
         table: LaneTable
         i: cython.Py_ssize_t
         if self._trail is None:
-            self._trail = GtidTrail(self._feed.tracker.fork(), self._gtids, self._file)
+            self._trail = GtidTrail(self._feed.tracker.fork(), gtids.found, self._file)
         transaction: LaneTransaction = LaneTransaction(self._trail, self._file, offset)
+        prefix: bytes = _NO_BYTES
+        if code != _ANONYMOUS:
+            prefix = gtids.prefix(raw, at)
         if code == _MARIADB_GTID:
-            prefix: bytes = self._mariadb_prefix(
-                load_le(raw, at + _HEADER + 8, 4), load_le(raw, at + 5, 4)
-            )
             transaction.gtid_number = load_le(raw, at + _HEADER, 8)
         else:
-            prefix = _NO_BYTES
             if code == _GTID:
-                prefix = self._mysql_prefix(raw, at + _HEADER + 1)
                 transaction.gtid_number = load_le(raw, at + _HEADER + 17, 8)
             if end - at >= _HEADER + 49:
                 transaction.commit_us = load_le(raw, at + _HEADER + 42, 7) & ~_SECOND_TIMESTAMP
@@ -164,9 +167,9 @@ class RowLane(GroupLane):  # type: ignore[misc]
             end = events.marks[2 * i + 1] - self._tail
             code = raw[at + 4]
             if code == _TABLE_MAP:
-                self._table_of(raw, at + _HEADER, end)
+                tables.of_map(raw, at + _HEADER, end)
             elif 23 <= code <= 25 or 30 <= code <= 32:
-                table = cython.cast(LaneTable, self._known(load_le(raw, at + _HEADER, 6)))
+                table = cython.cast(LaneTable, tables.known(load_le(raw, at + _HEADER, 6)))
                 if table.builder is not None:
                     self._add(transaction, table, raw, at, end, offset, i - first)
             elif code == _QUERY:
@@ -243,6 +246,6 @@ class RowLane(GroupLane):  # type: ignore[misc]
     def _join(self, events: EventQueue, first: cython.Py_ssize_t) -> cython.int:
         GroupLane._join(self, events, first)
         transaction: LaneTransaction = self._current
-        transaction.run = len(self._gtids)
-        transaction.run_number = self._gtid_last
+        transaction.run = len(self._gtids.found)
+        transaction.run_number = self._gtids.last
         return 0

@@ -31,6 +31,7 @@ from replica_client.position.position import Position
 from replica_client.position.stores.base import PositionStore
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
+from replica_client.readers.column_lane import ColumnLane
 from replica_client.readers.event_feed import EventFeed, PlacedEvent
 from replica_client.readers.group_lane import MAX_WAITING, GroupLane
 from replica_client.readers.live_schema import SchemaProver, read_source
@@ -553,7 +554,7 @@ class SourceStream:
         """The batches that became full, whenever some did."""
         feed = self._live_feed()
         assembler, since = self._new_assembler()
-        lane = None if since is not None else GroupLane(feed, assembler, batches, False)
+        lane = None if since is not None else ColumnLane(feed, assembler, batches, False)
         async for taken in self._placed(lane):
             ready: list[RecordBatch | Notice] = []
             if lane is not None and lane.took:
@@ -569,7 +570,7 @@ class SourceStream:
     # The stream of events, across connections.
 
     async def _placed(
-        self, lane: GroupLane | RowLane | None = None
+        self, lane: GroupLane | None = None
     ) -> AsyncGenerator[Iterator[PlacedEvent], None]:
         """The events of each packet, across connections, each event once.
 

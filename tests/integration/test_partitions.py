@@ -32,7 +32,7 @@ async def test_rows_of_partitions(any_server, new_database, monkeypatch) -> None
     path = any_server.binlog_path(start.file)
     reader = rc.open_binlog(path, start=start, tables=f"{database}.*")
     assert [(c.kind, c.before, c.after) for c in reader.changes()] == expected
-    monkeypatch.setattr(file_batches, "GroupLane", Counting)
+    monkeypatch.setattr(file_batches, "ColumnLane", Counting)
     Counting.taken = 0
     images = [row for _, *pair in expected for row in pair if row is not None]
     table = [row for batch in reader.batches() for row in batch.to_pylist()]

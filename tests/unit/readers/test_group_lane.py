@@ -12,7 +12,7 @@ import replica_client as rc
 from replica_client.codec.event_queue import EventQueue
 from replica_client.errors import ReplicaClientError
 from replica_client.readers import file_batches
-from replica_client.readers.group_lane import GroupLane
+from replica_client.readers.column_lane import ColumnLane
 from replica_client.rows.selection import Selection
 
 DEMO = Path(rc.__file__).parent / "testing" / "data"
@@ -44,7 +44,7 @@ class Counting:
     taken = 0
 
     def __init__(self, *arguments: Any) -> None:
-        self._lane = GroupLane(*arguments)
+        self._lane = ColumnLane(*arguments)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._lane, name)
@@ -56,7 +56,7 @@ class Counting:
 
 
 def outcome(lane: Any, monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> tuple[Any, ...]:
-    monkeypatch.setattr(file_batches, "GroupLane", lane)
+    monkeypatch.setattr(file_batches, "ColumnLane", lane)
     reader = rc.open_binlog(**arguments)
     batches = []
     error = None
@@ -205,10 +205,10 @@ def numbered(events: list[bytes], number: int) -> bytes:
     return sealed(first[:36] + number.to_bytes(8, "little") + first[44:]) + b"".join(events[1:])
 
 
-def lane_and_events() -> tuple[GroupLane, list[bytes]]:
+def lane_and_events() -> tuple[ColumnLane, list[bytes]]:
     """A lane that knows a table, and the events of a transaction with rows of it."""
     data, events = file_and_transaction()
-    found: list[GroupLane] = []
+    found: list[ColumnLane] = []
 
     class Caught(Counting):
         def __init__(self, *arguments: Any) -> None:
@@ -220,7 +220,7 @@ def lane_and_events() -> tuple[GroupLane, list[bytes]]:
     return found[0], events
 
 
-def taken(lane: GroupLane, events: list[bytes]) -> int:
+def taken(lane: ColumnLane, events: list[bytes]) -> int:
     """How many are taken, whether checksums are looked at when they are cut or by the lane."""
     found = set()
     for first in (len(events), 1, 0):

@@ -1,0 +1,274 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""Ordinary transactions straight into record batches.
+
+What :class:`~replica_client.readers.group_lane.GroupLane` finds ordinary goes from bytes to columns here;
+see there for what does not.
+
+This module is compiled where that is possible and runs as it stands everywhere else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cython
+
+from replica_client.binlog.header import HEADER_SIZE
+from replica_client.constants.event_types import EventType, event_type_name
+from replica_client.errors import BinlogDecodeError
+from replica_client.position.position import Position
+
+if cython.compiled:
+    from cython.cimports.replica_client.codec.event_queue import EventQueue
+    from cython.cimports.replica_client.codec.memory import load_le, same_bytes
+    from cython.cimports.replica_client.readers.group_lane import GroupLane
+    from cython.cimports.replica_client.readers.lane_tables import LaneTable, LaneTables
+    from cython.cimports.replica_client.rows.columnar import ColumnarRows
+    from cython.cimports.replica_client.rows.runs import EventRuns
+else:
+    from replica_client.codec.event_queue import EventQueue
+    from replica_client.codec.memory import load_le, same_bytes
+    from replica_client.readers.group_lane import GroupLane
+    from replica_client.readers.lane_tables import LaneTable, LaneTables
+    from replica_client.rows.columnar import ColumnarRows
+    from replica_client.rows.runs import EventRuns
+
+if TYPE_CHECKING:
+    from replica_client.readers.assembler import TransactionAssembler
+    from replica_client.readers.event_feed import EventFeed
+    from replica_client.rows.batching import BatchAssembler
+
+_HEADER = cython.declare(cython.int, HEADER_SIZE)
+_TABLE_MAP = cython.declare(cython.int, int(EventType.TABLE_MAP_EVENT))
+_GTID = cython.declare(cython.int, int(EventType.GTID_LOG_EVENT))
+_ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
+_MARIADB_GTID = cython.declare(cython.int, int(EventType.GTID_EVENT))
+_SECOND_TIMESTAMP = cython.declare(cython.longlong, 1 << 55)
+_MICROSECONDS = cython.declare(cython.longlong, 1_000_000)
+_NO_GTID = b""
+# How a position's sort key ends, which is the commit version: the offset, and the place in a
+# transaction.
+_OFFSET_WIDTH = 20
+_INSIDE = "/0000000000.0000000000"
+_INSIDE_BYTES = _INSIDE.encode()
+
+
+@cython.final
+@cython.cclass
+class ColumnLane(GroupLane):  # type: ignore[misc]
+    """Takes ordinary transactions and puts their rows into columns.
+
+    Args:
+        feed: the decoder and the tracker.
+        assembler: resolves tables.
+        batches: takes the rows.
+        in_file: whether events stand in a file, or come as a stream.
+    """
+
+    def __init__(
+        self,
+        feed: EventFeed,
+        assembler: TransactionAssembler,
+        batches: BatchAssembler,
+        in_file: bool,
+    ) -> None:
+        GroupLane.__init__(self, feed, assembler, batches, in_file)
+        self._batches: Any = batches
+        self._ready: list[Any] = batches.ready
+        # Which of the tables with a name had rows last, and how often that became another one.
+        self._last_tables: dict[tuple[str, str], LaneTable] = {}
+        self._switch = 0
+        self._named = ""
+        self._file_text = self._version_text = b""
+
+    def take(
+        self,
+        events: EventQueue,
+        file: str,
+        offset: cython.longlong,
+        stop: cython.longlong = -1,
+    ) -> int:
+        """As :meth:`GroupLane.take`."""
+        self._last_tables = {}
+        self._switch += 1
+        if file != self._named:
+            self._named = file
+            version = Position(file, 0).sort_key().removesuffix("0" * _OFFSET_WIDTH + _INSIDE)
+            self._version_text = version.encode("utf-8", "surrogateescape")
+            self._file_text = file.encode("utf-8", "surrogateescape")
+        return int(GroupLane.take(self, events, file, offset, stop))
+
+    def hand_over(self) -> list[Any]:
+        """The batches that became full since the last time, in order."""
+        self.took = False
+        ready: list[Any] = self._batches.take_ready()
+        return ready
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _apply(
+        self,
+        events: EventQueue,
+        first: cython.Py_ssize_t,
+        count: cython.Py_ssize_t,
+        offset: cython.longlong,
+    ) -> cython.int:
+        """Append the rows of a transaction."""
+        raw: cython.p_const_uchar = events.data
+        at: cython.Py_ssize_t = events.marks[2 * first]
+        code: cython.int = raw[at + 4]
+        start: cython.longlong = offset
+        timestamp: cython.longlong = -1
+        number: cython.longlong = -1
+        stamp: cython.longlong
+        end: cython.Py_ssize_t
+        i: cython.Py_ssize_t
+        gtid: bytes = _NO_GTID
+        tables: LaneTables = self._tables
+        table: LaneTable
+        if code != _ANONYMOUS:
+            gtid = self._gtids.prefix(raw, at)
+        if code == _MARIADB_GTID:
+            number = load_le(raw, at + _HEADER, 8)
+        else:
+            if code == _GTID:
+                number = load_le(raw, at + _HEADER + 17, 8)
+            if events.marks[2 * first + 1] - at - self._tail >= _HEADER + 49:
+                timestamp = load_le(raw, at + _HEADER + 42, 7) & ~_SECOND_TIMESTAMP
+        queue: EventQueue = events
+        tail: cython.Py_ssize_t = self._tail
+        inside: cython.bint = self._inside > 0
+        if inside:
+            # They have the place of the payload, count on from it, and have no checksums.
+            offset += events.marks[2 * first + 1] - at
+            queue = self._inner
+            raw = queue.data
+            first = -2
+            count = self._inside
+            tail = 0
+        for i in range(0 if inside else first, count if inside else first + count):
+            at = queue.marks[2 * i]
+            end = queue.marks[2 * i + 1]
+            code = raw[at + 4]
+            if code == _TABLE_MAP:
+                tables.of_map(raw, at + _HEADER, end - tail)
+            elif 23 <= code <= 25 or 30 <= code <= 32:
+                table = cython.cast(LaneTable, tables.known(load_le(raw, at + _HEADER, 6)))
+                if table.builder is not None:
+                    if table.switch != self._switch:
+                        self._switch_to(table)
+                    stamp = timestamp
+                    if stamp < 0:
+                        stamp = load_le(raw, at, 4) * _MICROSECONDS
+                    self._append(
+                        table,
+                        raw,
+                        at,
+                        end - tail,
+                        offset,
+                        start,
+                        i - first,
+                        stamp,
+                        gtid,
+                        number,
+                    )
+            if not inside:
+                offset += end - at
+        return 0
+
+    def _switch_to(self, table: LaneTable) -> None:
+        """Rows of a table come; if it looked otherwise before, those are in a batch of their own."""
+        shape = table.builder.shape
+        name = (shape.database, shape.table)
+        before = self._last_tables.get(name)
+        if before is not table:
+            self._batches.builder(shape, table.builder.decoder)
+            self._last_tables[name] = table
+            if before is not None:
+                self._switch += 1
+        table.switch = self._switch
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _append(
+        self,
+        table: LaneTable,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        offset: cython.longlong,
+        start: cython.longlong,
+        index: cython.Py_ssize_t,
+        timestamp_us: cython.longlong,
+        gtid: bytes,
+        gtid_number: cython.longlong,
+    ) -> cython.int:
+        """Append the rows of the event at ``at``."""
+        code: cython.int = raw[at + 4]
+        rows: ColumnarRows = table.rows
+        runs: EventRuns = table.runs
+        at += _HEADER + 9
+        if code >= 30:
+            at += cython.cast(cython.Py_ssize_t, load_le(raw, at - 1, 2))
+        kind: cython.int = code - 30 if code >= 30 else code - 23
+        bitmap: cython.Py_ssize_t = (table.column_count + 7) >> 3
+        known: cython.p_const_uchar = table.before
+        if len(table.before) != bitmap or not same_bytes(known, 0, raw, at, bitmap):
+            table.before = bytes(raw[at : at + bitmap])
+        at += bitmap
+        after: bytes | None = None
+        if kind == 1:
+            known = table.after
+            if len(table.after) != bitmap or not same_bytes(known, 0, raw, at, bitmap):
+                table.after = bytes(raw[at : at + bitmap])
+            after = table.after
+            at += bitmap
+        if table.gtid is not gtid or table.file is not self._file_text or table.era != runs.era:
+            table.gtid = gtid
+            table.file = self._file_text
+            self._name_texts(table)
+        row_index: cython.Py_ssize_t = 0
+        done: cython.bint = False
+        try:
+            rows._begin(kind == 0, kind == 2, table.before, after, raw, at, end)
+            while not done:
+                try:
+                    done = rows._take() == 1
+                finally:
+                    if rows.appended:
+                        runs._add(
+                            kind,
+                            rows.appended,
+                            row_index,
+                            timestamp_us,
+                            offset,
+                            index,
+                            table.file_text,
+                            table.version_text,
+                            start,
+                            table.gtid_text,
+                            gtid_number,
+                            rows.absent_before,
+                            rows.absent_after,
+                        )
+                        row_index += rows.appended
+                if not done:
+                    self._ready.append(table.builder.finish())
+                    self._name_texts(table)
+        except BinlogDecodeError as error:
+            rows._abandon()
+            raise error.at(
+                file=self._file or None,
+                position=offset,
+                event_type=code,
+                event_name=event_type_name(code),
+            ) from error.__cause__
+        return 0
+
+    def _name_texts(self, table: LaneTable) -> None:
+        """Let the runs of a table know the texts of the transaction."""
+        runs: EventRuns = table.runs
+        table.file_text = runs._text(table.file, 0, b"")
+        table.version_text = runs._text(self._version_text, _OFFSET_WIDTH, _INSIDE_BYTES)
+        table.gtid_text = runs._text(table.gtid, 0, b"")
+        table.era = runs.era

@@ -1,0 +1,277 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""The tables that a lane knows, by their table maps and by the ids they have now.
+
+This module is compiled where that is possible and runs as it stands everywhere else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import cython
+
+from replica_client.binlog.events.rows_extra import PARTITION
+from replica_client.schema.shape import TableShape
+
+if cython.compiled:
+    from cython.cimports.replica_client.codec.memory import load_le, same_bytes
+    from cython.cimports.replica_client.rows.columnar import ColumnarRows
+    from cython.cimports.replica_client.rows.runs import EventRuns
+else:
+    from replica_client.codec.memory import load_le, same_bytes
+    from replica_client.rows.columnar import ColumnarRows
+    from replica_client.rows.runs import EventRuns
+
+if TYPE_CHECKING:
+    from replica_client.binlog.context import BinlogFormat
+    from replica_client.readers.assembler import TransactionAssembler
+    from replica_client.readers.event_feed import EventFeed
+    from replica_client.rows.image import RowImageDecoder
+
+_PARTITION = cython.declare(cython.int, PARTITION)
+# Post-header sizes that rows events must have, by type.
+_ROWS_POST_HEADERS = {23: 8, 24: 8, 25: 8, 30: 10, 31: 10, 32: 10}
+_MAX_TABLES = 4096
+_NEAR = cython.declare(cython.int, 1024)
+
+
+class RowTakers(Protocol):
+    """Makes what takes the rows of a table.
+
+    Attributes:
+        generation: becomes another number when what was made before is not to be used any more.
+    """
+
+    generation: int
+
+    def made_builder(self, shape: TableShape, decoder: RowImageDecoder) -> Any:
+        """What takes the rows of a table; None: the lane must leave them."""
+        ...
+
+
+@cython.final
+@cython.cclass
+class LaneTable:
+    """A table map that the lane knows, and where its rows go (nowhere: they are not wanted)."""
+
+    def __init__(self, content: bytes, table_map: Any, builder: Any) -> None:
+        self.content = content
+        self.text: Any = content
+        self.size = len(content)
+        self.table_map = table_map
+        self.builder: Any = builder
+        self.is_wanted = builder is not None
+        self.before = b""
+        self.after = b""
+        self.gtid = b""
+        self.file = b""
+        self.era = -1
+        self.number = -1
+        self.turn = 0
+        self.switch = -1
+        self.file_text = self.version_text = self.gtid_text = 0
+        self.column_count = len(table_map.column_types)
+        if builder is not None:
+            self.rows: ColumnarRows = builder.rows
+            self.runs: EventRuns = builder.runs
+
+
+@cython.final
+@cython.cclass
+class LaneTables:
+    """Finds the tables of table maps and of rows events, and what is unusual about these.
+
+    Args:
+        feed: the decoder.
+        assembler: resolves tables.
+        takers: take the rows.
+
+    Attributes:
+        wanted: whether :meth:`rows_ok` met rows of a wanted table since somebody made this False.
+    """
+
+    def __init__(self, feed: EventFeed, assembler: TransactionAssembler, takers: RowTakers) -> None:
+        self._feed: Any = feed
+        self._assembler: Any = assembler
+        self._takers: Any = takers
+        self._full_rows = assembler.full_rows
+        self.wanted = False
+        self._rows_codes = 0
+        self._revision: Any = None
+        self._generation: Any = None
+        self._tables: dict[bytes, LaneTable] = {}
+        # By table id: the tables of this turn. The same by the last bits of their ids, where they are
+        # looked up first: there are no references to them in the slots, of which the last is of none.
+        self._by_id: dict[int, LaneTable] = {}
+        self._near: list[LaneTable | None] = [None] * (_NEAR + 1)
+        if not cython.compiled:
+            self._slots: Any = self._near
+        else:
+            self._slots_memory = bytearray(8 * (_NEAR + 1))
+            raw: cython.p_uchar = self._slots_memory
+            self._slots = cython.cast(cython.pp_void, raw)
+        self._turn = 0
+
+    def use_format(self, format: BinlogFormat) -> None:
+        """Another format begins."""
+        self._tables = {}
+        self._rows_codes = 0
+        for code, size in _ROWS_POST_HEADERS.items():
+            if format.post_header_size(code, size) == size:
+                self._rows_codes |= 1 << code
+
+    def begin_turn(self) -> None:
+        """Forget what may have changed: tables, and which ids the decoder met since."""
+        revision = self._assembler.schema.history.revision
+        if revision != self._revision or self._takers.generation != self._generation:
+            self._revision = revision
+            self._generation = self._takers.generation
+            self._tables = {}
+        self._by_id = {}
+        self._turn += 1
+
+    @cython.cfunc
+    def of_map(
+        self, raw: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> LaneTable | None:
+        """The table of the table map from ``start`` to ``end``; None where the lane cannot tell it."""
+        if end - start < 8:
+            return None
+        number: cython.longlong = load_le(raw, start, 6)
+        table: LaneTable | None
+        if self.is_near(raw, start, end):
+            table = cython.cast(LaneTable, self._near_slot(number))
+            return table
+        content = bytes(raw[start:end])
+        table = self._tables.get(content)
+        if table is None:
+            table = self._new_table(content)
+            if table is None:
+                return None
+        if self._by_id.get(number) is not table:
+            self._by_id[number] = table
+            self._feed.decoder.announce(table.table_map)
+        self._bring_near(number)
+        return table
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _bring_near(self, number: cython.longlong) -> cython.bint:
+        """Have the table that has an id now where it is found quickly; False when there is none."""
+        table: LaneTable | None = self._by_id.get(number)
+        if table is None:
+            return False
+        table.number = number
+        table.turn = self._turn
+        self._near[number & (_NEAR - 1)] = table
+        if cython.compiled:
+            self._slots[number & (_NEAR - 1)] = cython.cast(cython.p_void, table)
+        return True
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _near_slot(self, number: cython.longlong) -> cython.p_void:
+        """The table that had this id in this turn, where that is quickly told; no reference to it."""
+        slot: cython.p_void = self._slots[number & (_NEAR - 1)]
+        if (
+            slot
+            and cython.cast(LaneTable, slot).number == number
+            and cython.cast(LaneTable, slot).turn == self._turn
+        ):
+            return slot
+        return self._slots[_NEAR]
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def is_near(
+        self, raw: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        """Whether a table map is the one that had its id in this turn, where that is quickly told."""
+        if end - start < 8:
+            return False
+        slot: cython.p_void = self._near_slot(load_le(raw, start, 6))
+        return (
+            slot
+            and cython.cast(LaneTable, slot).size == end - start
+            and same_bytes(cython.cast(LaneTable, slot).text, 0, raw, start, end - start)
+        )
+
+    @cython.cfunc
+    def known(self, number: cython.longlong) -> LaneTable | None:
+        """The table that has an id now."""
+        slot: cython.p_void = self._near_slot(number)
+        table: LaneTable | None = cython.cast(LaneTable, slot) if slot else self._by_id.get(number)
+        return table
+
+    def _new_table(self, content: bytes) -> LaneTable | None:
+        decoder = self._feed.decoder
+        table_map = decoder.table_map_of(content)
+        if table_map is None:
+            return None
+        found = self._assembler.undoubted_decoder(table_map, decoder)
+        if found is None:
+            return None
+        builder = None
+        if found[0] is not None:
+            builder = self._takers.made_builder(*found[0])
+            if builder is None:
+                return None
+        if len(self._tables) >= _MAX_TABLES:
+            self._tables = {}
+        table = LaneTable(content, table_map, builder)
+        self._tables[content] = table
+        return table
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def rows_ok(
+        self,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        code: cython.int,
+    ) -> cython.bint:
+        """Whether a rows event is of a table map before it and has nothing unusual."""
+        if not self._rows_codes >> code & 1 or end < at + 11:
+            return False
+        slot: cython.p_void = self._near_slot(load_le(raw, at, 6))
+        if not slot:
+            if not self._bring_near(load_le(raw, at, 6)):
+                return False
+            slot = self._near_slot(load_le(raw, at, 6))
+        columns: cython.Py_ssize_t = cython.cast(LaneTable, slot).column_count
+        extra: cython.Py_ssize_t
+        at += 8
+        if code >= 30:
+            # Nothing, or which partition the rows are in: for updates also which they were in.
+            extra = load_le(raw, at, 2)
+            if extra != 2:
+                if extra != (7 if code == 31 else 5) or raw[at + 2] != _PARTITION:
+                    return False
+            at += extra
+            if at >= end:
+                return False
+        if raw[at] > 250 or raw[at] != columns or not raw[at]:
+            return False
+        bitmap: cython.Py_ssize_t = (columns + 7) >> 3
+        first: cython.Py_ssize_t = at + 1
+        i: cython.Py_ssize_t
+        at = first + bitmap
+        if code in (24, 31):
+            at += bitmap
+        if at > end:
+            return False
+        if not cython.cast(LaneTable, slot).is_wanted:
+            return True
+        self.wanted = True
+        if self._full_rows:
+            last: cython.int = 0xFF >> (-columns & 7)
+            while first < at:
+                for i in range(first, first + bitmap - 1):
+                    if raw[i] != 0xFF:
+                        return False
+                first += bitmap
+                if raw[first - 1] & last != last:
+                    return False
+        return True
