@@ -18,10 +18,10 @@ if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
     from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER
     from cython.cimports.replica_client.codec.crc import cut_sound
-    from cython.cimports.replica_client.codec.memory import copy_bytes, load_le, move_bytes
+    from cython.cimports.replica_client.codec.memory import copy_bytes, load_le, longs, move_bytes
 else:
     from replica_client.codec.crc import cut_sound
-    from replica_client.codec.memory import copy_bytes, load_le, move_bytes
+    from replica_client.codec.memory import copy_bytes, load_le, longs, move_bytes
 
 CAPACITY = 2 << 20
 """Bytes of memory that a queue begins with, and goes back to when it is empty after it had many."""
@@ -30,14 +30,6 @@ _KEPT = cython.declare(cython.Py_ssize_t, 16 << 20)
 _SMALL = cython.declare(cython.Py_ssize_t, 16 << 10)
 _FIRST_MARKS = 1024
 _HEADER = cython.declare(cython.Py_ssize_t, 19)
-
-
-@cython.cfunc
-def _longs(memory: bytearray) -> cython.p_longlong:
-    if cython.compiled:
-        raw: cython.p_uchar = memory
-        return cython.cast(cython.p_longlong, raw)
-    return memoryview(memory).cast("q")
 
 
 @cython.cfunc
@@ -64,7 +56,7 @@ class EventQueue:
         self._capacity = capacity
         self._lent: Any = None
         self._marks_memory = bytearray(16 * _FIRST_MARKS)
-        self.marks: Any = _longs(self._marks_memory)
+        self.marks: Any = longs(self._marks_memory)
         self._marks_capacity = _FIRST_MARKS
         # Marks of events: indexes of the first and behind the last; offsets of the bytes behind.
         self.first = self.last = 0
@@ -334,7 +326,7 @@ class EventQueue:
         if self.first < count:
             self._marks_capacity *= 2
             memory = bytearray(16 * self._marks_capacity)
-        marks: cython.p_longlong = _longs(memory)
+        marks: cython.p_longlong = longs(memory)
         i: cython.Py_ssize_t
         for i in range(2 * count):
             marks[i] = self.marks[2 * self.first + i]

@@ -2,6 +2,10 @@
 # The compiled form of memory.py: what every value of the hot path goes through, inlined where used.
 from libc.string cimport memcpy, memmove, memset
 
+cdef inline long long* longs(bytearray memory):
+    cdef unsigned char* raw = memory
+    return <long long*>raw
+
 # The bytes are named one by one, which compilers make one load of.
 cdef extern from *:
     """

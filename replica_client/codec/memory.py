@@ -9,6 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 
+def longs(memory: bytearray) -> memoryview:
+    """A memory as an array of signed integers of 64 bits."""
+    return memoryview(memory).cast("q")
+
+
 def load_le(data: Any, offset: int, size: int) -> int:
     """An unsigned little-endian integer of 1 to 8 bytes."""
     return int.from_bytes(data[offset : offset + size], "little")

@@ -32,3 +32,5 @@ cdef enum:
     OBJECTS = 4
 
     LOOKUP_SIZE = 256
+
+    NO_STEP = -127

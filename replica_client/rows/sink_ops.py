@@ -46,3 +46,6 @@ OBJECTS = 4
 
 # Numbers of ENUMs and SETs below it are looked up in an array of so many.
 LOOKUP_SIZE = 256
+
+# Stands where a column's values have a size, for those that nobody can pass over.
+NO_STEP = -127

@@ -1,0 +1,14 @@
+from replica_client.rows.image cimport Plan
+
+cdef class Layout:
+    cdef Plan plan
+    cdef list sinks
+    cdef list missing
+    cdef int absent
+    cdef Py_ssize_t null_size
+    cdef Py_ssize_t count
+    cdef Py_ssize_t images
+    cdef bytearray _slots
+    cdef void** slots
+    cdef bytearray _steps
+    cdef long long* steps

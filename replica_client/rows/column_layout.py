@@ -1,0 +1,65 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""Which columns the images of an event have, and how their values are passed over.
+
+This module is compiled where that is possible and runs as it stands everywhere else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.replica_client.codec.memory import longs
+    from cython.cimports.replica_client.rows.column_sink import ColumnSink
+    from cython.cimports.replica_client.rows.image import Plan
+    from cython.cimports.replica_client.rows.sink_ops import NO_STEP, OP_UNKNOWN
+else:
+    from replica_client.codec.memory import longs
+    from replica_client.rows.column_sink import ColumnSink
+    from replica_client.rows.image import Plan
+    from replica_client.rows.sink_ops import NO_STEP, OP_UNKNOWN
+
+# Values whose places are found before they are written.
+_MAX_PLACES = cython.declare(cython.Py_ssize_t, 16384)
+
+
+@cython.final
+@cython.cclass
+class Layout:
+    """The columns in the images of an event, and where their values go.
+
+    Attributes:
+        steps: by column how many bytes a value has; negative: how many bytes its length has.
+    """
+
+    def __init__(
+        self, plan: Plan, sinks: list[ColumnSink], missing: list[ColumnSink], absent: cython.int
+    ) -> None:
+        self.null_size = plan.null_size
+        self.plan = plan
+        self.sinks = sinks
+        self.missing = missing
+        self.absent = absent
+        self.count = len(sinks)
+        # How many images are looked at together: whole changes, be it one.
+        self.images = max(_MAX_PLACES // max(self.count, 1), 2)
+        self._steps = bytearray(8 * max(self.count, 1))
+        self.steps: Any = longs(self._steps)
+        i: cython.Py_ssize_t
+        if not cython.compiled:
+            self.slots: Any = sinks
+        else:
+            self._slots = bytearray(8 * self.count)
+            raw: cython.p_uchar = self._slots
+            self.slots = cython.cast(cython.pp_void, raw)
+            for i in range(self.count):
+                self.slots[i] = cython.cast(cython.p_void, sinks[i])
+        sink: ColumnSink
+        for i in range(self.count):
+            sink = sinks[i]
+            if sink.op == OP_UNKNOWN:
+                self.steps[i] = NO_STEP
+            else:
+                self.steps[i] = -sink.prefix if sink.prefix else sink.size
