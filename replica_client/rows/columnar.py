@@ -493,7 +493,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
         """Begin the next batch, after every sink's buffers were taken."""
         for sink in self.sinks:
             sink.forget()
-        self.lossless = []
+        self._forget_texts(0)
         self._capacity = 0
         self._expected = self.rows
         self.rows = self.appended = 0
