@@ -43,8 +43,9 @@ from replica_client.position.stores.file import FilePositionStore
 from replica_client.position.stores.memory import MemoryPositionStore
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.binlog_file import BinlogFileReader, open_binlog
+from replica_client.readers.connect import connect
 from replica_client.readers.reconnect import ReconnectPolicy
-from replica_client.readers.source_stream import SourceStream, connect
+from replica_client.readers.source_stream import SourceStream
 from replica_client.readers.transaction import Statement, Transaction
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import Change

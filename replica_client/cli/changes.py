@@ -20,7 +20,8 @@ from replica_client.cli.sources import binlog_paths, live_source
 from replica_client.position.losses import LOSSES_KEY, LossLedger
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.readers.binlog_file import open_binlog
-from replica_client.readers.source_stream import SourceStream, connect
+from replica_client.readers.connect import connect
+from replica_client.readers.source_stream import SourceStream
 from replica_client.rows.change import Change
 from replica_client.rows.json_values import change_to_json
 

@@ -15,7 +15,7 @@ from replica_client.cli.output import Column, Lines, clock
 from replica_client.cli.sources import binlog_paths, live_source
 from replica_client.constants.event_types import event_type_name
 from replica_client.readers.binlog_file import open_binlog
-from replica_client.readers.source_stream import connect
+from replica_client.readers.connect import connect
 
 EXAMPLE = "replica-client events --json binlog.000024"
 

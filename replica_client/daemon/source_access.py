@@ -13,8 +13,8 @@ from replica_client.daemon.references import resolve
 from replica_client.errors import ConfigError
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.reconnect import ReconnectPolicy
-from replica_client.readers.source_stream import StreamOptions
 from replica_client.readers.start import parse_start
+from replica_client.readers.stream_options import StreamOptions
 from replica_client.rows.selection import Selection
 from replica_client.transport.hosts import parse_hosts
 from replica_client.transport.options import ConnectOptions, TlsMode

@@ -20,7 +20,8 @@ from deltalake.exceptions import TableNotFoundError
 
 from replica_client.errors import ConfigError, ServerError
 from replica_client.position.position import Position
-from replica_client.readers.source_stream import SourceStream, StreamOptions
+from replica_client.readers.source_stream import SourceStream
+from replica_client.readers.stream_options import StreamOptions
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import row_to_json
