@@ -10,6 +10,7 @@ import multiprocessing
 import resource
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -124,6 +125,18 @@ async def follow(
         rows, parts = await _read(url, file_size, row_size, count, starts)
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - resident) >> 10
     return SizeReport(file_size, rows, parts, grown, time.monotonic() - begun)
+
+
+async def follow_alone(directory: Path, row_size: int, count: int) -> SizeReport:
+    """The same in a process of its own: what ran here before leaves memory that is not given back."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as alone:
+        work = alone.submit(_follow_here, directory, row_size, count)
+        return await asyncio.wrap_future(work)
+
+
+def _follow_here(directory: Path, row_size: int, count: int) -> SizeReport:
+    return asyncio.run(follow(directory, row_size, count))
 
 
 async def _read(
