@@ -6,6 +6,7 @@ cdef class Layout:
     cdef list missing
     cdef int absent
     cdef Py_ssize_t null_size
+    cdef unsigned long long null_mask
     cdef Py_ssize_t count
     cdef Py_ssize_t images
     cdef bytearray _slots

@@ -31,6 +31,9 @@ class Layout:
     """The columns in the images of an event, and where their values go.
 
     Attributes:
+        null_size: bytes of the null bits.
+        null_mask: which of the last eight of them, or of all, are of columns: some servers set those
+            behind.
         steps: by column how many bytes a value has; negative: how many bytes its length has.
     """
 
@@ -43,6 +46,8 @@ class Layout:
         self.missing = missing
         self.absent = absent
         self.count = len(sinks)
+        bits: int = self.count if self.null_size <= 8 else 64 - (-self.count & 7)
+        self.null_mask = (1 << bits) - 1
         # How many images are looked at together: whole changes, be it one.
         self.images = max(_MAX_PLACES // max(self.count, 1), 2)
         self._steps = bytearray(8 * max(self.count, 1))

@@ -337,6 +337,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
         steps: cython.p_longlong = layout.steps
         count: cython.Py_ssize_t = layout.count
         null_size: cython.Py_ssize_t = layout.null_size
+        null_mask: cython.ulonglong = layout.null_mask
         end: cython.Py_ssize_t = self._end
         begin: cython.Py_ssize_t = self._offset
         stop: cython.longlong = begin + self._max_size - self.size
@@ -344,7 +345,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
         nulls: cython.Py_ssize_t
         step: cython.longlong
         absent: cython.longlong
-        all_there: cython.bint
+        absent_bits: cython.ulonglong
         whole: cython.Py_ssize_t = 0
         at: cython.Py_ssize_t = 0
         i: cython.Py_ssize_t
@@ -356,12 +357,15 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
                 break
             # Sizes that are common are named, as the others take a jump.
             if null_size == 1:
-                all_there = data[nulls] == 0
+                absent_bits = data[nulls]
+            elif null_size <= 8:
+                absent_bits = load_le(data, nulls, cython.cast(cython.int, null_size))
             else:
-                all_there = null_size <= 8 and not load_le(
-                    data, nulls, cython.cast(cython.int, null_size)
-                )
-            if all_there:
+                absent_bits = load_le(data, offset - 8, 8)
+            absent_bits &= null_mask
+            for i in range(nulls, offset - 8, 8):
+                absent_bits |= load_le(data, i, 8)
+            if not absent_bits:
                 for i in range(count):
                     places[at + i] = offset
                     step = steps[i]

@@ -94,6 +94,33 @@ def test_every_column_type(seed: int) -> None:
     assert_same(batches, expected_of(events, decoder, options))
 
 
+@pytest.mark.parametrize("behind", [0, 0xFF])
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 63, 64, 65, 71, 72, 73, 128, 129, 200])
+def test_nulls_of_any_column_and_bits_behind_them(count: int, behind: int) -> None:
+    """MariaDB and MySQL before 8.0 set the bits that no column has."""
+    rng = random.Random(count)
+    samples = [rng.choice(SAMPLES[:10]) for _ in range(count)]
+    decoder = RowImageDecoder(shape_of(samples))
+    everywhere = [True] * count
+    size = (count + 7) >> 3
+    events = []
+    for null in (None, *range(count), None):
+        data = b""
+        for _ in range(3):
+            values = [sample.value(rng) for sample in samples]
+            if null is not None:
+                values[null] = None
+            image = bytearray(encode_image(samples, everywhere, values))
+            image[size - 1] |= behind << 8 - (-count & 7) & 0xFF if count & 7 else 0
+            data += image
+        event = event_of("insert", count, bitmap(everywhere), None, data)
+        events.append(rows_of_event(event, decoder))
+    assembler = BatchAssembler(100, DecodeOptions())
+    batches = [*assembler.add(events, "v1", 5), *assembler.flush()]
+    assert sum(batch.num_rows for batch in batches) == 3 * (count + 2)
+    assert_same(batches, expected_of(events, decoder))
+
+
 @pytest.mark.parametrize("policy", ["strict", "replace", "bytes"])
 def test_bytes_that_are_not_text(policy: str) -> None:
     options = DecodeOptions(invalid_text=policy)  # type: ignore[arg-type]
