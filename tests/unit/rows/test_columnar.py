@@ -97,7 +97,7 @@ def test_every_column_type(seed: int) -> None:
 @pytest.mark.parametrize("behind", [0, 0xFF])
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 63, 64, 65, 71, 72, 73, 128, 129, 200])
 def test_nulls_of_any_column_and_bits_behind_them(count: int, behind: int) -> None:
-    """MariaDB and MySQL before 8.0 set the bits that no column has."""
+    """MariaDB and MySQL 5.6 set the bits that no column has."""
     rng = random.Random(count)
     samples = [rng.choice(SAMPLES[:10]) for _ in range(count)]
     decoder = RowImageDecoder(shape_of(samples))
