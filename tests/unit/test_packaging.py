@@ -20,7 +20,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 COMPILER = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
 HEADERS = Path(sysconfig.get_path("include"), "Python.h")
 # Any module of plain functions and classes will do to see the machinery work.
-SAMPLE = ("replica_client.codec.reader", "replica_client.codec.crc")
+SAMPLE = ("replica_client.codec.reader", "replica_client.codec.writer")
 
 can_compile = pytest.mark.skipif(
     shutil.which(COMPILER) is None or not HEADERS.exists(),
@@ -161,12 +161,12 @@ def test_the_variable_chooses_the_implementation(checkout: Path) -> None:
 @can_compile
 def test_an_extension_older_than_its_source_is_not_used_in_a_checkout(checkout: Path) -> None:
     subprocess.run([sys.executable, "scripts/build_hook.py"], cwd=checkout, check=True)
-    source = checkout / "replica_client" / "codec" / "crc.py"
-    (extension,) = source.parent.glob("crc.*.so")
+    source = checkout / "replica_client" / "codec" / "writer.py"
+    (extension,) = source.parent.glob("writer.*.so")
     os.utime(source, (extension.stat().st_mtime + 10,) * 2)
     assert run_python(checkout, SHOW, "").stdout.split() == ["False", "True", "258"]
     stale = run_python(checkout, SHOW, "compiled")
-    assert "replica_client.codec.crc changed after it was compiled" in stale.stderr
+    assert "replica_client.codec.writer changed after it was compiled" in stale.stderr
 
 
 def test_the_running_implementation_is_the_one_that_was_asked_for() -> None:
