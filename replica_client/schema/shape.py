@@ -27,6 +27,8 @@ LogicalType = Literal["uuid", "inet4", "inet6", "vector"]
 """MariaDB types that a table map shows as plain binary strings."""
 
 _BINARY_COLLATION = 63
+# Bytes of a table map's columns up to which they are kept.
+_KEPT = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,8 @@ class TableShape:
             BinlogDecodeError: the optional metadata does not fit the columns.
         """
         try:
-            columns = _columns(
+            few = len(event.column_types) + len(event.optional_metadata) <= _KEPT
+            columns = (_kept_columns if few else _columns)(
                 event.column_types,
                 event.column_metadata,
                 event.null_bitmap,
@@ -178,8 +181,6 @@ class TableShape:
         return replace(self, columns=tuple(columns))
 
 
-# Many tables of a source look alike: one for each tenant, shard or month.
-@lru_cache(maxsize=1024)
 def _columns(
     column_types: bytes,
     column_metadata: tuple[int, ...],
@@ -209,6 +210,10 @@ def _columns(
     if len({column.name for column in columns}) != len(columns):
         raise ColumnDecodeError("a column name occurs twice")
     return columns
+
+
+# Many tables of a source look alike: one for each tenant, shard or month.
+_kept_columns = lru_cache(maxsize=128)(_columns)
 
 
 def _column(at: int, code: int, metadata: int, nullable: bool, fact: ColumnFacts) -> ColumnShape:
