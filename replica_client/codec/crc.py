@@ -46,7 +46,7 @@ def cut_sound(
 ) -> int:
     """Mark the events that begin at an offset, as long as they are short and end with their CRC-32.
 
-    It may stop before any of them; the compiled form stops before one of the last four that are.
+    It may stop before any of them: the compiled form looks at four together, and not at fewer.
 
     Args:
         data: where they are, with headers of 19 bytes.
