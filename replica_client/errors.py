@@ -47,6 +47,7 @@
     │   ├── BackupGapError          the source no longer has what comes next
     │   └── BackupMismatchError     the copy is not one of this source's files
     ├── DataLossError               a change to a captured table cannot be delivered as rows
+    ├── SpoolError                  rows that wait for their COMMIT cannot be kept in a temporary file
     └── SinkError                   a sink cannot be written; tells whether trying again may help
         └── PoisonChangeError       one change can never be written there
 
@@ -349,6 +350,10 @@ class BackupMismatchError(BackupError):
 
 class DataLossError(ReplicaClientError):
     """A change to a captured table cannot be delivered as rows (e.g. statement-format DML)."""
+
+
+class SpoolError(ReplicaClientError):
+    """Rows that wait for their COMMIT cannot be kept in a temporary file: no room, or no access."""
 
 
 class SinkError(ReplicaClientError):

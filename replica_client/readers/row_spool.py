@@ -1,0 +1,210 @@
+"""Rows that wait for a decision of the source: in memory up to a limit, then in a temporary file.
+
+A transaction whose outcome is open (an XA transaction between its PREPARE and its COMMIT, rows behind a
+savepoint) can be larger than memory. Its rows events wait here as they came, not decoded, each with the
+shape and the decoder of its table at that time, so that a later ALTER does not change what they mean.
+"""
+
+from __future__ import annotations
+
+import pickle
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final, NamedTuple, TypeAlias
+
+from replica_client.binlog.event import BinlogEvent
+from replica_client.position.losses import Loss
+from replica_client.readers.spool_storage import BLOCK_SIZE, SpoolReader, SpoolStorage
+from replica_client.readers.transaction import Statement
+from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.image import RowImageDecoder
+from replica_client.schema.history import SchemaChange
+from replica_client.schema.shape import TableShape
+
+SpoolItem: TypeAlias = RowsOfEvent | Statement | SchemaChange | Loss
+"""What can wait: rows events, and what stands between them."""
+
+_LENGTH_SIZE: Final = 8
+_WRITE_SIZE: Final = 1 << 20
+# What the objects of an item need besides the bytes of their event or text.
+_OVERHEAD: Final = 1 << 10
+
+
+class SpoolMark(NamedTuple):
+    """A point between two items of a spool.
+
+    Attributes:
+        item_count: items before it.
+        size: bytes of the rows events before it.
+    """
+
+    item_count: int
+    size: int
+
+
+class RowSpool:
+    """Items in their order, from which the last ones can be cut off again.
+
+    Memory is bounded by the storage's limit, plus the shape and decoder of each table that has rows in it.
+    It may not change while it is iterated.
+
+    Args:
+        storage: its memory and file; None: its own, of the default size.
+
+    Attributes:
+        size: bytes of the rows events in it.
+    """
+
+    def __init__(self, storage: SpoolStorage | None = None) -> None:
+        self._storage = SpoolStorage() if storage is None else storage
+        self.size = 0
+        # The last items, which are in memory, and what each needs there.
+        self._items: list[SpoolItem] = []
+        self._costs: list[int] = []
+        # The first ones, which are in the file: their number, their bytes, and where they were written.
+        self._written_count = self._written_size = 0
+        self._blocks: list[int] = []
+        # How many items, and how many bytes, were in the file before each time that some were written.
+        self._starts: list[tuple[int, int]] = []
+        self._tables: list[tuple[TableShape, RowImageDecoder]] = []
+        self._table_numbers: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return self._written_count + len(self._items)
+
+    def append(self, item: SpoolItem) -> None:
+        """Add an item behind the others.
+
+        Raises:
+            SpoolError: the temporary file cannot be written; the spool is as it was before.
+        """
+        size = item.event.header.event_size if isinstance(item, RowsOfEvent) else 0
+        cost = _OVERHEAD + (size or _text_size(item))
+        storage = self._storage
+        if self._items and storage.memory_used + cost > storage.memory_limit:
+            self._write_items()
+        self._items.append(item)
+        self._costs.append(cost)
+        storage.memory_used += cost
+        self.size += size
+
+    def mark(self) -> SpoolMark:
+        """The point behind the last item, for :meth:`truncate`."""
+        return SpoolMark(len(self), self.size)
+
+    def truncate(self, mark: SpoolMark) -> None:
+        """Remove everything behind a point.
+
+        Args:
+            mark: a point that :meth:`mark` gave and that was not itself removed since.
+
+        Raises:
+            ValueError: fewer items are there.
+            SpoolError: the temporary file cannot be read.
+        """
+        if mark.item_count > len(self):
+            raise ValueError(f"mark at item {mark.item_count} of a spool of {len(self)}")
+        kept = max(0, mark.item_count - self._written_count)
+        self._storage.memory_used -= sum(self._costs[kept:])
+        del self._items[kept:], self._costs[kept:]
+        if mark.item_count < self._written_count:
+            size = self._offset_of(mark.item_count)
+            used = -(-size // BLOCK_SIZE)
+            released = self._blocks[used:]
+            del self._blocks[used:]
+            self._written_count, self._written_size = mark.item_count, size
+            while self._starts and self._starts[-1][0] >= mark.item_count:
+                self._starts.pop()
+            self._storage.give_back(released)
+        self.size = mark.size
+
+    def __iter__(self) -> Iterator[SpoolItem]:
+        """The items in order, one at a time; may be iterated again.
+
+        Raises:
+            SpoolError: the temporary file cannot be read.
+        """
+        reader = SpoolReader(self._storage, self._blocks)
+        for _ in range(self._written_count):
+            yield self._unpacked(reader.take(int.from_bytes(reader.take(_LENGTH_SIZE), "little")))
+        yield from self._items
+
+    def close(self) -> None:
+        """Remove everything, and give memory and blocks back; may be used again then.
+
+        Raises:
+            SpoolError: the temporary file cannot be emptied.
+        """
+        self.truncate(SpoolMark(0, 0))
+        self._tables, self._table_numbers = [], {}
+
+    def _write_items(self) -> None:
+        """Move what is in memory to the file."""
+        start = (self._written_count, self._written_size)
+        pending = bytearray()
+        try:
+            for item in self._items:
+                data = self._packed(item)
+                pending += len(data).to_bytes(_LENGTH_SIZE, "little")
+                pending += data
+                if len(pending) >= _WRITE_SIZE:
+                    self._write(pending)
+                    pending = bytearray()
+            self._write(pending)
+        except BaseException:
+            self._written_size = start[1]
+            used = -(-start[1] // BLOCK_SIZE)
+            released = self._blocks[used:]
+            del self._blocks[used:]
+            self._storage.give_back(released)
+            raise
+        self._starts.append(start)
+        self._written_count += len(self._items)
+        self._storage.memory_used -= sum(self._costs)
+        self._items, self._costs = [], []
+
+    def _write(self, data: bytearray) -> None:
+        with memoryview(data) as rest:
+            at = 0
+            while at < len(rest):
+                offset = self._written_size % BLOCK_SIZE
+                if self._written_size // BLOCK_SIZE == len(self._blocks):
+                    self._blocks.append(self._storage.take_block())
+                part = rest[at : at + BLOCK_SIZE - offset]
+                self._storage.write(self._blocks[-1], offset, part)
+                at += len(part)
+                self._written_size += len(part)
+
+    def _offset_of(self, count: int) -> int:
+        """Where in the file an item begins."""
+        number, offset = self._starts[bisect_right(self._starts, (count, self._written_size)) - 1]
+        reader = SpoolReader(self._storage, self._blocks, offset)
+        for _ in range(count - number):
+            reader.skip(int.from_bytes(reader.take(_LENGTH_SIZE), "little"))
+        return reader.offset
+
+    # An item as bytes.
+
+    def _packed(self, item: SpoolItem) -> bytes:
+        if not isinstance(item, RowsOfEvent):
+            return pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
+        number = self._table_numbers.get(id(item.decoder))
+        if number is None:
+            number = self._table_numbers[id(item.decoder)] = len(self._tables)
+            self._tables.append((item.shape, item.decoder))
+        values = (number, item.event, item.event_index, item.first_row, item.gtid)
+        return pickle.dumps(values, pickle.HIGHEST_PROTOCOL)
+
+    def _unpacked(self, data: bytes) -> SpoolItem:
+        # This process wrote it, into a file that no other can open.
+        found: SpoolItem | tuple[int, BinlogEvent, int, int, str] = pickle.loads(data)
+        if not isinstance(found, tuple):
+            return found
+        number, event, event_index, first_row, gtid = found
+        return RowsOfEvent(event, *self._tables[number], event_index, first_row, gtid)
+
+
+def _text_size(item: SpoolItem) -> int:
+    if isinstance(item, Statement):
+        return 4 * len(item.text)
+    return 4 * len(item.statement) if isinstance(item, SchemaChange) else 0
