@@ -14,6 +14,7 @@ Spec: MySQL ``Transaction_boundary_parser`` (rpl_trx_boundary_parser.cc); MariaD
 
 from __future__ import annotations
 
+import re
 from enum import Enum, auto
 
 from replica_client.binlog.event import BinlogEvent
@@ -21,6 +22,10 @@ from replica_client.constants.event_types import EventType
 
 _FL_STANDALONE = 0x01
 _STMT_END_F = 0x01
+# To a savepoint; before MySQL 5.5 as the client wrote it.
+_ROLLBACK_TO = re.compile(
+    rb"ROLLBACK(?:\s|/\*.*?\*/)++(?:WORK(?:\s|/\*.*?\*/)++)?TO\b", re.IGNORECASE | re.DOTALL
+)
 
 
 class Role(Enum):
@@ -166,6 +171,6 @@ def query_role(query: bytes) -> Role:
         return Role.COMMIT
     if text.startswith(b"XA ROLLBACK"):
         return Role.ROLLBACK
-    if text.startswith(b"ROLLBACK") and not text.startswith(b"ROLLBACK TO"):
+    if text.startswith(b"ROLLBACK") and _ROLLBACK_TO.match(query) is None:
         return Role.ROLLBACK
     return Role.STATEMENT

@@ -8,10 +8,12 @@ from typing import Literal
 
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.events.rows import STMT_END_F
 from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.binlog.events.unknown import UnknownEvent
 from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.event_types import EventFlag, EventType
+from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import (
     ConfigError,
     DataLossError,
@@ -27,6 +29,7 @@ from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker, TransactionBoundary
 from replica_client.readers.event_feed import PlacedEvent
 from replica_client.readers.loss_watch import LossWatch, count_unknown
+from replica_client.readers.savepoints import Savepoints, controls_savepoint, mixes_engines
 from replica_client.readers.schema_tracking import (
     SchemaTracker,
     UnknownTablePolicy,
@@ -72,7 +75,9 @@ class AssemblyOptions:
 
     Attributes:
         selection: wanted tables and columns.
-        part_size: bytes of rows events after which a transaction is delivered in parts.
+        part_size: bytes of rows events after which a transaction is delivered in parts. Rows that the
+            source may take back (all but those of MySQL with GTIDs, and any behind a savepoint) wait for
+            the transaction's end, beyond 16 MiB in a temporary file.
         on_statement: what a row change of a wanted table does that was logged as text (statement
             format): ``error`` stops the stream with ``DataLossError``, ``deliver`` gives it as a
             statement of its transaction.
@@ -143,11 +148,14 @@ class TransactionAssembler:
         self._losses = LossWatch(loss_kinds(options.record_losses), self._resume)
         self._decoders: dict[tuple[object, ...], tuple[TableState | None, _Decoder | None]] = {}
         self._rows: list[RowsOfEvent] = []
-        self._statements: list[Statement] = []
+        self._statements: list[tuple[int, Statement]] = []
         self._schema_changes: list[SchemaChange] = []
         self._revision = self.schema.history.revision
         self._size = 0
         self._part = 0
+        self._savepoints = Savepoints()
+        # Where the transaction begins whose rows wait for its end; None: none do.
+        self._waits_from: Position | None = None
         self._gtid = ""
         self._xa: dict[str, bool] = {}
         self._commit_timestamp_us: int | None = None
@@ -166,18 +174,22 @@ class TransactionAssembler:
         event, boundary = placed
         if boundary is not None and (boundary.outcome == "abandoned" or tracker.in_transaction):
             # The boundary is that of the transaction before this event.
-            yield from self._finish(event, boundary, tracker)
+            yield from self._finish(event, boundary, decoder, tracker)
             boundary = None
         self._take(event, decoder, tracker)
         if boundary is not None:
-            yield from self._finish(event, boundary, tracker)
+            yield from self._finish(event, boundary, decoder, tracker)
         elif self._losses.found and not tracker.in_transaction:
             # A gap between transactions: a transaction without changes tells it.
             # One that the source made up takes no room: it stands before what is there.
             start = Position(event.file, event.position - event.header.is_artificial)
             yield self._transaction(event, start, tracker.position, complete=True)
         elif self._size >= self._options.part_size:
-            yield self._deliver_part(event, tracker)
+            if decoder.format.flavor == ServerFlavor.MYSQL and self._gtid:
+                # With GTIDs no MySQL logs what it rolls back.
+                yield self._deliver_part(event, tracker.inside(), tracker.event_index)
+            else:
+                self._let_wait(tracker)
 
     def _take(self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker) -> None:
         code = event.header.type_code
@@ -217,6 +229,7 @@ class TransactionAssembler:
         self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker
     ) -> None:
         body = event.body
+        self._savepoints.in_statement = not body.flags & STMT_END_F
         if not body.column_count:
             return  # a dummy event that only carries STMT_END_F
         index = tracker.event_index
@@ -243,6 +256,9 @@ class TransactionAssembler:
             return
         if self._options.full_rows:
             self._losses.check_images(rows)
+        if self._waits_from is not None:
+            self._savepoints.append(rows)
+            return
         self._rows.append(rows)
         self._size += event.header.event_size
 
@@ -341,6 +357,9 @@ class TransactionAssembler:
         if body.query in _PLAIN_CONTROL:
             return
         index = tracker.event_index
+        if tracker.in_transaction and controls_savepoint(body.query):
+            self._run_savepoint(event, decoder, tracker)
+            return
         # Whose rows it changes is asked before it changes what tables are.
         refused = self.schema.text_changes(event, decoder.format)
         changes = self.schema.run(event, decoder.format, index)
@@ -350,7 +369,24 @@ class TransactionAssembler:
         text = statement_text(body.query, body.status.character_set_client)
         for table in refused:
             self._refuse_statement(event, text[:120], index, table)
-        self._statements.append(Statement(body.schema.decode("utf-8", "surrogateescape"), text))
+        statement = Statement(body.schema.decode("utf-8", "surrogateescape"), text)
+        self._statements.append((index, statement))
+
+    def _run_savepoint(
+        self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker
+    ) -> None:
+        index = tracker.event_index
+        self._let_wait(tracker)
+        context = self.schema.context(event.body, decoder.format)
+        try:
+            savepoint = self._savepoints.run(event.body.query, context, index, self._resume)
+        except DataLossError as error:
+            raise DataLossError(
+                f"{_place(event)}: {error}; compare the tables of this transaction with the source, then "
+                "start behind it"
+            ) from None
+        if savepoint is not None:
+            self._losses.take_back(savepoint)
 
     def _take_load(
         self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker
@@ -371,17 +407,31 @@ class TransactionAssembler:
             )
             self._losses.lose("statement", error, event, event_index, self._gtid, table, 1)
 
-    def _deliver_part(self, event: BinlogEvent, tracker: PositionTracker) -> Transaction:
-        inside = tracker.inside()
-        start = Position(inside.file, inside.offset, inside.gtid_set)
-        position = Position(inside.file, inside.offset, inside.gtid_set, tracker.event_index + 1, 0)
-        transaction = self._transaction(event, start, position, complete=False)
-        self._rows, self._statements, self._schema_changes, self._size = [], [], [], 0
+    def _let_wait(self, tracker: PositionTracker) -> None:
+        """Have the rows of the transaction wait for its end, since it may take them back."""
+        if self._waits_from is None:
+            self._waits_from = tracker.inside()
+            for rows in self._rows:
+                self._savepoints.append(rows)
+            self._rows, self._size = [], 0
+
+    def _deliver_part(self, event: BinlogEvent, start: Position, event_index: int) -> Transaction:
+        """A part of the transaction that begins at ``start``, up to an event of it."""
+        start = Position(start.file, start.offset, start.gtid_set)
+        position = Position(start.file, start.offset, start.gtid_set, event_index + 1, 0)
+        transaction = self._transaction(
+            event, start, position, complete=False, event_index=event_index
+        )
+        self._rows, self._size = [], 0
         self._part += 1
         return transaction
 
     def _finish(
-        self, event: BinlogEvent, boundary: TransactionBoundary, tracker: PositionTracker
+        self,
+        event: BinlogEvent,
+        boundary: TransactionBoundary,
+        decoder: BinlogDecoder,
+        tracker: PositionTracker,
     ) -> Iterator[Transaction]:
         if boundary.outcome in ("rollback", "abandoned"):
             if self._part:
@@ -391,11 +441,14 @@ class TransactionAssembler:
                 )
             if boundary.outcome == "rollback":
                 self._check_xa_rollback(event)
+                self._check_rollback(event, decoder)
             if self.schema.history.revision != self._revision:
                 # A statement of a transaction that was not committed changed nothing.
                 self.schema.history.rewind(boundary.file, boundary.offset)
             self._rows, self._schema_changes = [], []
             self._losses.take()
+        else:
+            yield from self._kept_parts(event)
         start = Position(boundary.file, boundary.offset)
         if boundary.outcome != "abandoned":
             yield self._transaction(
@@ -407,11 +460,35 @@ class TransactionAssembler:
             )
         self._rows, self._statements, self._schema_changes = [], [], []
         self._size = self._part = 0
+        self._savepoints.clear()
+        self._waits_from = None
         self._revision = self.schema.history.revision
         self._gtid, self._commit_timestamp_us = "", None
         self._xid = self._thread_id = None
         self._resume = None
         self._losses.end_transaction()
+
+    def _kept_parts(self, event: BinlogEvent) -> Iterator[Transaction]:
+        """The rows that waited stay: the parts that they fill; what is left over is the last one's."""
+        start = self._waits_from
+        if start is None:
+            return
+        for rows in self._savepoints.kept_rows():
+            if self._size >= self._options.part_size:
+                yield self._deliver_part(event, start, self._rows[-1].event_index)
+            self._rows.append(rows)
+            self._size += rows.event.header.event_size
+
+    def _check_rollback(self, event: BinlogEvent, decoder: BinlogDecoder) -> None:
+        """Refuse a rolled back transaction of which rows may stay."""
+        if not (self._rows or len(self._savepoints.rows)):
+            return
+        if mixes_engines(self.schema.context(event.body, decoder.format)):
+            raise DataLossError(
+                f"{_place(event)}: a transaction that was rolled back; its rows stay if their table has no "
+                "transactions, and a binlog of this old server does not tell whether it has; compare its "
+                "tables with the source, then start behind it"
+            )
 
     def _check_xa_rollback(self, event: BinlogEvent) -> None:
         query = getattr(event.body, "query", b"")
@@ -432,7 +509,17 @@ class TransactionAssembler:
         *,
         complete: bool,
         xa_prepared: bool = False,
+        event_index: int | None = None,
     ) -> Transaction:
+        """What is there, as far as it is of the events up to an index."""
+        statements, changes = self._statements, self._schema_changes
+        if event_index is None:
+            self._statements, self._schema_changes = [], []
+        else:
+            self._statements = [one for one in statements if one[0] > event_index]
+            self._schema_changes = [one for one in changes if one.event_index > event_index]
+            statements = [one for one in statements if one[0] <= event_index]
+            changes = [one for one in changes if one.event_index <= event_index]
         return Transaction(
             start,
             position,
@@ -440,12 +527,12 @@ class TransactionAssembler:
             event.header.timestamp,
             self._commit_timestamp_us,
             tuple(self._rows),
-            tuple(self._statements),
+            tuple(statement for _, statement in statements),
             self._part,
             complete,
             xa_prepared,
-            tuple(self._schema_changes),
-            self._losses.take(),
+            tuple(changes),
+            self._losses.take(event_index),
             self._xid,
             self._thread_id,
         )

@@ -60,6 +60,7 @@ class BinlogFileReader:
         # A transaction stands for the position behind it, which takes time to make.
         self._delivered: Position | Transaction = Position("", 0)
         self._tracker: PositionTracker | None = None
+        self._reader: FileSteps | None = None
         self._schema = schema
         self.history = SchemaHistory() if schema is None else schema
         self._earlier = LossLedger() if losses is None else losses
@@ -224,13 +225,15 @@ class BinlogFileReader:
         self.position = reached
 
     def _reached(self) -> Position:
+        if self._reader is not None and self._reader.inside is not None:
+            return self._reader.inside
         return self.position if self._tracker is None else self._tracker.position
 
     def _steps(
         self, batches: BatchAssembler, notices: bool
     ) -> Iterator[list[RecordBatch | Notice]]:
         """The batches that become full, step by step."""
-        self._tracker = None
+        self._tracker = self._reader = None
         if isinstance(self._start, datetime.datetime) or isinstance(self._stop, datetime.datetime):
             for transaction in self.transactions():
                 yield list(batches_of(batches, transaction, notices=notices))
@@ -240,7 +243,9 @@ class BinlogFileReader:
         feed = EventFeed(self._decode, start, mode="file")
         self._tracker = feed.tracker
         stop = self._stop if isinstance(self._stop, Position) and self._stop.file else None
-        reader = FileBatches(feed, assembler, batches, stop, self._count_losses, notices=notices)
+        reader = self._reader = FileBatches(
+            feed, assembler, batches, stop, self._count_losses, notices=notices
+        )
         yield from self._read_files(reader, feed, files, start, stop)
 
     def _since(self) -> int | None:

@@ -39,6 +39,7 @@ class FileSteps:
 
     Attributes:
         stopped: whether the stop was reached.
+        inside: the position inside the transaction of which a part was given last, None behind its end.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class FileSteps:
         self._lane = lane
         self._stop = stop
         self.stopped = False
+        self.inside: Position | None = None
 
     def _deliver(self, transaction: Transaction) -> Iterable[Any]:
         """What becomes of a transaction that the lane left."""
@@ -103,12 +105,13 @@ class FileSteps:
                 return
             data = events.event(0)
             events.drop(1)
-            found: list[Any] = []
             for placed in feed.feed(data, offset, file):
                 for transaction in self._assembler.feed(placed, feed.decoder, tracker):
-                    found += self._deliver(transaction)
+                    # The tracker is behind a transaction of which there are more parts to come.
+                    self.inside = None if transaction.complete else transaction.position
+                    yield list(self._deliver(transaction))
             offset += len(data)
-            yield found
+            yield []
 
     def _stops(self, file: str, offset: int) -> bool:
         return self._stop is not None and Position(file, offset) >= self._stop

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from replica_client.binlog.event import BinlogEvent
 from replica_client.constants.event_types import EventType
@@ -15,6 +16,7 @@ from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.shape import TableShape
 
 _LOG = logging.getLogger("replica_client")
+_OF_ROWS: Final = ("undecodable", "incomplete_row", "unknown_table")
 
 
 class LossWatch:
@@ -75,10 +77,21 @@ class LossWatch:
         if times == 10 ** (len(str(times)) - 1):  # the 1st, 10th, 100th … of each
             _LOG.warning("loss recorded (%s, number %d of its table): %s", kind, times, error)
 
-    def take(self) -> tuple[Loss, ...]:
-        """The losses of the transaction; none are left."""
-        found, self.found = tuple(self.found), []
-        return found
+    def take(self, event_index: int | None = None) -> tuple[Loss, ...]:
+        """The losses of the transaction, or of its events up to an index; none of them are left."""
+        found, self.found = self.found, []
+        if event_index is not None:
+            self.found = [loss for loss in found if loss.event_index > event_index]
+            found = [loss for loss in found if loss.event_index <= event_index]
+        return tuple(found)
+
+    def take_back(self, event_index: int) -> None:
+        """Rows behind an event were rolled back: what was lost of them was never there."""
+        self.found = [
+            loss
+            for loss in self.found
+            if loss.event_index <= event_index or loss.kind not in _OF_ROWS
+        ]
 
     def end_transaction(self) -> None:
         """The transaction in which delivery went on is over."""

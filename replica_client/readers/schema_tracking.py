@@ -79,7 +79,7 @@ class SchemaTracker:
         flags = body.status.gtid_flags3
         if flags is not None and flags & (_START_ALTER | _ROLLBACK_ALTER):
             return []
-        context = self._context(body, binlog_format)
+        context = self.context(body, binlog_format)
         text = statement_text(body.query, body.status.character_set_client)
         changes = self.history.run(text, context, event.file, event.position)
         return [
@@ -98,7 +98,7 @@ class SchemaTracker:
         body = event.body
         if not may_change_rows(body.query):
             return ()
-        context = self._context(body, binlog_format)
+        context = self.context(body, binlog_format)
         text = statement_text(body.query, body.status.character_set_client)
         tables = changed_tables(text, context)
         if tables is None:
@@ -110,7 +110,8 @@ class SchemaTracker:
             and not self.history.is_temporary(context.thread_id, table)
         )
 
-    def _context(self, body: QueryEvent, binlog_format: BinlogFormat) -> StatementContext:
+    def context(self, body: QueryEvent, binlog_format: BinlogFormat) -> StatementContext:
+        """What a statement's meaning depends on beside its text."""
         if self._contexts[0] is not binlog_format:
             self._contexts = (binlog_format, parse_server_version(binlog_format.server_version))
         return StatementContext.of_query(body, binlog_format.flavor, self._contexts[1])

@@ -524,6 +524,10 @@ class SourceStream:
             for placed in taken:
                 async for transaction in self._assembled(placed, assembler, since):
                     ready += batches_of(batches, transaction, notices=notices)
+                    if ready and not transaction.complete:
+                        # There may be many parts.
+                        yield ready
+                        ready = []
             if ready:
                 yield ready
 
