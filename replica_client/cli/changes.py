@@ -15,8 +15,8 @@ from replica_client.cli.interruption import Stop, run_async
 from replica_client.cli.keys import KeyFile, decode_options
 from replica_client.cli.losses import tell_losses
 from replica_client.cli.output import Column, Lines, clock
-from replica_client.cli.schema_file import SchemaFile, schema_of
-from replica_client.cli.sources import binlog_paths, live_source
+from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
+from replica_client.cli.sources import binlog_paths, live_source, no_letter_case
 from replica_client.position.losses import LOSSES_KEY, LossLedger
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.readers.binlog_file import open_binlog
@@ -75,6 +75,7 @@ def changes(
             "incomplete_row, gtid_gap, unknown_table, or all; repeatable.",
         ),
     ] = None,
+    lower_case_table_names: LetterCase = None,
     key_file: KeyFile = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
@@ -91,6 +92,7 @@ def changes(
     write = _json_writer(lines) if json else _table_writer(lines)
     store = None if position_file is None else FilePositionStore(position_file)
     if url is not None:
+        no_letter_case(lower_case_table_names)
         known = schema_of(schema, None)
         stream = connect(
             url,
@@ -118,6 +120,7 @@ def changes(
         full_rows=full_rows,
         record_losses=record_losses or (),
         losses=LossLedger.from_state(saved.state.get(LOSSES_KEY, [])) if saved else None,
+        lower_case_table_names=lower_case_table_names,
     )
     delivery = Delivery(lines, store, state=reader.state)
     with Stop().watching() as stop:

@@ -12,8 +12,8 @@ from replica_client.binlog.options import DecodeOptions
 from replica_client.cli.interruption import run_async
 from replica_client.cli.losses import print_losses
 from replica_client.cli.output import Lines, message
-from replica_client.cli.schema_file import read_schema_file
-from replica_client.cli.sources import binlog_paths, is_url, live_source
+from replica_client.cli.schema_file import LetterCase, read_schema_file
+from replica_client.cli.sources import binlog_paths, is_url, live_source, no_letter_case
 from replica_client.errors import ConfigError, SchemaError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
@@ -56,14 +56,15 @@ PositionFile = Annotated[
 def show(
     sources: Sources,
     tables: Tables = None,
+    lower_case_table_names: LetterCase = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per version.")] = False,
 ) -> None:
     """Print every version of every table: since when it is so, and from where that is known.
 
     Of a position file also the losses that it carries (--record-losses).
     """
-    history = load(sources)
-    selection = Selection(tables)
+    history = load(sources, lower_case_table_names)
+    selection = Selection(tables).for_server(history.lower_case_names)
     lines = Lines()
     for name in history.tables():
         if not selection.wants(*name):
@@ -81,9 +82,10 @@ def show(
 @app.command(
     epilog=f"Example:  {EXAMPLE}", short_help="Print the history as JSON, for import or --schema."
 )
-def export(sources: Sources) -> None:
+def export(sources: Sources, lower_case_table_names: LetterCase = None) -> None:
     """Print the whole history as one JSON document."""
-    Lines().line(json_module.dumps(load(sources).to_json(), ensure_ascii=False, indent=1))
+    history = load(sources, lower_case_table_names)
+    Lines().line(json_module.dumps(history.to_json(), ensure_ascii=False, indent=1))
 
 
 @app.command(
@@ -111,6 +113,7 @@ def rebuild(
         list[str], typer.Argument(metavar="SOURCE", help="Binlog paths in order, or one URL.")
     ],
     position_file: PositionFile,
+    lower_case_table_names: LetterCase = None,
 ) -> None:
     """Make the history of a position file anew, from binlog files or from a live source.
 
@@ -124,17 +127,26 @@ def rebuild(
         raise ConfigError(f"{position_file} does not exist")
     url = live_source(sources)
     if url is None:
-        reader = open_binlog(binlog_paths(sources), stop=saved if saved.file else None)
+        reader = open_binlog(
+            binlog_paths(sources),
+            stop=saved if saved.file else None,
+            lower_case_table_names=lower_case_table_names,
+        )
         for _ in reader.transactions():
             pass
         history = reader.history
     else:
+        no_letter_case(lower_case_table_names)
         history = _proven(url, saved)
     _replace(history, position_file)
 
 
-def load(sources: list[str]) -> SchemaHistory:
+def load(sources: list[str], lower_case_table_names: int | None = None) -> SchemaHistory:
     """The history that a position file, an export, binlog files or a source give.
+
+    Args:
+        sources: those.
+        lower_case_table_names: of the server that wrote binlog files.
 
     Raises:
         SchemaError: it is damaged.
@@ -154,8 +166,9 @@ def load(sources: list[str]) -> SchemaHistory:
         return read_schema_file(path)
     url = live_source(sources)
     if url is not None:
+        no_letter_case(lower_case_table_names)
         return _of_source(url)
-    reader = open_binlog(binlog_paths(sources))
+    reader = open_binlog(binlog_paths(sources), lower_case_table_names=lower_case_table_names)
     for _ in reader.transactions():
         pass
     return reader.history

@@ -22,6 +22,18 @@ SchemaFile = Annotated[
 ]
 
 
+LetterCase = Annotated[
+    int | None,
+    typer.Option(
+        "--lower-case-table-names",
+        metavar="0|1|2",
+        min=0,
+        max=2,
+        help="Files: that setting of the server that wrote them, which they do not tell.",
+    ),
+]
+
+
 def read_schema_file(path: Path) -> SchemaHistory:
     """The history in a file.
 

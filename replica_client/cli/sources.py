@@ -33,6 +33,19 @@ def live_source(sources: Sequence[str]) -> str | None:
     return urls[0]
 
 
+def no_letter_case(lower_case_table_names: int | None) -> None:
+    """Refuse ``--lower-case-table-names`` beside a URL.
+
+    Raises:
+        typer.BadParameter: it was given.
+    """
+    if lower_case_table_names is not None:
+        raise typer.BadParameter(
+            "a live source tells it; give it with binlog files only",
+            param_hint="--lower-case-table-names",
+        )
+
+
 def binlog_paths(sources: Sequence[str]) -> list[Path]:
     """The paths, each of which can be read.
 

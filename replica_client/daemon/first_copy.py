@@ -86,7 +86,7 @@ class FirstCopies:
         """The source's tables that are to be copied."""
         async with await self._connect() as connection:
             found = await read_definitions(connection)
-        return [name for name in found if self._wants(name)]
+            return [name for name in found if self._wants(connection, name)]
 
     async def run(self) -> None:
         """Make all copies that are not done.
@@ -103,8 +103,9 @@ class FirstCopies:
                 rows = await self._copy(connection, copy, len(left) - at)
                 _LOG.info("%s: copied %s.%s, %d rows", self._name, *copy.name, rows)
 
-    def _wants(self, name: TableName) -> bool:
-        return name[0] not in _SERVERS_OWN and self._selection.wants(*name)
+    def _wants(self, connection: SourceConnection, name: TableName) -> bool:
+        selection = self._selection.for_server(connection.server.folds_names)
+        return name[0] not in _SERVERS_OWN and selection.wants(*name)
 
     async def _connect(self) -> SourceConnection:
         for host in self._hosts[:-1]:
@@ -172,7 +173,7 @@ class FirstCopies:
         return copy
 
     async def _definition(self, connection: SourceConnection, name: TableName) -> TableModel | None:
-        if not self._wants(name):
+        if not self._wants(connection, name):
             return None
         return (await read_definitions(connection, name)).get(name)
 

@@ -286,7 +286,7 @@ class TransactionAssembler:
         if cached is not None and cached[0] is state:
             return cached[1]
         shape = None
-        if self._options.selection.wants(table_map.schema, table_map.table):
+        if self.schema.selection.wants(table_map.schema, table_map.table):
             shape = self.schema.shape(table_map, decoder.format)
         return self._new_decoder(table_map, shape)
 
@@ -294,7 +294,7 @@ class TransactionAssembler:
         """Have a decoder of a table, none if it is not wanted."""
         found = None
         if shape is not None:
-            columns = self._options.selection.columns_of(shape.database, shape.table)
+            columns = self.schema.selection.columns_of(shape.database, shape.table)
             found = (shape, RowImageDecoder(shape, self._decode, columns=columns))
         if len(self._decoders) >= _MAX_DECODERS:
             self._decoders.clear()
@@ -329,7 +329,7 @@ class TransactionAssembler:
         cached = self._decoders.get(_cache_key(table_map))
         if cached is not None and cached[0] is self.schema.state_of(table_map):
             return (cached[1],)
-        if not self._options.selection.wants(table_map.schema, table_map.table):
+        if not self.schema.selection.wants(table_map.schema, table_map.table):
             return (self._new_decoder(table_map, None),)
         try:
             shape = self.schema.undoubted_shape(table_map, decoder.format)
@@ -342,7 +342,7 @@ class TransactionAssembler:
         if event.header.type_code != EventType.TABLE_MAP_EVENT:
             return None
         table_map: TableMapEvent = event.body
-        if not self._options.selection.wants(table_map.schema, table_map.table):
+        if not self.schema.selection.wants(table_map.schema, table_map.table):
             return None
         cached = self._decoders.get(_cache_key(table_map))
         if cached is not None and cached[0] is self.schema.state_of(table_map):
@@ -369,8 +369,9 @@ class TransactionAssembler:
         text = statement_text(body.query, body.status.character_set_client)
         for table in refused:
             self._refuse_statement(event, text[:120], index, table)
-        statement = Statement(body.schema.decode("utf-8", "surrogateescape"), text)
-        self._statements.append((index, statement))
+        if changes or refused or self.schema.passes_on(event, decoder.format):
+            statement = Statement(body.schema.decode("utf-8", "surrogateescape"), text)
+            self._statements.append((index, statement))
 
     def _run_savepoint(
         self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker

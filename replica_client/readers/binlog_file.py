@@ -51,7 +51,9 @@ class BinlogFileReader:
         stop: Start,
         schema: SchemaHistory | None = None,
         losses: LossLedger | None = None,
+        lower_case_table_names: int | None = None,
     ) -> None:
+        self._letter_case = lower_case_table_names
         self._files = list(files)
         self._assembly = assembly
         self._decode = decode
@@ -157,6 +159,8 @@ class BinlogFileReader:
         self.losses = self._earlier.copy()
         if resume is not None and resume.file:
             self.history.rewind(resume.file, resume.offset)
+        if self._letter_case is not None:
+            self.history.fold_names(self._letter_case != 0)
         return TransactionAssembler(self._assembly, self._decode, resume, self.history)
 
     @overload
@@ -324,6 +328,7 @@ def open_binlog(
     record_losses: Collection[str] | str = (),
     losses: LossLedger | None = None,
     memory_map: bool = False,
+    lower_case_table_names: int | None = None,
 ) -> BinlogFileReader:
     """Open binlog files.
 
@@ -345,6 +350,9 @@ def open_binlog(
             (``statement``, ``undecodable``, ``incomplete_row``, ``gtid_gap``, ``unknown_table``, or
             ``all``); see :class:`~replica_client.readers.assembler.AssemblyOptions`.
         losses: what was lost before the start; a copy of it counts on.
+        lower_case_table_names: the setting of the server that wrote the files, which they do not tell. None:
+            what ``schema`` knows of it, else a statement on ``Orders`` leaves ``orders`` unproven, so that its
+            columns get names by position.
         memory_map: read the pages of files where the operating system keeps them, which saves a copy.
             A file must not become shorter while it is read: the operating system ends the process then.
 
@@ -362,5 +370,9 @@ def open_binlog(
         raise ConfigError("files are read from a position or a time to a position or a time")
     if isinstance(end, Position) and not end.file:
         raise ConfigError(f"stop {end}: a GTID set alone is no stop in files; give FILE:OFFSET")
+    if lower_case_table_names not in (None, 0, 1, 2):
+        raise ConfigError(f"lower_case_table_names {lower_case_table_names!r}: it is 0, 1 or 2")
     files = binlog_files(source, memory_map)
-    return BinlogFileReader(files, assembly, decode, begin, end, schema, losses)
+    return BinlogFileReader(
+        files, assembly, decode, begin, end, schema, losses, lower_case_table_names
+    )

@@ -26,6 +26,7 @@ from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.history import Place, SchemaHistory
 from replica_client.schema.model import DatabaseModel, TableModel
+from replica_client.schema.names import fold_name, fold_table
 from replica_client.schema.server_version import parse_server_version
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.options import ConnectOptions
@@ -40,7 +41,7 @@ _TRIES = 30
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """A statement in the binlog that may have changed tables."""
+    """A statement in the binlog that may have changed tables; their names are in lower case."""
 
     place: Place
     tables: tuple[TableName, ...]
@@ -48,12 +49,13 @@ class Touch:
     anything: bool
 
     def concerns(self, table: TableName) -> bool:
-        """Whether it may have changed this table."""
-        return self.anything or table[0] in self.databases or table in self.tables
+        """Whether it may have changed this table, in whatever letter case."""
+        folded = fold_table(table)
+        return self.concerns_database(table[0]) or folded in self.tables
 
     def concerns_database(self, database: str) -> bool:
         """Whether it may have changed this database's default character set."""
-        return self.anything or database in self.databases
+        return self.anything or fold_name(database) in self.databases
 
 
 async def read_source(
@@ -69,7 +71,6 @@ async def read_source(
         SchemaError: tables change faster than they can be read.
     """
     scan = BinlogScan(connection.options, decode)
-    lower_case = bool(int((await connection.query(queries.LOWER_CASE_NAMES))[0][0]))
     for _ in range(_TRIES):
         before = await connection.binlog_status()
         databases, tables = await _read(connection)
@@ -79,7 +80,7 @@ async def read_source(
             if scan.touches:
                 scan = BinlogScan(connection.options, decode)
                 continue
-        history = SchemaHistory(lower_case_names=lower_case)
+        history = SchemaHistory(lower_case_names=connection.server.folds_names)
         # Statements at the position itself come behind.
         history.place = Place.of(before.file, before.position - 1)
         for name, database in databases.items():
@@ -172,7 +173,14 @@ class BinlogScan:
         tables, databases, anything = tables_touched(read_statement(text, context))
         if tables or databases or anything:
             place = Place.of(event.file, event.position)
-            self.touches.append(Touch(place, tables, databases, anything))
+            self.touches.append(
+                Touch(
+                    place,
+                    tuple(map(fold_table, tables)),
+                    tuple(map(fold_name, databases)),
+                    anything,
+                )
+            )
 
 
 class SchemaProver:

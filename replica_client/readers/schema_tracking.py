@@ -14,9 +14,10 @@ from replica_client.errors import UnknownTableError
 from replica_client.readers.statements import may_change_rows
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import Absent, TableChange, TableState, Unverified
-from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.ddl.changes import TableName, Unrelated
 from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.rows_changed import changed_tables
+from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.history import SchemaChange, SchemaHistory, schema_change
 from replica_client.schema.model import TableModel
 from replica_client.schema.resolve import (
@@ -62,7 +63,8 @@ class SchemaTracker:
     ) -> None:
         self.history = history
         self.disagreements: list[str] = []
-        self._selection = selection
+        # Names in statements are as they were typed: other letter cases may be the same table.
+        self._exact, self._any_case = selection, selection.folded()
         self._on_unknown = on_unknown
         self._on_mismatch = on_mismatch
         self._contexts: tuple[BinlogFormat | None, tuple[int, int, int]] = (None, (0, 0, 0))
@@ -103,12 +105,27 @@ class SchemaTracker:
         tables = changed_tables(text, context)
         if tables is None:
             return (("", ""),)
+        wanted = self.typed_selection
         return tuple(
             table
             for table in tables
-            if self._selection.wants(*table)
-            and not self.history.is_temporary(context.thread_id, table)
+            if wanted.wants(*table) and not self.history.is_temporary(context.thread_id, table)
         )
+
+    def passes_on(self, event: BinlogEvent, binlog_format: BinlogFormat) -> bool:
+        """Whether a statement is delivered that changes neither a wanted table nor its rows.
+
+        Where tables are selected these are the ones on views, routines, accounts and the like in sessions whose
+        default database may have wanted tables.
+        """
+        if self._exact.selects_all:
+            return True
+        body = event.body
+        context = self.context(body, binlog_format)
+        if may_change_rows(body.query) or not self.typed_selection.wants_database(context.database):
+            return False
+        text = statement_text(body.query, body.status.character_set_client)
+        return isinstance(read_statement(text, context), Unrelated)
 
     def context(self, body: QueryEvent, binlog_format: BinlogFormat) -> StatementContext:
         """What a statement's meaning depends on beside its text."""
@@ -116,12 +133,22 @@ class SchemaTracker:
             self._contexts = (binlog_format, parse_server_version(binlog_format.server_version))
         return StatementContext.of_query(body, binlog_format.flavor, self._contexts[1])
 
+    @property
+    def typed_selection(self) -> Selection:
+        """The selection for names in statements."""
+        return self._exact if self.history.lower_case_names is False else self._any_case
+
+    @property
+    def selection(self) -> Selection:
+        """The selection for names in table maps."""
+        return self._any_case if self.history.lower_case_names else self._exact
+
     def _is_wanted(self, change: TableChange) -> bool:
-        database, table = change.table
-        if not table or self._selection.wants(database, table):
-            return True
-        after = change.after
-        return isinstance(after, TableModel) and self._selection.wants(after.database, after.name)
+        """Whether a change is of a wanted table or database, under its old name or the new one."""
+        wanted = self.typed_selection
+        if not change.table[1]:
+            return not change.table[0] or wanted.wants_database(change.table[0])
+        return any(wanted.wants(*name) for name in (change.table, *change.others))
 
     def state_of(self, table_map: TableMapEvent) -> TableState | None:
         """What is known of the table of a table map."""

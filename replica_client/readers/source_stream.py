@@ -247,6 +247,7 @@ class SourceStream:
                 self._resume = await self._read_schema(connection, self._resume)
             elif self._resume.file:
                 self.history.rewind(self._resume.file, self._resume.offset)
+            self._learn_letter_case(connection.server)
             self._parted = self._resume.inside_transaction
             self._feed = EventFeed(self._options.decode, transaction_start(self._resume))
             await self._link.begin(connection, transaction_start(self._resume))
@@ -273,6 +274,15 @@ class SourceStream:
             )
         self.history.forget_places()
         return Position("", 0, start.gtid_set)
+
+    def _learn_letter_case(self, server: ServerInfo | None) -> None:
+        """Take names in another letter case for the same, or not, as the server does.
+
+        Raises:
+            SourceChangedError: it does so now, and names that it would change are known.
+        """
+        if server is not None and server.folds_names is not None:
+            self.history.fold_names(server.folds_names)
 
     async def _read_schema(self, connection: SourceConnection, latest: Position) -> Position:
         """Know all tables as they are at a position, which is the new start."""
@@ -655,6 +665,7 @@ class SourceStream:
             if await self._pass_gap(error):
                 return
             raise
+        self._learn_letter_case(self._link.server)
         if same:
             feed.new_decoder(feed.tracker.file)
             self._replay = Replay(position) if feed.tracker.file else None

@@ -4,15 +4,77 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from fnmatch import translate
+from typing import Final, Self
 
 from replica_client.errors import ConfigError
+from replica_client.schema.names import fold_name
+
+_PART: Final = re.compile(r"`((?:[^`]|``)*)`|([^`.,]+)|([.,])")
+_KEPT: Final = 100_000
+
+
+class Pattern:
+    """One pattern ``database.table``.
+
+    ``*`` stands for any characters and ``?`` for one; what is in backquotes stands for itself. A name with a
+    dot or a comma needs them: ``` `my.db`.orders ```.
+
+    Args:
+        text: the pattern.
+        option: whose it is, for the error.
+
+    Raises:
+        ConfigError: it has no dot, or a backquote is not closed.
+    """
+
+    def __init__(self, text: str, option: str) -> None:
+        self.text = text
+        parts = [""]
+        at = 0
+        while at < len(text):
+            match = _PART.match(text, at)
+            if match is None:
+                raise ConfigError(f"{option}: pattern {text!r} has a backquote that is not closed")
+            quoted, plain, mark = match.groups()
+            if mark == "." and len(parts) == 1:
+                parts.append("")
+            elif quoted is not None:
+                parts[-1] += re.escape(quoted.replace("``", "`"))
+            else:
+                piece = re.escape(plain or mark)
+                parts[-1] += piece.replace(r"\*", ".*").replace(r"\?", ".")
+            at = match.end()
+        if len(parts) == 1:
+            raise ConfigError(
+                f"{option}: pattern {text!r} has no dot; write database.table, for example {text}.*"
+            )
+        self._parts = parts
+        self.all_tables = parts[1] == ".*"
+        self.database = re.compile(parts[0], re.DOTALL)
+        self.table = re.compile(parts[1], re.DOTALL)
+
+    def matches(self, database: str, table: str) -> bool:
+        """Whether a table's name is of the pattern."""
+        return (
+            self.database.fullmatch(database) is not None
+            and self.table.fullmatch(table) is not None
+        )
+
+    def folded(self) -> Pattern:
+        """The same for names in lower case."""
+        other = Pattern(self.text, "")
+        other.database, other.table = (
+            re.compile(fold_name(part), re.DOTALL) for part in self._parts
+        )
+        return other
 
 
 class Selection:
     """Tables by pattern, minus others; columns by table.
 
-    A pattern is ``database.table`` with ``*`` and ``?``, matched with case, as servers on Linux do.
+    A pattern is ``database.table`` with ``*`` and ``?``, matched with case, as servers on Linux do; see
+    :class:`Pattern`. Where a server takes names in another letter case for the same
+    (``lower_case_table_names``), :meth:`folded` is used.
 
     Args:
         tables: patterns of wanted tables; None takes all.
@@ -31,13 +93,33 @@ class Selection:
     ) -> None:
         self._wanted = _compile(tables, "tables")
         self._unwanted = _compile(exclude, "exclude")
-        self._columns: list[tuple[re.Pattern[str] | None, frozenset[str]]] = []
+        self._columns: list[tuple[Pattern | None, frozenset[str]]] = []
         if isinstance(columns, Mapping):
             for pattern, names in columns.items():
-                self._columns.append((_pattern(pattern, "columns"), frozenset(names)))
+                self._columns.append((Pattern(pattern, "columns"), frozenset(names)))
         elif columns is not None:
             self._columns.append((None, frozenset(columns)))
+        self._folds = False
+        self._matched: set[str] = set()
         self._cache: dict[tuple[str, str], bool] = {}
+
+    def folded(self) -> Self:
+        """The same for a server that takes names in another letter case for the same."""
+        other = type(self)()
+        other._wanted = self._wanted and [one.folded() for one in self._wanted]
+        other._unwanted = self._unwanted and [one.folded() for one in self._unwanted]
+        other._columns = [(one and one.folded(), names) for one, names in self._columns]
+        other._folds = True
+        other._matched = self._matched
+        return other
+
+    def for_server(self, folds_names: bool | None) -> Self:
+        """The selection for the names of a server: :meth:`folded` where it folds them.
+
+        Args:
+            folds_names: whether names in another letter case are the same there; None: not known.
+        """
+        return self.folded() if folds_names else self
 
     @property
     def selects_all(self) -> bool:
@@ -49,35 +131,57 @@ class Selection:
         key = (database, table)
         found = self._cache.get(key)
         if found is None:
-            name = f"{database}.{table}"
-            found = self._wanted is None or any(p.match(name) for p in self._wanted)
-            if found and self._unwanted is not None:
-                found = not any(p.match(name) for p in self._unwanted)
-            if len(self._cache) > 100_000:
+            found = self._find(*self._as_compared(database, table))
+            if len(self._cache) > _KEPT:
                 self._cache.clear()
             self._cache[key] = found
         return found
 
+    def _find(self, database: str, table: str) -> bool:
+        if self._wanted is not None:
+            matched = [one.text for one in self._wanted if one.matches(database, table)]
+            self._matched.update(matched)
+            if not matched:
+                return False
+        return not any(one.matches(database, table) for one in self._unwanted or ())
+
+    def wants_database(self, database: str) -> bool:
+        """Whether tables of a database may be wanted."""
+        (database,) = self._as_compared(database)
+        if any(one.all_tables and one.database.fullmatch(database) for one in self._unwanted or ()):
+            return False
+        return self._wanted is None or any(one.database.fullmatch(database) for one in self._wanted)
+
+    def unmatched(self) -> list[str]:
+        """The patterns of wanted tables that matched none of those that were asked for so far."""
+        return [one.text for one in self._wanted or () if one.text not in self._matched]
+
     def columns_of(self, database: str, table: str) -> frozenset[str] | None:
         """Names of the wanted columns of a table; None means all."""
-        name = f"{database}.{table}"
+        database, table = self._as_compared(database, table)
         for pattern, names in self._columns:
-            if pattern is None or pattern.match(name):
+            if pattern is None or pattern.matches(database, table):
                 return names
         return None
 
+    def _as_compared(self, *names: str) -> Sequence[str]:
+        return [fold_name(name) for name in names] if self._folds else names
 
-def _compile(patterns: Sequence[str] | str | None, option: str) -> list[re.Pattern[str]] | None:
+
+def _compile(patterns: Sequence[str] | str | None, option: str) -> list[Pattern] | None:
     if patterns is None:
         return None
     if isinstance(patterns, str):
-        patterns = [part.strip() for part in patterns.split(",") if part.strip()]
-    return [_pattern(pattern, option) for pattern in patterns]
+        patterns = split_patterns(patterns)
+    return [Pattern(pattern, option) for pattern in patterns]
 
 
-def _pattern(text: str, option: str) -> re.Pattern[str]:
-    if "." not in text:
-        raise ConfigError(
-            f"{option}: pattern {text!r} has no dot; write database.table, for example {text}.*"
-        )
-    return re.compile(translate(text.replace("`", "")))
+def exact_pattern(database: str, table: str) -> str:
+    """The pattern of one table only."""
+    return ".".join(f"`{name.replace('`', '``')}`" for name in (database, table))
+
+
+def split_patterns(text: str) -> list[str]:
+    """The patterns between the commas that are in no backquotes."""
+    found = re.findall(r"(?:`(?:[^`]|``)*`|[^,`]|`)+", text)
+    return [part.strip() for part in found if part.strip()]

@@ -64,12 +64,14 @@ class TableChange:
         table: database and table before; ``""`` for the table when it is about a database.
         before: what was known of it before.
         after: what is known of it now; under its new name after a rename.
+        others: more tables that the statement changes with it: its new name, what a partition became.
     """
 
     kind: ChangeKind
     table: TableName
     before: TableState | None = None
     after: TableState | None = None
+    others: tuple[TableName, ...] = ()
 
 
 class Catalog(Protocol):
@@ -93,6 +95,10 @@ class Catalog(Protocol):
 
     def known_tables(self, database: str | None = None) -> list[TableName]:
         """The tables of a database, or of all, of which something is known."""
+        ...
+
+    def databases(self) -> list[str]:
+        """The databases of which something is known."""
         ...
 
 
@@ -262,7 +268,9 @@ class _Applier:
         elif after is not before:
             assert after is not None
             self._catalog.set_table(table, after)
-        yield TableChange("alter_table", table, before, after)
+        others = (meaning.rename, meaning.to_table, meaning.from_table)
+        names = tuple(name for name in others if name is not None)
+        yield TableChange("alter_table", table, before, after, names)
 
     def _as_kept(self, table: TableModel) -> TableModel:
         """MySQL before 8.0 loses labels in character sets of wide characters when it alters a table."""
@@ -295,7 +303,7 @@ class _Applier:
                     self._catalog.set_table(name, Unverified("perhaps renamed"))
             return
         self._catalog.set_table(old, ABSENT)
-        yield TableChange("rename_table", old, before, self._moved(before, new))
+        yield TableChange("rename_table", old, before, self._moved(before, new), (new,))
 
     def _drop(self, table: TableName, *, temporary: bool) -> Iterator[TableChange]:
         key = (self._context.thread_id, *table)
@@ -356,7 +364,9 @@ class _Applier:
             self._catalog.set_table(name, after)
             yield TableChange("not_understood", name, before, after)
         if not names:
-            yield TableChange("not_understood", (self._context.database, ""))
+            named = meaning.databases or (("" if meaning.anything else self._context.database),)
+            for database in named:
+                yield TableChange("not_understood", (database, ""))
 
 
 def _named(meaning: Meaning, reason: str) -> NotUnderstood:

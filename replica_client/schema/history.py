@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, Self
 
-from replica_client.errors import SchemaError
+from replica_client.errors import SchemaError, SourceChangedError
 from replica_client.schema.catalog import (
     ABSENT,
     Absent,
@@ -31,10 +31,18 @@ from replica_client.schema.catalog import (
     Unverified,
     apply,
 )
-from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.ddl.changes import (
+    CreateLike,
+    CreateSequence,
+    CreateTable,
+    Meaning,
+    TableName,
+)
 from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.statements import read_statement
+from replica_client.schema.letter_case import CaseDoubts, Spellings
 from replica_client.schema.model import DatabaseModel, TableModel
+from replica_client.schema.names import fold_meaning, fold_name, fold_table
 
 STATE_KEY: Final = "schema_history"
 """Name of a checkpoint's state that holds a history."""
@@ -145,10 +153,12 @@ class SchemaHistory:
     Attributes:
         place: what it knows of everything before.
         revision: counts changes.
-        lower_case_names: whether the server folds names of tables (``lower_case_table_names``).
+        lower_case_names: whether the server takes names in another letter case for the same
+            (``lower_case_table_names`` is not 0); None: not known. Then a statement on ``Orders`` leaves
+            ``orders`` unproven, and the other way round.
     """
 
-    def __init__(self, *, lower_case_names: bool = False) -> None:
+    def __init__(self, *, lower_case_names: bool | None = None) -> None:
         self._tables: dict[TableName, list[Version]] = {}
         self._databases: dict[str, list[tuple[Place, DatabaseModel]]] = {}
         self._temporary: set[tuple[int, str, str]] = set()
@@ -156,6 +166,7 @@ class SchemaHistory:
         self.revision = 0
         self.lower_case_names = lower_case_names
         self._origin: Origin = "ddl"
+        self._spellings = Spellings()
         self._state: tuple[int, str] | None = None
 
     # What the catalog's functions need.
@@ -168,6 +179,7 @@ class SchemaHistory:
     def set_table(self, name: TableName, state: TableState | None) -> None:
         """Keep what a table looks like from :attr:`place` on."""
         versions = self._tables.setdefault(self._folded(name), [])
+        self._spellings.add(name)
         origin = "not_understood" if isinstance(state, Unverified) else self._origin
         version = Version(self.place, state, origin)
         if versions and versions[-1].since == self.place:
@@ -205,10 +217,55 @@ class SchemaHistory:
         return sorted(self._databases)
 
     def _fold(self, name: str) -> str:
-        return name.lower() if self.lower_case_names else name
+        return fold_name(name) if self.lower_case_names else name
 
     def _folded(self, name: TableName) -> TableName:
-        return (self._fold(name[0]), self._fold(name[1]))
+        return fold_table(name) if self.lower_case_names else name
+
+    def fold_names(self, lower_case_names: bool) -> None:
+        """The server tells whether it takes names in another letter case for the same.
+
+        Raises:
+            SourceChangedError: it does, and names with capital letters are known of the source before it.
+        """
+        known, self.lower_case_names = self.lower_case_names, lower_case_names
+        if known is lower_case_names or not lower_case_names:
+            return
+        capital = [table for table in self.known_tables() if fold_table(table) != table]
+        if capital and known is False:
+            self.lower_case_names = known
+            raise SourceChangedError(
+                "the source has lower_case_table_names other than 0 now, and had not before: "
+                f"{'.'.join(capital[0])} comes as {'.'.join(fold_table(capital[0]))} from it, which may be "
+                "another table; set it to 0, or start anew with a new position"
+            )
+        self._refold()
+
+    def _refold(self) -> None:
+        """Put what is known under names in lower case; in doubt it is unproven."""
+        tables, self._tables = self._tables, {}
+        for name, versions in tables.items():
+            key = fold_table(name)
+            if key in self._tables:
+                last = max(versions[-1].since, self._tables[key][-1].since)
+                reason = "it is known in several letter cases"
+                self._tables[key] = [Version(last, Unverified(reason), "not_understood")]
+            else:
+                self._tables[key] = [
+                    replace(one, state=one.state.renamed(*key))
+                    if isinstance(one.state, TableModel)
+                    else one
+                    for one in versions
+                ]
+        databases, self._databases = self._databases, {}
+        for database, models in databases.items():
+            folded = fold_name(database)
+            twice = folded in self._databases
+            self._databases[folded] = [(models[-1][0], DatabaseModel())] if twice else models
+        self._temporary = {
+            (thread, *fold_table((db, name))) for thread, db, name in self._temporary
+        }
+        self.revision += 1
 
     # Moving on.
 
@@ -226,20 +283,42 @@ class SchemaHistory:
         meaning = read_statement(text, context)
         before = self.revision
         place, self.place = self.place, Place.of(file, offset)
+        if self.lower_case_names:
+            meaning = fold_meaning(meaning)
+        elif self.lower_case_names is None:
+            self.lower_case_names = self._tells_case(meaning, context)
+        doubts = None
+        if self.lower_case_names is None:
+            doubts = CaseDoubts(self, self._spellings, self._temporary, context.thread_id)
+            meaning = doubts.certain_part(meaning)
         changes = apply(self, meaning, context, self._temporary)
+        if doubts is not None:
+            changes += doubts.spread(meaning)
         if self.revision == before and not changes:
             self.place = place
         return changes
 
+    def _tells_case(self, meaning: Meaning, context: StatementContext) -> bool | None:
+        """False where a statement proves that the server takes ``Orders`` and ``orders`` for two tables."""
+        made = isinstance(meaning, (CreateTable, CreateLike, CreateSequence))
+        if not made or context.error_code:
+            return None
+        assert isinstance(meaning, (CreateTable, CreateLike, CreateSequence))
+        if meaning.if_not_exists or meaning.or_replace or meaning.temporary:
+            return None
+        others = self._spellings.others(meaning.table)
+        return False if any(isinstance(self.table(one), TableModel) for one in others) else None
+
     def adopt(self, model: TableModel, origin: Origin = "information_schema") -> None:
         """Take a definition that is proven for :attr:`place`."""
         self._origin = origin
-        self.set_table((model.database, model.name), model)
+        name = self._folded((model.database, model.name))
+        self.set_table(name, model.renamed(*name))
         self._origin = "ddl"
 
     def is_temporary(self, thread_id: int, name: TableName) -> bool:
         """Whether a name is that of a temporary table in a session."""
-        return (thread_id, *name) in self._temporary
+        return (thread_id, *self._folded(name)) in self._temporary
 
     def versions(self, name: TableName) -> tuple[Version, ...]:
         """All versions of a table, the oldest first."""
@@ -286,6 +365,7 @@ class SchemaHistory:
             other.set_database(name, self.database(name))
         for table, versions in self._tables.items():
             other._tables[table] = [Version(place, versions[-1].state, versions[-1].origin)]
+            other._spellings.add(table)
         return other
 
     def prune(self, file: str, offset: int, keep: int = KEPT_VERSIONS) -> None:
@@ -310,6 +390,7 @@ class SchemaHistory:
         other._tables = {name: list(versions) for name, versions in self._tables.items()}
         other._databases = {name: list(models) for name, models in self._databases.items()}
         other._temporary = set(self._temporary)
+        other._spellings = self._spellings.copy()
         other.place = self.place
         return other
 
@@ -324,7 +405,7 @@ class SchemaHistory:
             "format": _FORMAT,
             "version": _VERSION,
             "place": str(self.place),
-            "lower_case_names": self.lower_case_names,
+            "lower_case_table_names": self.lower_case_names,
             "databases": {
                 name: [
                     {"since": str(since), "charset": model.charset, "complete": model.complete}
@@ -356,7 +437,8 @@ class SchemaHistory:
 
     @classmethod
     def _read(cls, value: Mapping[str, Any]) -> Self:
-        self = cls(lower_case_names=bool(value.get("lower_case_names")))
+        folds = value.get("lower_case_table_names", value.get("lower_case_names") or None)
+        self = cls(lower_case_names=None if folds is None else bool(folds))
         for database, models in value["databases"].items():
             self._databases[database] = [
                 (
@@ -367,6 +449,7 @@ class SchemaHistory:
             ]
         for database, tables in value["tables"].items():
             for name, versions in tables.items():
+                self._spellings.add((database, name))
                 self._tables[database, name] = [
                     _read_version(database, name, one) for one in versions
                 ]

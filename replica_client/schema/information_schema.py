@@ -29,7 +29,6 @@ DATABASES: Final = (
     "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA"
     f" WHERE SCHEMA_NAME NOT IN {_OWN}"
 )
-LOWER_CASE_NAMES: Final = "SELECT @@global.lower_case_table_names"
 
 
 def _where(one_table: bool) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from replica_client.errors import ServerError
 from replica_client.schema import information_schema as queries
 from replica_client.schema.model import TableModel
+from replica_client.schema.names import fold_table
 from replica_client.transport.connection import SourceConnection
 
 TableName = tuple[str, str]
@@ -36,6 +37,8 @@ async def read_definitions(
     keys = await connection.query(queries.keys_query(one_table=one), args)
     tables = await connection.query(queries.tables_query(one_table=one), args)
     models = queries.read_tables(tables, columns, keys, server.flavor, server.version)
+    if server.folds_names:  # lower_case_table_names=2 shows them as they were made
+        models = [one.renamed(*fold_table((one.database, one.name))) for one in models]
     return {(model.database, model.name): model for model in models}
 
 

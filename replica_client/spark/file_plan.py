@@ -48,7 +48,7 @@ class FilePlanner:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._catalog = FileCatalog(options)
-        self._trail = SchemaTrail(self._catalog, options.decode)
+        self._trail = SchemaTrail(self._catalog, options.decode, options.letter_case)
         self._waiting_for = ""
         self.newest: Position | None = None
 

@@ -25,6 +25,7 @@ from replica_client.rows.batching import BatchAssembler
 from replica_client.schema.catalog import Absent, TableChange
 from replica_client.schema.history import SchemaChange, SchemaHistory, schema_change
 from replica_client.schema.model import TableModel
+from replica_client.schema.names import fold_table
 from replica_client.spark.file_list import ListedFile
 from replica_client.spark.statement_meaning import PLAIN_CONTROL, ReadStatement
 
@@ -58,7 +59,6 @@ class KeepingAssembler(TransactionAssembler):
     ) -> None:
         super().__init__(options, decode, None, history)
         self._changes = changes
-        self._wants = options.selection.wants
 
     def _take_query(
         self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker
@@ -78,10 +78,12 @@ class KeepingAssembler(TransactionAssembler):
         statement = ReadStatement.of(event, layout)
         history = self.schema.history
         for table in statement.touched[0]:
+            if history.lower_case_names:
+                table = fold_table(table)
             state = history.table(table)
             certain = isinstance(state, TableModel | Absent)
             hidden = history.is_temporary(statement.context.thread_id, table)
-            if self._wants(*table) and not certain and not hidden:
+            if self.schema.typed_selection.wants(*table) and not certain and not hidden:
                 change = TableChange("not_understood", table, None, state)
                 yield schema_change(
                     change, statement.text, event.file, event.position, index, statement.context

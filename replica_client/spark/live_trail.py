@@ -26,6 +26,7 @@ from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.changes import TableName
 from replica_client.schema.history import Place, SchemaHistory
 from replica_client.schema.model import DatabaseModel, TableModel
+from replica_client.schema.names import fold_name, fold_table
 from replica_client.spark.file_index import QUERIES, concerns_tables
 from replica_client.spark.file_range import FIRST_EVENT
 from replica_client.spark.live_source import LiveSource, told_events
@@ -225,8 +226,8 @@ class _Touches:
         for number, (event, layout) in enumerate(statements):
             tables, databases, anything = ReadStatement.of(event, layout).touched
             if now.lower_case_names:
-                tables = tuple((one.lower(), other.lower()) for one, other in tables)
-                databases = tuple(one.lower() for one in databases)
+                tables = tuple(map(fold_table, tables))
+                databases = tuple(map(fold_name, databases))
             if anything:
                 databases = tuple(now.databases())
             self.charsets.update(databases)

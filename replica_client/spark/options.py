@@ -32,6 +32,8 @@ pollInterval           stream: seconds between two looks for something new
 recordLosses           kinds of losses, with commas, or ``all``: what cannot be delivered becomes a row
                        (``operation`` ``loss``) instead of an error; ``gtid_gap``: also what a live source
                        purged
+lowerCaseTableNames    files: ``lower_case_table_names`` (0, 1 or 2) of the server that wrote them, which they
+                       do not tell; without it a statement on ``Orders`` leaves ``orders`` unproven
 fullRows               ``true``: refuse row images that lack wanted columns
 onUnknownTable         ``error``, or ``positional`` (col_1, col_2 …): a table whose column names
                        neither the binlog nor a statement in it tells
@@ -45,7 +47,6 @@ nothing tells their names, all others stop with an error.
 from __future__ import annotations
 
 import difflib
-import glob
 import json
 import os
 import re
@@ -59,7 +60,7 @@ from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.start import Start, parse_start
-from replica_client.rows.selection import Selection
+from replica_client.rows.selection import Selection, exact_pattern, split_patterns
 from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD
 from replica_client.transport.options import ConnectOptions
 from replica_client.transport.url import parse_url
@@ -89,6 +90,7 @@ KNOWN_OPTIONS = (
     "pollInterval",
     "recordLosses",
     "fullRows",
+    "lowerCaseTableNames",
     "onUnknownTable",
 )
 DEFAULT_PARTITION_SIZE = 64 << 20
@@ -117,6 +119,7 @@ class SourceOptions:
         max_rows: of a micro-batch, or None.
         variant: JSON as VARIANT.
         full_rows: row images that lack wanted columns are refused.
+        letter_case: ``lower_case_table_names`` of the server that wrote the files; None: not known.
         losses: kinds of losses that become rows.
         evolves: a typed query fits rows of other definitions to its columns.
         others: as their options are named.
@@ -136,6 +139,7 @@ class SourceOptions:
     index_directory: str | None = None
     variant: bool = False
     full_rows: bool = False
+    letter_case: int | None = None
     losses: tuple[str, ...] = ()
     evolves: bool = False
     server_id_base: int | None = None
@@ -168,8 +172,8 @@ class SourceOptions:
         self = cls(
             paths=paths,
             connect=_connect_options(given) if "url" in given else None,
-            tables=_words(given.get("tables")),
-            exclude=_words(given.get("exclude")),
+            tables=_patterns(given.get("tables")),
+            exclude=_patterns(given.get("exclude")),
             table=_table(given["table"]) if "table" in given else None,
             columns=_words(given.get("columns")),
             max_bytes=_size(given, "maxBytesPerTrigger"),
@@ -181,6 +185,7 @@ class SourceOptions:
             on_unknown_table=_policy(given.get("onUnknownTable")),
             index_directory=given.get("indexDirectory"),
             schema_file=given.get("schemaFile"),
+            letter_case=_letter_case(given),
             full_rows=_one_of(given, "fullRows", "false", "true") == "true",
             losses=_words(given.get("recordLosses")) or (),
             variant=_one_of(given, "json", "string", "variant") == "variant",
@@ -217,7 +222,7 @@ class SourceOptions:
         """
         tables: tuple[str, ...] | None = self.tables
         if self.table is not None:
-            tables = (".".join(glob.escape(part) for part in self.table),)
+            tables = (exact_pattern(*self.table),)
         return AssemblyOptions(
             Selection(tables, self.exclude, self.columns),
             on_unknown_table=self.on_unknown_table,
@@ -264,6 +269,10 @@ def _words(text: str | None) -> tuple[str, ...] | None:
     return tuple(part.strip() for part in text.split(",") if part.strip()) or None
 
 
+def _patterns(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(split_patterns(text)) or None
+
+
 def _policy(text: str | None) -> Literal["error", "positional"] | None:
     if text is None:
         return None
@@ -279,6 +288,17 @@ def _one_of(given: Mapping[str, str], name: str, default: str, other: str) -> st
     if text not in (default, other):
         raise ConfigError(f"option {name} {given[name]!r}: give {default} or {other}")
     return text
+
+
+def _letter_case(given: Mapping[str, str]) -> int | None:
+    text = given.get("lowerCaseTableNames")
+    if text is None:
+        return None
+    if text.strip() not in ("0", "1", "2"):
+        raise ConfigError(f"option lowerCaseTableNames {text!r}: give 0, 1 or 2")
+    if "url" in given:
+        raise ConfigError("option lowerCaseTableNames is for files (path); a live source tells it")
+    return int(text)
 
 
 def _table(text: str) -> tuple[str, str]:

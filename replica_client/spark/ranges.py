@@ -144,6 +144,8 @@ def batches(
     if schema is not None:
         history = _history(schema).copy()
         history.rewind(part.start.file, part.start.offset)
+    elif source.letter_case is not None:
+        history = SchemaHistory(lower_case_names=source.letter_case != 0)
     if source.connect is not None:
         found = live_batches(
             source, part.start, part.stop, part.number, changes, part.is_last, history

@@ -25,12 +25,16 @@ class SchemaTrail:
     Args:
         catalog: of the files.
         decode: how to decode.
+        letter_case: ``lower_case_table_names`` of the server that wrote the files; None: not known.
     """
 
-    def __init__(self, catalog: FileCatalog, decode: DecodeOptions) -> None:
+    def __init__(
+        self, catalog: FileCatalog, decode: DecodeOptions, letter_case: int | None = None
+    ) -> None:
         self._catalog = catalog
         self._decode = decode
-        self._history = SchemaHistory()
+        self._folds_names = None if letter_case is None else letter_case != 0
+        self._history = SchemaHistory(lower_case_names=self._folds_names)
         self._places: list[Position] = []
         self._done: dict[str, int] = {}
         self._states: dict[int, str | None] = {}
@@ -58,7 +62,7 @@ class SchemaTrail:
                     if Position(file.name, file.size) >= start:
                         raise
                     # A fault in what is not read: what was known before it may not hold behind it.
-                    self._history = SchemaHistory()
+                    self._history = SchemaHistory(lower_case_names=self._folds_names)
                     self._places, self._states = [], {}
                     self._done[file.name] = file.size
                     continue
@@ -97,6 +101,8 @@ class SchemaTrail:
         if len(indexes) != len(between):
             return
         self._history = SchemaHistory.from_state(state)
+        if self._folds_names is not None:
+            self._history.fold_names(self._folds_names)
         for one in between:
             if indexes[one].has_statements:
                 self._run(one.rpartition("/")[2], indexes[one])

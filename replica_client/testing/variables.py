@@ -41,7 +41,7 @@ def system_variables(
         "collation_connection": "utf8mb4_general_ci",
         "init_connect": "",
         "license": "",
-        "lower_case_table_names": 0,
+        "lower_case_table_names": None,  # files do not tell
         "sql_mode": "",
         "system_time_zone": "UTC",
         "time_zone": "+00:00",

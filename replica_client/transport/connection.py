@@ -118,17 +118,17 @@ class SourceConnection:
 
     async def _identify(self, connection: LoginConnection) -> ServerInfo:
         greeted = connection.server_version
-        sql = "SELECT @@version, @@version_comment, @@server_id"
+        sql = "SELECT @@version, @@version_comment, @@server_id, @@lower_case_table_names"
         found: list[tuple[Any, ...]] = []
         if ServerFlavor.of_version(greeted) is ServerFlavor.MYSQL:
             try:
-                found = await self.query(f"{sql}, @@server_uuid", columns=4, rows=1)
+                found = await self.query(f"{sql}, @@server_uuid", columns=5, rows=1)
             except ServerError as error:  # MySQL before 5.6.5; MariaDB behind a proxy
                 if error.errno != ErrorCode.ER_UNKNOWN_SYSTEM_VARIABLE:
                     raise
         if not found:
-            found = await self.query(sql, columns=3, rows=1)
-        text, comment, server_id, *server_uuid = found[0]
+            found = await self.query(sql, columns=4, rows=1)
+        text, comment, server_id, letter_case, *server_uuid = found[0]
         return ServerInfo(
             ServerFlavor.of_version(f"{text} {comment} {greeted}"),
             parse_version(str(text)),
@@ -138,6 +138,7 @@ class SourceConnection:
             connection.server_thread_id[0],
             connection.tls_version,
             connection.auth_plugin,
+            None if letter_case is None else _integer(letter_case),
         )
 
     async def query(

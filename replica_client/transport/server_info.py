@@ -37,6 +37,8 @@ class ServerInfo:
         connection_id: our session's id there.
         tls: TLS version in use, e.g. ``TLSv1.3``; empty without TLS.
         auth_plugin: plugin that we logged in with.
+        lower_case_table_names: 0 where names of tables and databases that differ in letter case are of two
+            tables, else 1 or 2; None when it does not tell.
     """
 
     flavor: ServerFlavor
@@ -47,6 +49,12 @@ class ServerInfo:
     connection_id: int = 0
     tls: str = ""
     auth_plugin: str = ""
+    lower_case_table_names: int | None = None
+
+    @property
+    def folds_names(self) -> bool | None:
+        """Whether names in another letter case are the same; None when it does not tell."""
+        return None if self.lower_case_table_names is None else self.lower_case_table_names != 0
 
     @property
     def is_mariadb(self) -> bool:

@@ -93,7 +93,7 @@ def start(recipe: Recipe, options: list[str], *, owner_pid: int | None, timeout:
     if owner_pid is not None:
         owner = [str(owner_pid), started_at(owner_pid) or ""]
     try:
-        copy_template(recipe, directory / "data")
+        copy_template(recipe, directory / "data", options)
         (directory / "tmp").mkdir()
         for attempt in range(1, PORT_ATTEMPTS + 1):
             try:

@@ -95,7 +95,8 @@ def _build(recipe: Recipe) -> None:
         root = layout.root_dir(recipe.name)
         with contextlib.suppress(FileNotFoundError):
             manifest_path(recipe).unlink()
-        shutil.rmtree(home / "template", ignore_errors=True)
+        for template in (home / "template", *home.glob("template-*")):
+            shutil.rmtree(template, ignore_errors=True)
         if root.exists():
             root.rename(home / f"building-old-{os.getpid()}")
         building.rename(root)

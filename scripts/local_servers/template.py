@@ -1,7 +1,9 @@
 """Initialised data directories, made once per root and copied for each instance."""
 
 import os
+import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from local_servers import layout
@@ -30,26 +32,39 @@ def run_as() -> list[str]:
     return ["--user=root"] if os.geteuid() == 0 else []
 
 
-def copy_template(recipe: Recipe, target: Path) -> None:
-    """Puts a fresh data directory with the accounts in it at `target`."""
+def copy_template(recipe: Recipe, target: Path, options: Sequence[str] = ()) -> None:
+    """Puts a fresh data directory with the accounts in it at `target`.
+
+    `options` are those that the server will start with: MySQL 8.0 and newer keep some of them for
+    the life of a data directory, which has a template of its own then.
+    """
+    fixed = _fixed_options(recipe, options)
     home = layout.server_dir(recipe.name)
-    template = home / "template"
+    template = home / "".join(["template", *(f"-{one.replace('=', '-')}" for one in fixed)])
     with layout.locked(home / "template.lock"):
         if not template.is_dir():
             building = home / "template-building"
             shutil.rmtree(building, ignore_errors=True)
-            _initialise(recipe, building)
+            _initialise(recipe, building, fixed)
             building.rename(template)
     command = ("cp", "-a", "--reflink=auto", "--sparse=always", template, target)
     run(command, doing=f"copying the data directory of {recipe.name}", timeout=120)
 
 
-def _initialise(recipe: Recipe, directory: Path) -> None:
+def _fixed_options(recipe: Recipe, options: Sequence[str]) -> list[str]:
+    """The options, without their dashes, that MySQL takes only when it makes a data directory."""
+    if recipe.flavor != "mysql" or recipe.npm is not None:
+        return []
+    given = (option.lstrip("-").replace("_", "-") for option in options)
+    return sorted(one for one in given if re.fullmatch(r"lower-case-table-names=[0-2]", one))
+
+
+def _initialise(recipe: Recipe, directory: Path, options: Sequence[str] = ()) -> None:
     directory.parent.mkdir(parents=True, exist_ok=True)
     if recipe.npm is not None:
         _from_package(recipe, directory)
     elif recipe.flavor == "mysql":
-        _initialise_mysql(recipe, directory)
+        _initialise_mysql(recipe, directory, options)
     else:
         _initialise_mariadb(recipe, directory)
     for pattern in _NOT_SHARED:
@@ -64,7 +79,7 @@ def _statements(recipe: Recipe) -> str:
     return "".join(f"{statement};\n" for statement in account_statements(recipe))
 
 
-def _initialise_mysql(recipe: Recipe, directory: Path) -> None:
+def _initialise_mysql(recipe: Recipe, directory: Path, options: Sequence[str]) -> None:
     init_file = directory.with_name("template-init.sql")
     init_file.write_text(_statements(recipe))
     command = [
@@ -75,6 +90,7 @@ def _initialise_mysql(recipe: Recipe, directory: Path) -> None:
         f"--init-file={init_file}",
         "--innodb-redo-log-capacity=8M",
         "--skip-log-bin",
+        *(f"--{option}" for option in options),
     ]
     run(command, doing=f"initialising {recipe.name}", timeout=INITIALISE_TIMEOUT)
     init_file.unlink()

@@ -28,6 +28,7 @@ from replica_client.schema.ddl.changes import TableName
 from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel
+from replica_client.schema.names import fold_table
 from replica_client.spark.lake.alterations import alteration, makes_cascade
 from replica_client.spark.lake.catalog import LakeCatalog, TableEntry
 from replica_client.spark.lake.directories import discard, move_directories, place
@@ -46,6 +47,10 @@ ROUND_ROWS: Final = 200_000
 SNAPSHOT, SNAPSHOT_CHUNK = "snapshot", "snapshot_chunk"
 """Operations of a copied row, and of the last row of a chunk, which tells about it."""
 
+_LETTER_CASE = (
+    "rows come for its name in another letter case; say lower_case_table_names of the server that wrote the "
+    "files (option lowerCaseTableNames)"
+)
 _ROWS = pa.array(["insert", "update", "delete"])
 
 
@@ -105,7 +110,7 @@ class Applier:
         self.catalog = catalog
         self.log = log
         self._pipeline = pipeline
-        self._selection = selection
+        self._selection = selection.for_server(catalog.history.lower_case_names)
         self._runner = runner
         self._can_copy = can_copy
         self._threads = threads
@@ -265,6 +270,10 @@ class Applier:
             entry = TableEntry(table[0], table[1], "left_out")
             self.catalog.tables[table] = entry
             self._lacks(entry, "the binlog does not begin with its CREATE TABLE")
+            if self.catalog.history.lower_case_names is None:
+                for other in list(self.catalog.tables.values()):
+                    if other is not entry and fold_table(other.table) == fold_table(table):
+                        self._lacks(other, _LETTER_CASE)
         return entry
 
     def _lacks(self, entry: TableEntry, reason: str) -> None:
@@ -394,7 +403,7 @@ class Applier:
     def _folded(self, table: TableName) -> TableName:
         if not self.catalog.history.lower_case_names:
             return table
-        return table[0].lower(), table[1].lower()
+        return fold_table(table)
 
     def _alter(
         self,

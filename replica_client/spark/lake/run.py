@@ -56,7 +56,7 @@ def prepare_lake(config: PipelineConfig) -> str:
     options = SourceOptions.parse(config.source)
     history, start, cascaded = asyncio.run(_look(options, config))
     catalog = LakeCatalog(config.output, history=history)
-    selection = selection_of(options)
+    selection = selection_of(options).for_server(history.lower_case_names)
     for name in history.tables():
         model = history.table(name)
         if isinstance(model, TableModel) and selection.wants(*name) and name[0] != "mysql":
@@ -81,7 +81,8 @@ async def _look(
             await connection.query("ROLLBACK")
         else:
             await low_watermark(connection)
-        wanted = [name for name in history.tables() if selection_of(options).wants(*name)]
+        selection = selection_of(options).for_server(history.lower_case_names)
+        wanted = [name for name in history.tables() if selection.wants(*name)]
         cascaded = await cascaded_tables(connection, wanted)
     return history, f"{status.file}:{status.position}", cascaded
 
@@ -137,6 +138,8 @@ class LakeRun:
         self._say = say
         self._options = SourceOptions.parse(config.source)
         self.catalog = LakeCatalog.load(config.output) or LakeCatalog(config.output)
+        if self._options.letter_case is not None:
+            self.catalog.history.fold_names(self._options.letter_case != 0)
         self.applier = Applier(
             self.catalog,
             ChangeLogVersions(config.change_log),

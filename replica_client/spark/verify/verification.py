@@ -222,6 +222,7 @@ class Verification:
         assert self._options.connect is not None
         async with await SourceConnection.open(self._options.connect) as connection:
             models = await read_definitions(connection)
+            selection = self._options.assembly().selection.for_server(connection.server.folds_names)
             for entry in self._catalog.tables.values():
                 self._say(f"comparing {'.'.join(entry.table)}")
                 one = TableReport(".".join(entry.table))
@@ -235,7 +236,7 @@ class Verification:
                 for name in models
                 if name not in self._catalog.tables
                 and name[0] != "mysql"
-                and self._options.assembly().selection.wants(*name)
+                and selection.wants(*name)
                 and not await self._is_new(connection, name)
             ]
         report.source_position = str(self._changes.end)

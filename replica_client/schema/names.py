@@ -1,0 +1,84 @@
+"""Names of databases and tables in another letter case (``lower_case_table_names``).
+
+A server with ``lower_case_table_names`` 1 or 2 takes ``Orders`` and ``orders`` for one table. Its table maps have
+names in lower case; statements are in the binlog as they were typed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final
+
+from replica_client.schema.ddl.changes import (
+    AlterDatabase,
+    AlterTable,
+    CreateDatabase,
+    CreateLike,
+    CreateSequence,
+    CreateTable,
+    DropDatabase,
+    DropTables,
+    Meaning,
+    NotUnderstood,
+    RenameTables,
+    TableName,
+    TruncateTable,
+)
+
+# Letters that have a lower case in Unicode and none in utf8mb3_general_ci, in which servers compare names: the
+# same on MySQL 5.6 and 9.7 and MariaDB 11.8. They stay as they are.
+_KEPT: Final = re.compile(
+    "[\u0220\u023a-\u037f\u03cf-\u03d8\u03f4-\u03ff\u048a\u04c0\u04c5\u04c9\u04cd\u04f6\u04fa-\u052e"
+    "\u10a0-\u1cbf\u1e9e\u1efa-\u1efe\u2132\u2183\u2c00-\ua7f5\U00010000-\U0010ffff]"
+)
+
+
+def fold_name(name: str) -> str:
+    """A name in lower case, as servers make it."""
+    return name.lower() if name.isascii() else _fold(name)
+
+
+@lru_cache(maxsize=4096)
+def _fold(name: str) -> str:
+    # Letter by letter: Python looks at a letter's neighbours (the final sigma), servers do not.
+    return "".join(char if _KEPT.match(char) else char.lower()[:1] for char in name)
+
+
+def fold_table(table: TableName) -> TableName:
+    """The same of a database and a table."""
+    return fold_name(table[0]), fold_name(table[1])
+
+
+def fold_meaning(meaning: Meaning) -> Meaning:
+    """What a statement means, with all names of databases and tables in lower case."""
+    match meaning:
+        case CreateTable() | CreateSequence() | TruncateTable():
+            return replace(meaning, table=fold_table(meaning.table))
+        case CreateLike():
+            return replace(
+                meaning, table=fold_table(meaning.table), model=fold_table(meaning.model)
+            )
+        case AlterTable():
+            return replace(
+                meaning,
+                table=fold_table(meaning.table),
+                rename=meaning.rename and fold_table(meaning.rename),
+                to_table=meaning.to_table and fold_table(meaning.to_table),
+                from_table=meaning.from_table and fold_table(meaning.from_table),
+            )
+        case RenameTables():
+            pairs = tuple((fold_table(old), fold_table(new)) for old, new in meaning.renames)
+            return replace(meaning, renames=pairs)
+        case DropTables():
+            return replace(meaning, tables=tuple(map(fold_table, meaning.tables)))
+        case CreateDatabase() | AlterDatabase() | DropDatabase():
+            return replace(meaning, database=fold_name(meaning.database))
+        case NotUnderstood():
+            return replace(
+                meaning,
+                tables=tuple(map(fold_table, meaning.tables)),
+                databases=tuple(map(fold_name, meaning.databases)),
+            )
+    return meaning

@@ -1,0 +1,101 @@
+"""Patterns of tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica_client.errors import ConfigError
+from replica_client.rows.selection import Selection, exact_pattern, split_patterns
+
+# Pattern, database, table; whether it matches with letter case, and without.
+CASES = [
+    ("shop.*", "shop", "orders", True, True),
+    ("shop.*", "shop2", "orders", False, False),
+    ("sh?p.or*s", "shop", "orders", True, True),
+    ("*.*", "a.b", "c", True, True),
+    ("*.orders", "shop", "orders", True, True),
+    ("Shop.Orders", "shop", "orders", False, True),
+    ("shop.ÄRGER", "shop", "ärger", False, True),
+    ("shop.ÄRGER", "SHOP", "Ärger", False, True),
+    ("shop.Ⱥ", "shop", "ⱥ", False, False),
+    # A dot in a name is no end of the database.
+    ("a.*", "a.b", "c", False, False),
+    ("a.*", "a", "b.c", True, True),
+    ("`a.b`.c", "a.b", "c", True, True),
+    ("`a.b`.c", "a", "b.c", False, False),
+    ("a.b.c", "a", "b.c", True, True),
+    ("`a`.`b`", "a", "b", True, True),
+    ("`a``b`.*", "a`b", "t", True, True),
+    ("`a,b`.`*`", "a,b", "*", True, True),
+    ("`a,b`.`*`", "a,b", "x", False, False),
+    # What has a meaning elsewhere has none here.
+    ("a.[bc]", "a", "b", False, False),
+    ("a.[bc]", "a", "[bc]", True, True),
+    ("a.b+(c)|d", "a", "b+(c)|d", True, True),
+    ("a.$", "a", "$", True, True),
+    ("a.x\\", "a", "x\\", True, True),
+    ("a.*", "a", "x\ny", True, True),
+    ("a.?", "a", "🐟", True, True),
+    ("a. b", "a", " b", True, True),
+]
+
+
+@pytest.mark.parametrize(("pattern", "database", "table", "with_case", "without"), CASES)
+def test_patterns(pattern: str, database: str, table: str, with_case: bool, without: bool) -> None:
+    selection = Selection([pattern])
+    assert selection.wants(database, table) is with_case
+    assert selection.folded().wants(database, table) is without
+    assert Selection(exclude=[pattern]).wants(database, table) is not with_case
+    columns = Selection(columns={pattern: ["x"]})
+    assert (columns.columns_of(database, table) is not None) is with_case
+    assert (columns.folded().columns_of(database, table) is not None) is without
+    if with_case:
+        assert selection.wants_database(database)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a", "a.b", "`", "``", "*", "?", "[a]", "a,b", "\\", "\n", " ", "Ä", "🐟", "a'b", 'a"b'],
+)
+def test_the_pattern_of_one_table(name: str) -> None:
+    pattern = exact_pattern(name, name)
+    assert split_patterns(f"{pattern}, x.y") == [pattern, "x.y"]
+    selection = Selection(f"{pattern},x.y")
+    assert selection.wants(name, name)
+    assert selection.wants("x", "y")
+    for other in (f"{name}x", f"x{name}", "x", f"{name}."):
+        assert not selection.wants(other, name)
+        assert not selection.wants(name, other)
+
+
+@pytest.mark.parametrize("pattern", ["shop", "`shop.orders`", "", "*"])
+def test_no_dot(pattern: str) -> None:
+    with pytest.raises(ConfigError, match=r"has no dot"):
+        Selection([pattern])
+
+
+def test_an_open_backquote() -> None:
+    with pytest.raises(ConfigError, match="backquote"):
+        Selection(["`shop.orders"])
+
+
+def test_databases() -> None:
+    selection = Selection(["shop.*", "cdc.orders"], exclude=["shop_old.*", "cdc.x"])
+    assert [
+        name for name in ("shop", "cdc", "other", "shop_old") if selection.wants_database(name)
+    ] == [
+        "shop",
+        "cdc",
+    ]
+    without = Selection(exclude=["mysql.*", "shop.x"])
+    assert [name for name in ("shop", "mysql") if without.wants_database(name)] == ["shop"]
+
+
+def test_patterns_that_matched_nothing() -> None:
+    selection = Selection(["shop.*", "Shop.*", "cdc.orders"])
+    assert selection.unmatched() == ["shop.*", "Shop.*", "cdc.orders"]
+    selection.wants("shop", "a")
+    assert selection.unmatched() == ["Shop.*", "cdc.orders"]
+    selection.folded().wants("shop", "b")
+    assert selection.unmatched() == ["cdc.orders"]
+    assert Selection().unmatched() == []
