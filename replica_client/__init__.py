@@ -15,44 +15,49 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from replica_client._compiled import compiled
 from replica_client._version import __version__
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.options import DecodeOptions
-from replica_client.binlog.values.enum_set import EnumValue, SetValue
-from replica_client.binlog.values.geometry import Geometry
-from replica_client.binlog.values.json_binary import JsonDocument
-from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
-from replica_client.errors import (
-    BinlogDecodeError,
-    ConfigError,
-    DataLossError,
-    PositionError,
-    ProtocolError,
-    ReplicaClientError,
-    ServerError,
-    SourceBehindError,
-    SourceChangedError,
-    SourceResetError,
-    TransportError,
-)
-from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
-from replica_client.position.losses import Loss, LossCount, LossLedger
-from replica_client.position.position import Position
-from replica_client.position.stores.file import FilePositionStore
-from replica_client.position.stores.memory import MemoryPositionStore
-from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.binlog_file import BinlogFileReader, open_binlog
-from replica_client.readers.connect import connect
-from replica_client.readers.reconnect import ReconnectPolicy
-from replica_client.readers.source_stream import SourceStream
-from replica_client.readers.transaction import Statement, Transaction
-from replica_client.rows.absent import ABSENT
-from replica_client.rows.change import Change
-from replica_client.rows.row import Row
-from replica_client.rows.selection import Selection
-from replica_client.schema.history import SchemaChange, SchemaHistory
-from replica_client.schema.shape import ColumnShape, TableShape
+
+if TYPE_CHECKING:
+    from replica_client.binlog.event import BinlogEvent
+    from replica_client.binlog.options import DecodeOptions
+    from replica_client.binlog.values.enum_set import EnumValue, SetValue
+    from replica_client.binlog.values.geometry import Geometry
+    from replica_client.binlog.values.json_binary import JsonDocument
+    from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
+    from replica_client.errors import (
+        BinlogDecodeError,
+        ConfigError,
+        DataLossError,
+        PositionError,
+        ProtocolError,
+        ReplicaClientError,
+        ServerError,
+        SourceBehindError,
+        SourceChangedError,
+        SourceResetError,
+        TransportError,
+    )
+    from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
+    from replica_client.position.losses import Loss, LossCount, LossLedger
+    from replica_client.position.position import Position
+    from replica_client.position.stores.file import FilePositionStore
+    from replica_client.position.stores.memory import MemoryPositionStore
+    from replica_client.readers.assembler import AssemblyOptions
+    from replica_client.readers.binlog_file import BinlogFileReader, open_binlog
+    from replica_client.readers.connect import connect
+    from replica_client.readers.reconnect import ReconnectPolicy
+    from replica_client.readers.source_stream import SourceStream
+    from replica_client.readers.transaction import Statement, Transaction
+    from replica_client.rows.absent import ABSENT
+    from replica_client.rows.change import Change
+    from replica_client.rows.row import Row
+    from replica_client.rows.selection import Selection
+    from replica_client.schema.history import SchemaChange, SchemaHistory
+    from replica_client.schema.shape import ColumnShape, TableShape
 
 __all__ = [
     "ABSENT",
@@ -105,3 +110,86 @@ __all__ = [
     "connect",
     "open_binlog",
 ]
+
+# Where the public names are: importing the package loads none of them, using one loads its module.
+_MODULES = {
+    "binlog.event": ("BinlogEvent",),
+    "binlog.options": ("DecodeOptions",),
+    "binlog.values.enum_set": (
+        "EnumValue",
+        "SetValue",
+    ),
+    "binlog.values.geometry": ("Geometry",),
+    "binlog.values.json_binary": ("JsonDocument",),
+    "binlog.values.temporal": (
+        "Date",
+        "DateTime",
+        "Time",
+        "Timestamp",
+    ),
+    "errors": (
+        "BinlogDecodeError",
+        "ConfigError",
+        "DataLossError",
+        "PositionError",
+        "ProtocolError",
+        "ReplicaClientError",
+        "ServerError",
+        "SourceBehindError",
+        "SourceChangedError",
+        "SourceResetError",
+        "TransportError",
+    ),
+    "gtid": (
+        "Gtid",
+        "GtidSet",
+        "MariadbGtid",
+        "MariadbGtidSet",
+    ),
+    "position.losses": (
+        "Loss",
+        "LossCount",
+        "LossLedger",
+    ),
+    "position.position": ("Position",),
+    "position.stores.file": ("FilePositionStore",),
+    "position.stores.memory": ("MemoryPositionStore",),
+    "readers.assembler": ("AssemblyOptions",),
+    "readers.binlog_file": (
+        "BinlogFileReader",
+        "open_binlog",
+    ),
+    "readers.connect": ("connect",),
+    "readers.reconnect": ("ReconnectPolicy",),
+    "readers.source_stream": ("SourceStream",),
+    "readers.transaction": (
+        "Statement",
+        "Transaction",
+    ),
+    "rows.absent": ("ABSENT",),
+    "rows.change": ("Change",),
+    "rows.row": ("Row",),
+    "rows.selection": ("Selection",),
+    "schema.history": (
+        "SchemaChange",
+        "SchemaHistory",
+    ),
+    "schema.shape": (
+        "ColumnShape",
+        "TableShape",
+    ),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    module = _HOMES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

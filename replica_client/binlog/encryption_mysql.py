@@ -30,8 +30,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-
 from replica_client.binlog.file_scan import ENCRYPTED_MAGIC, MAGIC
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
@@ -120,6 +118,8 @@ class EncryptionHeader:
     @classmethod
     def seal(cls, key_id: str, key: bytes, password: bytes, iv: bytes) -> Self:
         """The header of a new file: ``password`` (32 bytes) under ``key`` (32 bytes)."""
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
         engine = Cipher(algorithms.AES(key), modes.CBC(iv)).encryptor()
         return cls(key_id, engine.update(password) + engine.finalize(), iv)
 
@@ -140,6 +140,8 @@ class EncryptionHeader:
             )
         if len(key) != _KEY_SIZE:
             raise EncryptedBinlogError(f"the key {self.key_id} has not 32 bytes", position=0)
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
         engine = Cipher(algorithms.AES(key), modes.CBC(self.iv)).decryptor()
         password = engine.update(self.encrypted_password) + engine.finalize()
         digest = hashlib.sha512(password).digest()
@@ -154,6 +156,8 @@ class ContentCipher:
     __slots__ = ("_algorithm", "_key_id", "_nonce")
 
     def __init__(self, key: bytes, nonce: bytes, key_id: str) -> None:
+        from cryptography.hazmat.primitives.ciphers import algorithms
+
         self._algorithm = algorithms.AES(key)
         self._nonce = nonce
         self._key_id = key_id
@@ -162,6 +166,8 @@ class ContentCipher:
         """``data`` at ``offset`` of the plain file, decrypted or encrypted."""
         block, skip = divmod(offset, _BLOCK_SIZE)
         counter = self._nonce + block.to_bytes(_BLOCK_SIZE - _NONCE_SIZE, "big")
+        from cryptography.hazmat.primitives.ciphers import Cipher, modes
+
         engine = Cipher(self._algorithm, modes.CTR(counter)).decryptor()
         if skip:
             engine.update(bytes(skip))

@@ -69,7 +69,8 @@ def make_app(only: str = "") -> typer.Typer:
     """The command, with all its subcommands.
 
     Args:
-        only: a subcommand: the others are left out, and not imported, so that it starts sooner.
+        only: a subcommand: it alone is imported, so that it starts sooner. The others, and all of them
+            when there is none of that name, are known by name and short help.
     """
     app = typer.Typer(
         name=PROGRAM,
@@ -82,16 +83,23 @@ def make_app(only: str = "") -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_common)
-    known = only in _COMMANDS or only in _GROUPS
     for name, short in _COMMANDS.items():
-        if name == only or not known:
+        if name == only:
             module = _module(name)
             add = app.command(name, short_help=short, epilog=f"Example:  {module.EXAMPLE}")
             add(getattr(module, name))
+        else:
+            app.command(name, short_help=short)(_not_imported)
     for name, short in _GROUPS.items():
-        if name == only or not known:
+        if name == only:
             app.add_typer(_module(name).app, name=name, short_help=short)
+        else:
+            app.command(name, short_help=short)(_not_imported)
     return app
+
+
+def _not_imported() -> None:
+    """Stands for a subcommand that was not asked for."""
 
 
 def _module(name: str) -> ModuleType:
@@ -105,7 +113,7 @@ def run_words(words: Sequence[str]) -> int:
         ReplicaClientError: the input or the source is faulty.
         OSError: a file or the network fails.
     """
-    command = typer.main.get_command(make_app(words[0] if words else ""))
+    command = typer.main.get_command(make_app(_subcommand(words)))
     try:
         status = command.main(list(words), prog_name=PROGRAM, standalone_mode=False)
     except typer.Abort:
@@ -114,6 +122,10 @@ def run_words(words: Sequence[str]) -> int:
         message(_usage_line(error))
         return WRONG_USAGE
     return status if isinstance(status, int) else DONE
+
+
+def _subcommand(words: Sequence[str]) -> str:
+    return next((word for word in words if not word.startswith("-")), "")
 
 
 def _usage_line(error: Any) -> str:

@@ -1,0 +1,60 @@
+"""What importing the package and starting its command load: little, so that both are quick."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import replica_client
+
+_LOADED = "import json, sys; {code}; print(json.dumps(sorted(sys.modules)))"
+
+
+def loaded_by(code: str) -> set[str]:
+    """The modules that are loaded after some code, in an interpreter of its own."""
+    result = subprocess.run(
+        [sys.executable, "-c", _LOADED.format(code=code)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(json.loads(result.stdout))
+
+
+def test_importing_the_package_loads_no_part_of_it() -> None:
+    added = loaded_by("import replica_client") - loaded_by("pass")
+    ours = {name for name in added if name.startswith("replica_client.")}
+    assert ours <= {
+        "replica_client._compiled",
+        "replica_client._cython",
+        "replica_client._version",
+    }
+    assert not added & {"asyncio", "aiomysql", "pymysql", "cryptography", "pyarrow", "typer"}
+
+
+def test_files_need_no_network_code() -> None:
+    loaded = loaded_by("import replica_client; replica_client.open_binlog")
+    assert not loaded & {"aiomysql", "pymysql", "cryptography", "pyarrow", "ssl"}
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["nix"]])
+def test_the_command_imports_no_subcommand_that_was_not_asked_for(words: list[str]) -> None:
+    code = (
+        "import os; from replica_client.cli.main import main; out = os.dup(1); "
+        f"os.dup2(2, 1); main({words!r}); sys.stdout.flush(); os.dup2(out, 1)"
+    )
+    loaded = loaded_by(code)
+    assert "replica_client.cli.changes" not in loaded
+    assert not loaded & {"replica_client.readers.connect", "aiomysql", "cryptography", "pyarrow"}
+
+
+@pytest.mark.parametrize("name", replica_client.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(replica_client, name) is getattr(replica_client, name)
+    assert name in dir(replica_client)
+
+
+def test_other_names_are_not() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        replica_client.nothing  # noqa: B018
