@@ -18,6 +18,7 @@ from replica_client.cli.output import Column, Lines, clock
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
 from replica_client.cli.sources import binlog_paths, live_source, no_letter_case
 from replica_client.position.losses import LOSSES_KEY, LossLedger
+from replica_client.position.prepared import PREPARED_KEY, PreparedLedger
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.readers.binlog_file import open_binlog
 from replica_client.readers.connect import connect
@@ -72,7 +73,7 @@ def changes(
         typer.Option(
             metavar="KIND",
             help="Count such losses with the position instead of stopping: statement, undecodable, "
-            "incomplete_row, gtid_gap, unknown_table, or all; repeatable.",
+            "incomplete_row, gtid_gap, unknown_table, xa_prepare, or all; repeatable.",
         ),
     ] = None,
     lower_case_table_names: LetterCase = None,
@@ -121,6 +122,7 @@ def changes(
         record_losses=record_losses or (),
         losses=LossLedger.from_state(saved.state.get(LOSSES_KEY, [])) if saved else None,
         lower_case_table_names=lower_case_table_names,
+        prepared=PreparedLedger.from_state(saved.state.get(PREPARED_KEY, [])) if saved else None,
     )
     delivery = Delivery(lines, store, state=reader.state)
     with Stop().watching() as stop:

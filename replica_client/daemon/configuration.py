@@ -104,7 +104,6 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
         semi_sync: the source waits for our acknowledgement, which comes after the sink's commit.
         part_size: bytes of a transaction beyond which it goes to the sink in parts.
         on_statement: what a change logged as a statement does.
-        on_rollback: what the rollback of a delivered XA transaction does.
         on_unknown_table: what a table does that nothing tells the columns of; an error by default.
         full_rows: refuse row images that lack columns.
         record_losses: kinds of losses that are counted with the position instead of stopping the
@@ -128,7 +127,6 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
     semi_sync: bool = False
     part_size: int | str = "16m"
     on_statement: Literal["error", "deliver"] = "error"
-    on_rollback: Literal["error", "deliver"] = "error"
     on_unknown_table: Literal["error", "positional"] | None = None
     full_rows: bool = False
     record_losses: list[Literal[LossKind, "all"]] = field(default_factory=list)

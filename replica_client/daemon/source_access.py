@@ -88,7 +88,6 @@ def stream_options(route: RouteConfig) -> StreamOptions:
             selection_of(route),
             part_size=bytes_of("part_size", source.part_size),
             on_statement=source.on_statement,
-            on_rollback=source.on_rollback,
             on_unknown_table=source.on_unknown_table,
             full_rows=source.full_rows,
             record_losses=source.record_losses,

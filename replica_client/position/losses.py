@@ -20,14 +20,17 @@ from replica_client.position.position import Position
 LOSSES_KEY: Final = "losses"
 """Name of a checkpoint's state that holds a ledger; absent when nothing was lost."""
 
-LossKind = Literal["statement", "undecodable", "incomplete_row", "gtid_gap", "unknown_table"]
+LossKind = Literal[
+    "statement", "undecodable", "incomplete_row", "gtid_gap", "unknown_table", "xa_prepare"
+]
 """What was lost:
 
 * ``statement``: rows were changed by a statement that the binlog has as text;
 * ``undecodable``: a rows event, of which some or all rows cannot be decoded, was left out;
 * ``incomplete_row``: row images lack columns although full rows were asked for; they were delivered;
 * ``gtid_gap``: transactions that the source has, or had, never came;
-* ``unknown_table``: rows of a table whose shape is not known were left out.
+* ``unknown_table``: rows of a table whose shape is not known were left out;
+* ``xa_prepare``: an XA COMMIT came whose XA PREPARE, and with it all its rows, cannot be read.
 """
 
 LOSS_KINDS: Final[tuple[LossKind, ...]] = get_args(LossKind)

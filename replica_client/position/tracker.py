@@ -112,6 +112,7 @@ class PositionTracker:
         "_known",
         "_loads",
         "_mariadb",
+        "_mariadb_before",
         "_offset",
         "_payload_ends",
         "_payload_open",
@@ -132,6 +133,7 @@ class PositionTracker:
         self._payload_ends = payload_ends
         self._builder: GtidSetBuilder | None = None
         self._mariadb: MariadbGtidSet | None = None
+        self._mariadb_before: MariadbGtidSet | None = None
         self._candidate: GtidSet | MariadbGtidSet | None = None
         self._floor: Position | None = start
         self._position: Position | None = None
@@ -182,6 +184,15 @@ class PositionTracker:
                 position = floor
             self._position = position
         return self._position
+
+    def gtids_before(self, ended: TransactionBoundary) -> GtidSet | MariadbGtidSet | None:
+        """The transactions that had ended before the one that ended last; None when not known."""
+        gtid, known = ended.gtid, self.gtid_set
+        if isinstance(gtid, MariadbGtid):
+            return self._mariadb_before
+        if isinstance(gtid, Gtid) and isinstance(known, GtidSet):
+            return known - GtidSet.parse(str(gtid))
+        return known
 
     def inside(self, row_index: int = 0) -> Position:
         """The point inside the open transaction at a row of the event that was fed last.
@@ -415,6 +426,7 @@ class PositionTracker:
         boundary = TransactionBoundary(*start, *end, self._gtid, outcome, self._event_index + 1)
         if outcome != "abandoned":
             self._floor = None
+            self._mariadb_before = self._mariadb
             if self._gtid is not None:
                 self._join(self._gtid)
         self._start = self._gtid = None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal
 
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.events.mariadb_gtid import MariadbGtidFlag
 from replica_client.binlog.events.rows import STMT_END_F
 from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.binlog.events.unknown import UnknownEvent
@@ -24,11 +26,14 @@ from replica_client.errors import (
     UnsupportedEventError,
 )
 from replica_client.gtid import Gtid, MariadbGtid
-from replica_client.position.losses import loss_kinds
+from replica_client.position.losses import Loss, loss_kinds
 from replica_client.position.position import Position
+from replica_client.position.prepared import PreparedTransaction, XaEnd, XaId, xa_end
 from replica_client.position.tracker import PositionTracker, TransactionBoundary
 from replica_client.readers.event_feed import PlacedEvent
 from replica_client.readers.loss_watch import LossWatch, count_unknown
+from replica_client.readers.prepared_rows import PreparedRows
+from replica_client.readers.row_spool import RowSpool, SpoolItem
 from replica_client.readers.savepoints import Savepoints, controls_savepoint, mixes_engines
 from replica_client.readers.schema_tracking import (
     SchemaTracker,
@@ -81,8 +86,6 @@ class AssemblyOptions:
         on_statement: what a row change of a wanted table does that was logged as text (statement
             format): ``error`` stops the stream with ``DataLossError``, ``deliver`` gives it as a
             statement of its transaction.
-        on_rollback: what an XA ROLLBACK of a prepared transaction, whose rows were delivered at its
-            XA PREPARE, does: ``error`` or ``deliver``.
         on_unknown_table: what a table does whose column names neither the binlog nor the schema
             history tells: ``error`` stops with ``UnknownTableError``, ``positional`` names its columns
             ``col_1``, ``col_2`` … and marks them unresolved; None: ``error`` for a live source,
@@ -99,7 +102,6 @@ class AssemblyOptions:
     selection: Selection
     part_size: int = DEFAULT_PART_SIZE
     on_statement: Literal["error", "deliver"] = "error"
-    on_rollback: Literal["error", "deliver"] = "error"
     on_unknown_table: UnknownTablePolicy | None = None
     on_schema_mismatch: UnknownTablePolicy = "error"
     full_rows: bool = False
@@ -119,14 +121,19 @@ class TransactionAssembler:
     silence: an unknown event inside a transaction, an INCIDENT, or a row change logged as text stops
     the stream with an error.
 
+    The rows of an XA transaction wait from its XA PREPARE on, and are those of the transaction of its
+    XA COMMIT.
+
     Args:
         options: what is wanted.
         decode: how values are decoded.
         resume: where delivery goes on; the rows of its transaction that are done are passed over.
         history: the schema history at the start; it is moved on.
+        prepared: the XA transactions that are pending at the start; it is moved on.
 
     Attributes:
         schema: the schema history at work.
+        prepared: the XA transactions that are pending.
     """
 
     def __init__(
@@ -135,7 +142,9 @@ class TransactionAssembler:
         decode: DecodeOptions,
         resume: Position | None = None,
         history: SchemaHistory | None = None,
+        prepared: PreparedRows | None = None,
     ) -> None:
+        self.prepared = PreparedRows() if prepared is None else prepared
         self.schema = SchemaTracker(
             SchemaHistory() if history is None else history,
             options.selection,
@@ -153,11 +162,10 @@ class TransactionAssembler:
         self._revision = self.schema.history.revision
         self._size = 0
         self._part = 0
-        self._savepoints = Savepoints()
+        self._savepoints = Savepoints(self.prepared.storage)
         # Where the transaction begins whose rows wait for its end; None: none do.
         self._waits_from: Position | None = None
         self._gtid = ""
-        self._xa: dict[str, bool] = {}
         self._commit_timestamp_us: int | None = None
         self._xid: int | None = None
         self._thread_id: int | None = None
@@ -196,9 +204,7 @@ class TransactionAssembler:
         if code in _ROWS:
             self._take_rows(event, decoder, tracker)
         elif code in _GTIDS or code == EventType.GTID_EVENT:
-            self._take_gtid(event)
-        elif code == EventType.XA_PREPARE_LOG_EVENT:
-            self._xa[event.body.xid_text] = bool(self._rows or self._part)
+            self._take_gtid(event, tracker)
         elif code in _QUERIES:
             self._take_query(event, decoder, tracker)
         elif code == EventType.XID_EVENT:
@@ -262,11 +268,13 @@ class TransactionAssembler:
         self._rows.append(rows)
         self._size += event.header.event_size
 
-    def _take_gtid(self, event: BinlogEvent) -> None:
+    def _take_gtid(self, event: BinlogEvent, tracker: PositionTracker) -> None:
         body = event.body
         code = event.header.type_code
         if code == EventType.GTID_EVENT:
             self._gtid = str(MariadbGtid(body.domain_id, event.header.server_id, body.sequence))
+            if body.flags & MariadbGtidFlag.FL_PREPARED_XA:
+                self._let_wait(tracker)
             return
         self._commit_timestamp_us = body.immediate_commit_timestamp
         if code != EventType.ANONYMOUS_GTID_LOG_EVENT:
@@ -356,6 +364,10 @@ class TransactionAssembler:
         self._thread_id = body.thread_id
         if body.query in _PLAIN_CONTROL:
             return
+        if body.query.startswith(b"XA START"):
+            # It may end with an XA PREPARE.
+            self._let_wait(tracker)
+            return
         index = tracker.event_index
         if tracker.in_transaction and controls_savepoint(body.query):
             self._run_savepoint(event, decoder, tracker)
@@ -441,24 +453,22 @@ class TransactionAssembler:
                     "delivered in parts, and then not committed on the source"
                 )
             if boundary.outcome == "rollback":
-                self._check_xa_rollback(event)
                 self._check_rollback(event, decoder)
             if self.schema.history.revision != self._revision:
                 # A statement of a transaction that was not committed changed nothing.
                 self.schema.history.rewind(boundary.file, boundary.offset)
             self._rows, self._schema_changes = [], []
             self._losses.take()
-        else:
-            yield from self._kept_parts(event)
+        elif boundary.outcome == "prepare":
+            self._prepare(XaId.of_event(event.body), boundary)
+        elif self._waits_from is not None:
+            yield from self._kept_parts(event, self._savepoints.rows, self._waits_from)
+        end = xa_end(event.body.query) if event.header.type_code in _QUERIES else None
+        if end is not None and boundary.outcome != "abandoned":
+            yield from self._end_prepared(event, end, boundary, tracker)
         start = Position(boundary.file, boundary.offset)
         if boundary.outcome != "abandoned":
-            yield self._transaction(
-                event,
-                start,
-                tracker.position,
-                complete=True,
-                xa_prepared=boundary.outcome == "prepare",
-            )
+            yield self._transaction(event, start, tracker.position, complete=True)
         self._rows, self._statements, self._schema_changes = [], [], []
         self._size = self._part = 0
         self._savepoints.clear()
@@ -469,16 +479,31 @@ class TransactionAssembler:
         self._resume = None
         self._losses.end_transaction()
 
-    def _kept_parts(self, event: BinlogEvent) -> Iterator[Transaction]:
-        """The rows that waited stay: the parts that they fill; what is left over is the last one's."""
-        start = self._waits_from
-        if start is None:
-            return
-        for rows in self._savepoints.kept_rows():
-            if self._size >= self._options.part_size:
-                yield self._deliver_part(event, start, self._rows[-1].event_index)
-            self._rows.append(rows)
-            self._size += rows.event.header.event_size
+    def _kept_parts(
+        self, event: BinlogEvent, items: Iterable[SpoolItem], start: Position
+    ) -> Iterator[Transaction]:
+        """What waited stays: the parts that it fills; what is left over is the last one's.
+
+        Whatever is no row comes first, so that each part has what belongs to it.
+        """
+        for item in items:
+            if isinstance(item, Statement):
+                self._statements.append((0, item))
+                continue
+            first_row = self._rows_done(item.event_index)
+            if first_row is None:
+                continue
+            if isinstance(item, SchemaChange):
+                self._schema_changes.append(item)
+            elif isinstance(item, Loss):
+                self._losses.found.append(item)
+            else:
+                if self._size >= self._options.part_size:
+                    yield self._deliver_part(event, start, self._rows[-1].event_index)
+                if (item.first_row, item.gtid) != (first_row, self._gtid):
+                    item = replace(item, first_row=first_row, gtid=self._gtid)
+                self._rows.append(item)
+                self._size += item.event.header.event_size
 
     def _check_rollback(self, event: BinlogEvent, decoder: BinlogDecoder) -> None:
         """Refuse a rolled back transaction of which rows may stay."""
@@ -491,16 +516,57 @@ class TransactionAssembler:
                 "tables with the source, then start behind it"
             )
 
-    def _check_xa_rollback(self, event: BinlogEvent) -> None:
-        query = getattr(event.body, "query", b"")
-        if query[:11].upper() != b"XA ROLLBACK":
-            return
-        had_rows = self._xa.pop(query[11:].strip().decode("ascii", "replace"), True)
-        if had_rows and self._options.on_rollback == "error":
-            raise DataLossError(
-                f"{_place(event)}: {event.body.query_text()[:120]!r} takes back what was delivered at "
-                "its XA PREPARE (or before this stream began); take both with on_rollback='deliver'"
+    # XA transactions.
+
+    def pending_commit(self, placed: PlacedEvent) -> XaId | None:
+        """The xid of an XA COMMIT whose rows are not here: they have to be read back."""
+        event, boundary = placed
+        if boundary is None or event.header.type_code not in _QUERIES:
+            return None
+        end = xa_end(event.body.query)
+        if end is None or not end.commits or end.xid in self.prepared:
+            return None
+        return end.xid
+
+    def _prepare(self, xid: XaId, boundary: TransactionBoundary) -> None:
+        """Let what was read of a transaction wait for its XA COMMIT."""
+        notices, rows = RowSpool(self.prepared.storage), self._savepoints.hand_over()
+        items: list[SpoolItem] = [*self._schema_changes, *self._losses.take()]
+        for item in (*items, *(statement for _, statement in self._statements)):
+            notices.append(item)
+        for one in self._rows:
+            rows.append(one)
+        self._rows, self._statements, self._schema_changes = [], [], []
+        start = Position(boundary.file, boundary.offset)
+        self.prepared.keep(PreparedTransaction(xid, start, self._gtid), (notices, rows))
+
+    def _end_prepared(
+        self,
+        event: BinlogEvent,
+        end: XaEnd,
+        boundary: TransactionBoundary,
+        tracker: PositionTracker,
+    ) -> Iterator[Transaction]:
+        """Deliver or drop what waited; yields all parts but the last."""
+        xid, start = end.xid, Position(boundary.file, boundary.offset)
+        if xid is not None and end.commits and xid not in self.prepared:
+            self.prepared.read_back(xid, start)
+        if end.commits and (xid is None or xid not in self.prepared):
+            error = DataLossError(
+                f"{_place(event)}: {event.body.query_text()[:200]!r} commits a transaction whose XA PREPARE "
+                "is not in what can be read; read the files before this one too, or, if the source has "
+                "purged them, take a new snapshot, or go on with a record of the loss "
+                "(record_losses='xa_prepare')"
             )
+            self._losses.lose("xa_prepare", error, event, tracker.event_index, self._gtid)
+        spools = () if xid is None else self.prepared.end(xid, start)
+        try:
+            if end.commits and spools:
+                start = replace(start, gtid_set=tracker.gtids_before(boundary))
+                yield from self._kept_parts(event, chain.from_iterable(spools), start)
+        finally:
+            for spool in spools:
+                spool.close()
 
     def _transaction(
         self,
@@ -509,7 +575,6 @@ class TransactionAssembler:
         position: Position,
         *,
         complete: bool,
-        xa_prepared: bool = False,
         event_index: int | None = None,
     ) -> Transaction:
         """What is there, as far as it is of the events up to an index."""
@@ -531,7 +596,6 @@ class TransactionAssembler:
             tuple(statement for _, statement in statements),
             self._part,
             complete,
-            xa_prepared,
             tuple(changes),
             self._losses.take(event_index),
             self._xid,

@@ -13,12 +13,15 @@ from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError
 from replica_client.position.losses import LOSSES_KEY, LossLedger
 from replica_client.position.position import Position
+from replica_client.position.prepared import PREPARED_KEY, PreparedLedger
 from replica_client.position.tracker import PositionTracker
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.readers.event_feed import EventFeed, PlacedEvent
-from replica_client.readers.file_batches import DESCRIPTIVE, FileBatches, FileSteps
+from replica_client.readers.file_batches import FileBatches, FileSteps, raw_events
 from replica_client.readers.file_bytes import BinlogFile, FileSource, binlog_files, open_events
+from replica_client.readers.file_prepared import FilePrepared
 from replica_client.readers.notices import Notice, batches_of, changes_of
+from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.row_lane import RowLane
 from replica_client.readers.start import Start, parse_start, timestamp_of
 from replica_client.readers.transaction import Transaction
@@ -40,6 +43,7 @@ class BinlogFileReader:
     Attributes:
         history: what tables look like, as far as the last iterator read.
         losses: counts of what the last iterator could not deliver (``record_losses``).
+        prepared: XA transactions that are pending where the last iterator is.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class BinlogFileReader:
         schema: SchemaHistory | None = None,
         losses: LossLedger | None = None,
         lower_case_table_names: int | None = None,
+        prepared: PreparedLedger | None = None,
     ) -> None:
         self._letter_case = lower_case_table_names
         self._files = list(files)
@@ -67,6 +72,8 @@ class BinlogFileReader:
         self.history = SchemaHistory() if schema is None else schema
         self._earlier = LossLedger() if losses is None else losses
         self.losses = self._earlier.copy()
+        self._pending = PreparedLedger() if prepared is None else prepared
+        self.prepared = self._pending.copy()
 
     @property
     def position(self) -> Position:
@@ -86,8 +93,12 @@ class BinlogFileReader:
             position: it; None: :attr:`position`.
         """
         state: dict[str, object] = {STATE_KEY: self.history.to_state()}
-        losses = self.losses.to_state(self.position if position is None else position)
-        return {**state, LOSSES_KEY: losses} if losses else state
+        position = self.position if position is None else position
+        kept = {
+            LOSSES_KEY: self.losses.to_state(position),
+            PREPARED_KEY: self.prepared.to_state(position),
+        }
+        return state | {key: value for key, value in kept.items() if value}
 
     def events(self) -> Iterator[BinlogEvent]:
         """Every event, in order; a transaction payload is followed by the events inside it.
@@ -161,7 +172,14 @@ class BinlogFileReader:
             self.history.rewind(resume.file, resume.offset)
         if self._letter_case is not None:
             self.history.fold_names(self._letter_case != 0)
-        return TransactionAssembler(self._assembly, self._decode, resume, self.history)
+        self.prepared = self._pending.copy()
+        prepared = FilePrepared(
+            self.prepared, self._files, self._decode, self.history, self._assembler_of
+        )
+        return TransactionAssembler(self._assembly, self._decode, resume, self.history, prepared)
+
+    def _assembler_of(self, history: SchemaHistory, rows: PreparedRows) -> TransactionAssembler:
+        return TransactionAssembler(self._assembly, self._decode, None, history, rows)
 
     @overload
     def changes(self, *, notices: Literal[False] = False) -> Iterator[Change]: ...
@@ -265,7 +283,7 @@ class BinlogFileReader:
             first = start.offset if start is not None and start.file == file.name else FIRST_EVENT
             if stop_at is not None and Position(file.name, first) >= stop_at:
                 return
-            for position, data in self._raw(file, feed, max(first, FIRST_EVENT)):
+            for position, data in raw_events(file, feed, max(first, FIRST_EVENT)):
                 between = not feed.tracker.in_transaction
                 if between and stop_at is not None and Position(file.name, position) >= stop_at:
                     return
@@ -292,25 +310,6 @@ class BinlogFileReader:
             )
         return self._files[names.index(start.file) :], start
 
-    def _raw(self, file: BinlogFile, feed: EventFeed, first: int) -> Iterator[tuple[int, bytes]]:
-        """The file's events from ``first`` on, and before them its format description."""
-        feed.new_decoder(file.name)
-        with file.open() as stream:
-            source = open_events(stream, file.name, self._decode)
-            while True:
-                position = source.position
-                header_size = feed.decoder.format.header_size
-                data = source.next_event(header_size, self._decode.max_event_size)
-                if data is None:
-                    return
-                if position < first:
-                    if data[4] in DESCRIPTIVE:
-                        feed.decoder.decode(data, position, file.name)
-                    else:
-                        source.skip_to(first)
-                else:
-                    yield position, data
-
 
 def open_binlog(
     source: FileSource,
@@ -327,6 +326,7 @@ def open_binlog(
     full_rows: bool = False,
     record_losses: Collection[str] | str = (),
     losses: LossLedger | None = None,
+    prepared: PreparedLedger | None = None,
     memory_map: bool = False,
     lower_case_table_names: int | None = None,
 ) -> BinlogFileReader:
@@ -347,12 +347,14 @@ def open_binlog(
         schema: what tables look like at the start; statements in the files move a copy of it on.
         full_rows: refuse row images that lack wanted columns.
         record_losses: kinds of losses that are counted instead of stopping the reading
-            (``statement``, ``undecodable``, ``incomplete_row``, ``gtid_gap``, ``unknown_table``, or
-            ``all``); see :class:`~replica_client.readers.assembler.AssemblyOptions`.
+            (``statement``, ``undecodable``, ``incomplete_row``, ``gtid_gap``, ``unknown_table``,
+            ``xa_prepare``, or ``all``); see :class:`~replica_client.readers.assembler.AssemblyOptions`.
         losses: what was lost before the start; a copy of it counts on.
         lower_case_table_names: the setting of the server that wrote the files, which they do not tell. None:
             what ``schema`` knows of it, else a statement on ``Orders`` leaves ``orders`` unproven, so that its
             columns get names by position.
+        prepared: XA transactions that were prepared before the start and had not ended, as saved with its
+            position; a copy of it goes on. Others are looked for in the files before the start.
         memory_map: read the pages of files where the operating system keeps them, which saves a copy.
             A file must not become shorter while it is read: the operating system ends the process then.
 
@@ -374,5 +376,5 @@ def open_binlog(
         raise ConfigError(f"lower_case_table_names {lower_case_table_names!r}: it is 0, 1 or 2")
     files = binlog_files(source, memory_map)
     return BinlogFileReader(
-        files, assembly, decode, begin, end, schema, losses, lower_case_table_names
+        files, assembly, decode, begin, end, schema, losses, lower_case_table_names, prepared
     )

@@ -75,8 +75,8 @@ def connect(
             the source and its binlog prove.
         full_rows: refuse row images that lack wanted columns.
         record_losses: kinds of losses that are counted with the position instead of stopping the
-            stream (``statement``, ``undecodable``, ``incomplete_row``, ``gtid_gap``, ``unknown_table``, or
-            ``all``); see :class:`~replica_client.readers.assembler.AssemblyOptions`.
+            stream (``statement``, ``undecodable``, ``incomplete_row``, ``gtid_gap``, ``unknown_table``,
+            ``xa_prepare``, or ``all``); see :class:`~replica_client.readers.assembler.AssemblyOptions`.
 
     Raises:
         ConfigError: an option is wrong.

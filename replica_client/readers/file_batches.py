@@ -12,7 +12,7 @@ from replica_client.position.position import Position
 from replica_client.readers.assembler import TransactionAssembler
 from replica_client.readers.column_lane import ColumnLane
 from replica_client.readers.event_feed import EventFeed
-from replica_client.readers.file_bytes import EventSource
+from replica_client.readers.file_bytes import BinlogFile, EventSource, open_events
 from replica_client.readers.group_lane import MAX_WAITING, GroupLane
 from replica_client.readers.notices import Notice, batches_of
 from replica_client.readers.transaction import Transaction
@@ -26,6 +26,29 @@ DESCRIPTIVE = (
     EventType.START_ENCRYPTION_EVENT,
 )
 """What must be known of a file to read on in its midst; these stand at its beginning."""
+
+
+def raw_events(file: BinlogFile, feed: EventFeed, first: int) -> Iterator[tuple[int, bytes]]:
+    """A file's events from a place on; the feed has read its format description then.
+
+    Raises:
+        BinlogDecodeError: the file is cut, or an event is too large.
+    """
+    feed.new_decoder(file.name)
+    with file.open() as stream:
+        source = open_events(stream, file.name, feed.options)
+        while True:
+            position = source.position
+            header_size = feed.decoder.format.header_size
+            data = source.next_event(header_size, feed.options.max_event_size)
+            if data is None:
+                return
+            if position >= first:
+                yield position, data
+            elif data[4] in DESCRIPTIVE:
+                feed.decoder.decode(data, position, file.name)
+            else:
+                source.skip_to(first)
 
 
 class FileSteps:

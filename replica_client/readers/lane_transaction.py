@@ -122,11 +122,6 @@ class LaneTransaction:
         return True
 
     @property
-    def xa_prepared(self) -> bool:
-        """See the class."""
-        return False
-
-    @property
     def schema_changes(self) -> tuple[Any, ...]:
         """See the class."""
         return ()

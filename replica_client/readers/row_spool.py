@@ -129,6 +129,15 @@ class RowSpool:
             yield self._unpacked(reader.take(int.from_bytes(reader.take(_LENGTH_SIZE), "little")))
         yield from self._items
 
+    def spill(self) -> None:
+        """Move what is in memory to the file.
+
+        Raises:
+            SpoolError: the temporary file cannot be written; the spool is as it was before.
+        """
+        if self._items:
+            self._write_items()
+
     def close(self) -> None:
         """Remove everything, and give memory and blocks back; may be used again then.
 

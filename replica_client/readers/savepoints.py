@@ -16,7 +16,6 @@ RELEASE SAVEPOINT is never logged, so a savepoint counts until its transaction e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from replica_client.errors import DataLossError
@@ -63,7 +62,8 @@ class Savepoints:
     """
 
     def __init__(self, storage: SpoolStorage | None = None) -> None:
-        self.rows = RowSpool(storage)
+        self._storage = SpoolStorage() if storage is None else storage
+        self.rows = RowSpool(self._storage)
         self.in_statement = False
         self._stack: list[_Savepoint] = []
         # Names that were set again while they were there.
@@ -112,15 +112,11 @@ class Savepoints:
         """
         self.rows.append(rows)
 
-    def kept_rows(self) -> Iterator[RowsOfEvent]:
-        """The rows that were not taken back, in order.
-
-        Raises:
-            SpoolError: they cannot be read again.
-        """
-        for item in self.rows:
-            if isinstance(item, RowsOfEvent):
-                yield item
+    def hand_over(self) -> RowSpool:
+        """The rows that were not taken back, which wait elsewhere from now on."""
+        rows, self.rows = self.rows, RowSpool(self._storage)
+        self._stack, self._reused, self._has_levels = [], [], False
+        return rows
 
     def clear(self) -> None:
         """The transaction is over."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import datetime
 import logging
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, Self, overload
+from typing import TYPE_CHECKING, Literal, Self, TypeVar, overload
 
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.event import BinlogEvent
@@ -24,13 +24,16 @@ from replica_client.errors import (
 )
 from replica_client.position.losses import LOSSES_KEY, LossLedger
 from replica_client.position.position import Position
+from replica_client.position.prepared import PREPARED_KEY, PreparedLedger, XaId
 from replica_client.position.stores.base import PositionStore
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.readers.column_lane import ColumnLane
 from replica_client.readers.event_feed import EventFeed, PlacedEvent
 from replica_client.readers.group_lane import MAX_WAITING, GroupLane
+from replica_client.readers.live_prepared import PreparedSource
 from replica_client.readers.live_schema import SchemaProver, read_source
 from replica_client.readers.notices import Notice, batches_of, changes_of
+from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.replay import Replay, is_made_up
 from replica_client.readers.row_lane import RowLane
 from replica_client.readers.source_identity import IDENTITY_KEY, SourceIdentity
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
     from replica_client.rows.batching import BatchAssembler, RecordBatch
 
 _LOG = logging.getLogger("replica_client")
+_Result = TypeVar("_Result")
 _FORMAT_DESCRIPTION = int(EventType.FORMAT_DESCRIPTION_EVENT)
 
 
@@ -71,6 +75,7 @@ class SourceStream:
     Attributes:
         history: what tables look like, as far as the stream was read.
         losses: counts of what could not be delivered (``record_losses``); saved with the position.
+        prepared: XA transactions that are pending; where they are is saved with the position.
     """
 
     def __init__(
@@ -109,6 +114,7 @@ class SourceStream:
         self._acknowledged: Position | None = None
         self.history = SchemaHistory() if options.schema is None else options.schema.copy()
         self.losses = LossLedger()
+        self.prepared = PreparedRows()
         self._prover = SchemaProver(hosts[0], options.decode)
         self._asked: dict[tuple[str, str], object] = {}
         self._gap: Position | None = None
@@ -204,8 +210,11 @@ class SourceStream:
             STATE_KEY: self.history.to_state(),
             IDENTITY_KEY: self._link.identity.to_state(),
         }
-        losses = self.losses.to_state(position)
-        return {**state, LOSSES_KEY: losses} if losses else state
+        kept = {
+            LOSSES_KEY: self.losses.to_state(position),
+            PREPARED_KEY: self.prepared.ledger.to_state(position),
+        }
+        return state | {key: value for key, value in kept.items() if value}
 
     async def __aenter__(self) -> Self:
         start: Start = self._options.start
@@ -217,6 +226,9 @@ class SourceStream:
                     self.history = SchemaHistory.from_state(checkpoint.state[STATE_KEY])
                 if LOSSES_KEY in checkpoint.state:
                     self.losses = LossLedger.from_state(checkpoint.state[LOSSES_KEY])
+                if PREPARED_KEY in checkpoint.state:
+                    ledger = PreparedLedger.from_state(checkpoint.state[PREPARED_KEY])
+                    self.prepared = PreparedRows(ledger)
                 if IDENTITY_KEY in checkpoint.state:
                     saved = checkpoint.state[IDENTITY_KEY]
                     self._link.identity = SourceIdentity.from_state(saved)
@@ -273,6 +285,7 @@ class SourceStream:
                 "that place is inside a transaction; go back to that server until it is done"
             )
         self.history.forget_places()
+        self.prepared.ledger.forget_places()
         return Position("", 0, start.gtid_set)
 
     def _learn_letter_case(self, server: ServerInfo | None) -> None:
@@ -296,9 +309,11 @@ class SourceStream:
             return latest
         return Position(status.file, status.position, connection.gtids(status.executed_gtid_set))
 
-    async def _prove(self, placed: PlacedEvent, assembler: TransactionAssembler) -> None:
+    async def _prove(
+        self, placed: PlacedEvent, feed: EventFeed, assembler: TransactionAssembler
+    ) -> None:
         """Find out what a table looks like that the binlog alone does not tell."""
-        feed, event = self._live_feed(), placed.event
+        event = placed.event
         table_map = assembler.unproven(event, feed.decoder)
         if table_map is None:
             return
@@ -306,24 +321,52 @@ class SourceStream:
         state = assembler.schema.state_of(table_map)
         if name in self._asked and self._asked[name] is state:
             return
+        history = assembler.schema.history
         start = transaction_start(feed.tracker.inside())
         place = Place.of(event.file, event.position)
-        if not await self._proven(name, start, place):
+
+        async def prove() -> bool:
+            return await self._prover.prove(history, name, start, place)
+
+        if not await self._retried(prove, "looking at " + ".".join(name)):
             self._asked[name] = state
 
-    async def _proven(self, table: tuple[str, str], start: Position, place: Place) -> bool:
-        """Prove a table, and try again when the connections for it fail."""
+    async def _read_back(self, xid: XaId, commit: Position) -> None:
+        """Read the rows of an XA transaction that was prepared before the stream began."""
+        await self._retried(
+            lambda: self._try_read_back(xid, commit), f"reading XA transaction {xid}"
+        )
+
+    async def _try_read_back(self, xid: XaId, commit: Position) -> None:
+        known = self.prepared.ledger.find(xid)
+        source = PreparedSource(self._link.host, self._options.decode)
+        rows = PreparedRows(storage=self.prepared.storage)
+        assembler: TransactionAssembler | None = None
+        async with aclosing(source.transaction(xid, known, commit)) as events:
+            async for feed, placed in events:
+                if assembler is None:
+                    history = self.history.copy()
+                    history.rewind(placed.event.file, placed.event.position)
+                    assembler = TransactionAssembler(
+                        self._assembly(), self._options.decode, None, history, rows
+                    )
+                if placed.event.header.type_code == EventType.TABLE_MAP_EVENT:
+                    await self._prove(placed, feed, assembler)
+                for _ in assembler.feed(placed, feed.decoder, feed.tracker):
+                    pass
+        self.prepared.adopt(xid, rows)
+
+    async def _retried(self, work: Callable[[], Awaitable[_Result]], what: str) -> _Result:
+        """Do what needs connections of its own, and try again when these fail."""
         delays = self._options.reconnect.delays()
         while True:
             try:
-                return await self._prover.prove(self.history, table, start, place)
+                return await work()
             except (TransportError, ServerError) as error:
                 delay = next(delays, None)
                 if delay is None or not self._open or not self._link.goes_on(error):
                     raise
-                _LOG.warning(
-                    "connection lost: %s; looking at %s.%s again in %.1f s", error, *table, delay
-                )
+                _LOG.warning("connection lost: %s; %s again in %.1f s", error, what, delay)
                 await asyncio.sleep(delay)
 
     async def __aexit__(self, *exc_info: object) -> None:
@@ -365,19 +408,24 @@ class SourceStream:
 
     def _new_assembler(self) -> tuple[TransactionAssembler, int | None]:
         """What puts transactions together, and the time before which none is wanted."""
-        assembly = self._options.assembly
-        if assembly.on_unknown_table is None and self._prover.works:
-            assembly = replace(assembly, on_unknown_table="error")
-        assembler = self.make_assembler(assembly)
+        assembler = self.make_assembler(self._assembly())
         start = self._options.start
         since = None
         if isinstance(start, datetime.datetime) and self._acknowledged is None:
             since = timestamp_of(start)
         return assembler, since
 
+    def _assembly(self) -> AssemblyOptions:
+        assembly = self._options.assembly
+        if assembly.on_unknown_table is None and self._prover.works:
+            return replace(assembly, on_unknown_table="error")
+        return assembly
+
     def make_assembler(self, assembly: AssemblyOptions) -> TransactionAssembler:
         """What puts transactions together; for subclasses that want to see them before others do."""
-        return TransactionAssembler(assembly, self._options.decode, self._resume, self.history)
+        return TransactionAssembler(
+            assembly, self._options.decode, self._resume, self.history, self.prepared
+        )
 
     async def _assembled(
         self, placed: PlacedEvent, assembler: TransactionAssembler, since: int | None
@@ -385,7 +433,10 @@ class SourceStream:
         """The transactions that are complete with an event."""
         feed = self._live_feed()
         if placed.event.header.type_code == EventType.TABLE_MAP_EVENT:
-            await self._prove(placed, assembler)
+            await self._prove(placed, feed, assembler)
+        xid = assembler.pending_commit(placed)
+        if xid is not None and placed.boundary is not None:
+            await self._read_back(xid, Position(placed.boundary.file, placed.boundary.offset))
         for transaction in assembler.feed(placed, feed.decoder, feed.tracker):
             if since is not None and transaction.is_before(since):
                 continue
@@ -612,6 +663,7 @@ class SourceStream:
                         self._moved = False
                         self.history.forget_places()
                         self.losses.forget_places()
+                        self.prepared.ledger.forget_places()
 
     def _ordinary(self, feed: EventFeed) -> bool:
         """Whether whole transactions may be taken: nothing is half done or comes again."""

@@ -29,6 +29,10 @@ class Statement:
 class Transaction:
     """One transaction of the source, or a part of a very large one.
 
+    The rows of an XA transaction are those of the transaction of its XA COMMIT: its GTID, position and
+    commit timestamp are of that, while each row has the file, position and event index where it stands,
+    before the XA PREPARE. XA PREPARE and XA ROLLBACK are transactions without rows.
+
     Attributes:
         start: where it begins.
         position: the resume point right after it; inside the transaction, by event and row index,
@@ -41,7 +45,6 @@ class Transaction:
         statements: what it holds as text, in order, BEGIN and COMMIT left out.
         part: 0 for the first or only part.
         complete: whether this is the last or only part.
-        xa_prepared: an XA PREPARE, whose outcome a later XA COMMIT or XA ROLLBACK decides.
         schema_changes: what its statements did to wanted tables, and to databases, in order.
         losses: changes that could not be delivered, where the user chose a record instead of an error.
         xid: the number that the source's storage engines gave the commit; None where there is none.
@@ -57,7 +60,6 @@ class Transaction:
     statements: tuple[Statement, ...]
     part: int = 0
     complete: bool = True
-    xa_prepared: bool = False
     schema_changes: tuple[SchemaChange, ...] = ()
     losses: tuple[Loss, ...] = ()
     xid: int | None = None

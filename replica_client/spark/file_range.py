@@ -20,6 +20,7 @@ from replica_client.readers.assembler import AssemblyOptions, TransactionAssembl
 from replica_client.readers.event_feed import EventFeed, PlacedEvent
 from replica_client.readers.file_batches import FileBatches
 from replica_client.readers.file_bytes import BinlogFile, open_events
+from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batching import BatchAssembler
 from replica_client.schema.catalog import Absent, TableChange
@@ -56,8 +57,9 @@ class KeepingAssembler(TransactionAssembler):
         options: AssemblyOptions,
         decode: DecodeOptions,
         history: SchemaHistory | None,
+        prepared: PreparedRows | None = None,
     ) -> None:
-        super().__init__(options, decode, None, history)
+        super().__init__(options, decode, None, history, prepared)
         self._changes = changes
 
     def _take_query(

@@ -72,7 +72,7 @@ class RangeStream(SourceStream):
     def make_assembler(self, assembly: AssemblyOptions) -> TransactionAssembler:
         """Shows transactions to what makes the batches."""
         decode = self._options.decode
-        return KeepingAssembler(self.changed, assembly, decode, self.history)
+        return KeepingAssembler(self.changed, assembly, decode, self.history, self.prepared)
 
     async def read(self, until: Position, changes: Changes) -> AsyncGenerator[pa.RecordBatch, None]:
         """The batches up to a position."""

@@ -15,7 +15,6 @@ FILES = binlog_files()
 OPTIONS = rc.AssemblyOptions(
     Selection(),
     on_statement="deliver",
-    on_rollback="deliver",
     on_unknown_table="positional",
     on_schema_mismatch="positional",
 )

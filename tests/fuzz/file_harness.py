@@ -177,9 +177,7 @@ def read_file(case: FileCase, tally: FileTally) -> None:
     reader = open_binlog(
         io.BytesIO(case.data),
         options=replace(_OPTIONS[case.options], keys=case.keys),
-        assembly=AssemblyOptions(
-            selection, part_size=case.part_size, on_statement="deliver", on_rollback="deliver"
-        ),
+        assembly=AssemblyOptions(selection, part_size=case.part_size, on_statement="deliver"),
     )
     if case.mode == "events":
         for event in reader.events():

@@ -95,7 +95,7 @@ def all_rows(options, parts):
 
 
 def _deliver():
-    return rc.AssemblyOptions(rc.Selection(), on_statement="deliver", on_rollback="deliver")
+    return rc.AssemblyOptions(rc.Selection(), on_statement="deliver")
 
 
 @pytest.mark.parametrize("size", [1, 700, 3000, 100_000])

@@ -86,7 +86,7 @@ def test_files_of_servers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     keys = {number: bytes.fromhex(key) for number, key in expected.get("keys", {}).items()}
     for policy in ("error", "deliver"):
-        options = rc.AssemblyOptions(Selection(), on_statement=policy, on_rollback=policy)  # type: ignore[arg-type]
+        options = rc.AssemblyOptions(Selection(), on_statement=policy)  # type: ignore[arg-type]
         assert_same(monkeypatch, source=path, assembly=options, keys=keys)
     options = rc.AssemblyOptions(Selection("no.such"), on_statement="deliver")
     assert_same(monkeypatch, source=path, assembly=options, keys=keys)

@@ -348,7 +348,7 @@ GOLDEN = Path(__file__).parents[2] / "golden"
     "path", sorted(GOLDEN.glob("*/*.binlog")), ids=lambda p: f"{p.parent.name}-{p.name}"
 )
 def test_golden_files(path: Path) -> None:
-    options = rc.AssemblyOptions(Selection(), on_statement="deliver", on_rollback="deliver")
+    options = rc.AssemblyOptions(Selection(), on_statement="deliver")
     expected = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     keys = {number: bytes.fromhex(key) for number, key in expected.get("keys", {}).items()}
     assert_batches_agree(source=path, assembly=options, keys=keys)

@@ -27,9 +27,7 @@ FILES = sorted(
 def test_lines_are_those_of_changes(path: Path) -> None:
     # One by one, together, and now this, now that.
     formats = [NativeFormat(1 << 40), NativeFormat(0, 0), NativeFormat(0, 2)]
-    assembly = AssemblyOptions(
-        Selection(None, None, None), on_statement="deliver", on_rollback="deliver"
-    )
+    assembly = AssemblyOptions(Selection(None, None, None), on_statement="deliver")
     for transaction in open_binlog(path, assembly=assembly).transactions():
         expected = [change_to_json(change) for change in transaction.changes]
         for line_format in formats:

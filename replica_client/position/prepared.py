@@ -1,0 +1,233 @@
+"""XA transactions that are prepared and have not ended: what a position carries with it.
+
+An XA transaction stands in the binlog in two places: its rows up to the XA PREPARE, and later, perhaps in
+another file, the XA COMMIT or XA ROLLBACK that decides them. A position between the two lies behind the
+rows, so the checkpoint keeps where each pending XA PREPARE is, and its rows can be read again::
+
+    "xa_prepared": [{"xid": "X'6774',X'6271',1", "file": "binlog.000003", "offset": 1472,
+                     "gtid": "3e11fa47-71ca-11e1-9e33-c80aa9429562:23"}]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Self
+
+from replica_client.binlog.events.xa_prepare import XaPrepareEvent
+from replica_client.errors import DataLossError, PositionStoreError
+from replica_client.position.position import Position
+
+PREPARED_KEY: Final = "xa_prepared"
+"""Name of a checkpoint's state that holds the pending XA transactions; absent when there are none."""
+
+MAX_PENDING: Final = 100_000
+"""XA transactions that may be pending at a time."""
+
+_KEPT_ENDED: Final = 100_000
+_MAX_PART: Final = 64
+_FORMAT_MODULUS: Final = 1 << 32
+_XID: Final = re.compile(
+    rb"\s*X'([0-9A-F]*)'\s*,\s*X'([0-9A-F]*)'\s*,\s*(-?[0-9]{1,20})\s*", re.IGNORECASE
+)
+_END: Final = re.compile(rb"\s*XA\s+(COMMIT|ROLLBACK)\s+(.*?)\s*(ONE\s+PHASE)?\s*", re.I | re.S)
+
+
+@dataclass(frozen=True, slots=True)
+class XaId:
+    """The xid of an XA transaction.
+
+    Attributes:
+        format_id: as 32 bits, unsigned: events and statements have the same number with and without a sign.
+        gtrid: the global part, at most 64 bytes of any value.
+        bqual: the branch qualifier, likewise.
+    """
+
+    format_id: int
+    gtrid: bytes
+    bqual: bytes
+
+    @classmethod
+    def of(cls, format_id: int, gtrid: bytes, bqual: bytes) -> Self:
+        """The xid of an event's fields."""
+        return cls(format_id % _FORMAT_MODULUS, gtrid, bqual)
+
+    @classmethod
+    def of_event(cls, body: XaPrepareEvent) -> Self:
+        """The xid of an XA PREPARE."""
+        return cls.of(body.format_id, body.gtrid, body.bqual)
+
+    @classmethod
+    def parse(cls, text: bytes) -> Self | None:
+        """The xid in the server's spelling, ``X'6774',X'6271',1``; None when it is none."""
+        match = _XID.fullmatch(text)
+        if match is None or any(len(match[part]) % 2 for part in (1, 2)):
+            return None
+        gtrid, bqual = (bytes.fromhex(match[part].decode("ascii")) for part in (1, 2))
+        if len(gtrid) > _MAX_PART or len(bqual) > _MAX_PART:
+            return None
+        return cls.of(int(match[3]), gtrid, bqual)
+
+    def __str__(self) -> str:
+        return f"X'{self.gtrid.hex()}',X'{self.bqual.hex()}',{self.format_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class XaEnd:
+    """An XA COMMIT or XA ROLLBACK of a prepared transaction.
+
+    Attributes:
+        xid: of the transaction; None when the statement's text does not tell it.
+        commits: whether it commits.
+    """
+
+    xid: XaId | None
+    commits: bool
+
+
+def xa_end(query: bytes) -> XaEnd | None:
+    """What a statement decides of a prepared XA transaction; None for other statements.
+
+    XA COMMIT … ONE PHASE is none: it commits what stands before it, as COMMIT does.
+    """
+    if query[:2].upper() != b"XA":
+        return None
+    match = _END.fullmatch(query)
+    if match is None or match[3] is not None:
+        return None
+    return XaEnd(XaId.parse(match[2]), match[1].upper() == b"COMMIT")
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTransaction:
+    """Where a prepared XA transaction is.
+
+    Attributes:
+        xid: its xid.
+        start: file and offset of its first event; file ``""`` when they are of another server.
+        gtid: its GTID as text, ``""`` when it has none.
+    """
+
+    xid: XaId
+    start: Position
+    gtid: str
+
+    def to_json(self) -> dict[str, object]:
+        """As a JSON object."""
+        return {
+            "xid": str(self.xid),
+            "file": self.start.file,
+            "offset": self.start.offset,
+            "gtid": self.gtid,
+        }
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """The one that :meth:`to_json` gave.
+
+        Raises:
+            ValueError: it is none.
+        """
+        if not isinstance(value, Mapping):
+            raise ValueError("not an object")
+        xid, file, offset, gtid = (value.get(name) for name in ("xid", "file", "offset", "gtid"))
+        found = XaId.parse(xid.encode()) if isinstance(xid, str) else None
+        if found is None or not isinstance(file, str) or not isinstance(gtid, str):
+            raise ValueError("a member is missing")
+        if not isinstance(offset, int) or isinstance(offset, bool):
+            raise ValueError("offset is no number")
+        return cls(found, Position(file, offset), gtid)
+
+
+class PreparedLedger:
+    """Knows which XA transactions were pending at any position that may still be acknowledged.
+
+    Prepares and ends are told in the order of reading, and positions asked for in the order of
+    acknowledgement.
+    """
+
+    def __init__(self) -> None:
+        self._pending: dict[XaId, PreparedTransaction] = {}
+        # Those that ended behind the last position that was asked for, and where they did.
+        self._ended: list[tuple[PreparedTransaction, Position]] = []
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def prepare(self, one: PreparedTransaction) -> None:
+        """An XA PREPARE was read.
+
+        Raises:
+            DataLossError: more are pending than any source can have in earnest.
+        """
+        if len(self._pending) >= MAX_PENDING and one.xid not in self._pending:
+            raise DataLossError(
+                f"more than {MAX_PENDING} XA transactions are prepared and not ended at "
+                f"{one.start.file}:{one.start.offset}; end them on the source (XA RECOVER lists them)"
+            )
+        self._pending[one.xid] = one
+
+    def find(self, xid: XaId) -> PreparedTransaction | None:
+        """The pending transaction of an xid."""
+        return self._pending.get(xid)
+
+    def end(self, xid: XaId, start: Position) -> None:
+        """Its XA COMMIT or XA ROLLBACK was read.
+
+        Args:
+            xid: which.
+            start: where the transaction of the XA COMMIT or XA ROLLBACK begins.
+        """
+        one = self._pending.pop(xid, None)
+        if one is not None:
+            self._ended.append((one, Position(start.file, start.offset)))
+            if len(self._ended) > _KEPT_ENDED:
+                # Nobody asks: after a resume this far back the XA PREPARE is looked for.
+                del self._ended[: _KEPT_ENDED // 2]
+
+    def forget_places(self) -> None:
+        """Another server's binlog follows: files and offsets so far mean nothing there."""
+        nowhere = Position("", 0)
+        self._pending = {xid: replace(one, start=nowhere) for xid, one in self._pending.items()}
+        self._ended = [(replace(one, start=nowhere), nowhere) for one, _ in self._ended]
+
+    def copy(self) -> PreparedLedger:
+        """One that goes on by itself."""
+        other = PreparedLedger()
+        other._pending = dict(self._pending)
+        other._ended = list(self._ended)
+        return other
+
+    def to_state(self, position: Position) -> list[dict[str, object]]:
+        """What the checkpoint of a position keeps, as JSON value; ``[]`` when nothing is pending there."""
+        reached = Position(position.file, position.offset)
+        self._ended = [one for one in self._ended if not _is_before(one[1], reached)]
+        found = [one for one, _ in self._ended if _is_before(one.start, reached)]
+        found += [one for one in self._pending.values() if _is_before(one.start, reached)]
+        return [one.to_json() for one in found]
+
+    @classmethod
+    def from_state(cls, value: object) -> Self:
+        """The ledger that :meth:`to_state` gave.
+
+        Raises:
+            PositionStoreError: it is none.
+        """
+        self = cls()
+        try:
+            if not isinstance(value, list):
+                raise ValueError("not a list")
+            for one in value:
+                self.prepare(PreparedTransaction.from_json(one))
+        except (ValueError, OverflowError) as error:
+            raise PositionStoreError(
+                f"the saved position has a damaged entry about XA transactions ({error}); restore it "
+                "from a copy"
+            ) from None
+        return self
+
+
+def _is_before(place: Position, reached: Position) -> bool:
+    # A position by GTID alone is behind all that was read, and all positions are behind another server's.
+    return not place.file or not reached.file or place < reached

@@ -1,0 +1,107 @@
+"""XA transactions that were prepared before reading of files began: looked for in what lies before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from replica_client.binlog.options import DecodeOptions
+from replica_client.position.position import Position
+from replica_client.position.prepared import PreparedLedger, XaId
+from replica_client.position.tracker import FIRST_EVENT_OFFSET, TransactionBoundary
+from replica_client.readers.assembler import TransactionAssembler
+from replica_client.readers.event_feed import EventFeed, PlacedEvent
+from replica_client.readers.file_batches import raw_events
+from replica_client.readers.file_bytes import BinlogFile
+from replica_client.readers.prepared_rows import PreparedRows, passes_over
+from replica_client.schema.history import SchemaHistory
+
+AssemblerMaker = Callable[[SchemaHistory, PreparedRows], TransactionAssembler]
+"""Makes what reads one transaction again, with the schema history there, into rows of its own."""
+
+
+class FilePrepared(PreparedRows):
+    """Reads prepared transactions back from files.
+
+    Args:
+        ledger: the transactions that were prepared before reading began.
+        files: all that may be read, in order.
+        decode: how values are decoded.
+        history: the schema history at work.
+        make: makes what reads a transaction.
+    """
+
+    def __init__(
+        self,
+        ledger: PreparedLedger,
+        files: Sequence[BinlogFile],
+        decode: DecodeOptions,
+        history: SchemaHistory,
+        make: AssemblerMaker,
+    ) -> None:
+        super().__init__(ledger)
+        # A stream cannot be read again.
+        self._files = [file for file in files if file.stream is None]
+        self._names = [file.name for file in self._files]
+        self._decode = decode
+        self._history = history
+        self._make = make
+
+    def read_back(self, xid: XaId, commit: Position) -> None:
+        """See :class:`PreparedRows`: from the place in the ledger, else from the last one before."""
+        known = self.ledger.find(xid)
+        if known is not None and known.start.file in self._names:
+            start: Position | None = known.start
+        else:
+            start = self._find(xid, commit)
+        if start is None:
+            return
+        history = self._history.copy()
+        history.rewind(start.file, start.offset)
+        rows = PreparedRows(storage=self.storage)
+        assembler = self._make(history, rows)
+        for feed, placed in self._events(start):
+            for _ in assembler.feed(placed, feed.decoder, feed.tracker):
+                pass
+            if placed.boundary is not None:
+                break
+        self.adopt(xid, rows)
+
+    def _events(self, start: Position) -> Iterator[tuple[EventFeed, PlacedEvent]]:
+        feed = EventFeed(self._decode, start, mode="file")
+        file = self._files[self._names.index(start.file)]
+        for position, data in raw_events(file, feed, start.offset):
+            for placed in feed.feed(data, position, file.name):
+                yield feed, placed
+
+    def _find(self, xid: XaId, commit: Position) -> Position | None:
+        """Where the transaction with the last XA PREPARE of an xid before a place begins."""
+        if commit.file not in self._names:
+            return None
+        for file in reversed(self._files[: self._names.index(commit.file) + 1]):
+            found: Position | None = None
+            for prepared, boundary in prepares(file, commit, self._decode):
+                if prepared == xid:
+                    found = Position(boundary.file, boundary.offset)
+            if found is not None:
+                return found
+        return None
+
+
+def prepares(
+    file: BinlogFile, limit: Position, decode: DecodeOptions
+) -> Iterator[tuple[XaId, TransactionBoundary]]:
+    """Each XA PREPARE of a file before a place, and the transaction that it ends.
+
+    Raises:
+        BinlogDecodeError: a fault in the file.
+    """
+    feed = EventFeed(decode, Position(file.name, FIRST_EVENT_OFFSET), mode="file")
+    for position, data in raw_events(file, feed, FIRST_EVENT_OFFSET):
+        if Position(file.name, position) >= limit:
+            return
+        if passes_over(feed.tracker, data):
+            continue
+        for placed in feed.feed(data, position, file.name):
+            boundary = placed.boundary
+            if boundary is not None and boundary.outcome == "prepare":
+                yield XaId.of_event(placed.event.body), boundary
