@@ -10,13 +10,15 @@ RELEASE SAVEPOINT is never logged, so a savepoint counts until its transaction e
 * A savepoint of the same name replaces the earlier one. Names are compared without case, in MySQL and before
   MariaDB 11.5 without accents too.
 * A stored function or trigger has savepoints of its own, which end with it. The binlog does not mark them.
-  Where it shows that there are some (MySQL always, MariaDB when one is rolled back to), a name that was set
-  twice means nothing any more; else the later one counts, as it does for the source's own replicas.
+  Where it shows that one set a name (MySQL always, MariaDB when it is rolled back to there) and another one
+  did, too, this name means nothing any more; else the later one counts, as for the source's own replicas.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final, Literal, NamedTuple, TypeAlias
+from unicodedata import normalize
 
 from replica_client.errors import DataLossError
 from replica_client.position.position import Position
@@ -32,6 +34,7 @@ Action: TypeAlias = Literal["set", "rollback"]
 
 _WORDS: Final = (b"SAVEPOINT", b"ROLLBACK")
 _SEPARATE_SINCE: Final = (5, 5)
+_UNESCAPED: Final = re.compile("ROLLBACK TO `(.*)`", re.DOTALL)
 
 
 def controls_savepoint(query: bytes) -> bool:
@@ -68,7 +71,8 @@ class Savepoints:
         self._stack: list[_Savepoint] = []
         # Names that were set again while they were there.
         self._reused: list[str] = []
-        self._has_levels = False
+        # Names that a stored function or trigger used.
+        self._inner: list[str] = []
 
     def run(
         self,
@@ -92,14 +96,14 @@ class Savepoints:
         Raises:
             DataLossError: which rows were taken back cannot be told; says why, without a position.
         """
-        action, name = _read(query, context)
+        action, names = _read(query, context)
         if action == "set":
-            self._set(name, event_index)
+            self._set(names[0], event_index)
         elif action == "rollback":
-            savepoint = self._roll_back(name, context)
+            savepoint = self._roll_back(names, context)
             if resume is not None and savepoint < resume.event_index <= event_index:
                 raise DataLossError(
-                    f"ROLLBACK TO SAVEPOINT {name!r} takes back rows that were delivered before {resume}"
+                    f"ROLLBACK TO SAVEPOINT {names[0]!r} takes back rows that were delivered before {resume}"
                 )
             return savepoint
         return None
@@ -115,69 +119,90 @@ class Savepoints:
     def hand_over(self) -> RowSpool:
         """The rows that were not taken back, which wait elsewhere from now on."""
         rows, self.rows = self.rows, RowSpool(self._storage)
-        self._stack, self._reused, self._has_levels = [], [], False
+        self._stack, self._reused, self._inner = [], [], []
         return rows
 
     def clear(self) -> None:
         """The transaction is over."""
         self.in_statement = False
         if self._stack or len(self.rows):
-            self._stack, self._reused, self._has_levels = [], [], False
+            self._stack, self._reused, self._inner = [], [], []
             self.rows.close()
 
     def _set(self, name: str, event_index: int) -> None:
-        self._has_levels |= self.in_statement
+        if self.in_statement:
+            self._inner.append(name)
         same = [one for one in self._stack if _is_same(one.name, name)]
         if same:
             self._reused.append(name)
             self._stack = [one for one in self._stack if one not in same]
         self._stack.append(_Savepoint(name, self.rows.mark(), event_index))
 
-    def _roll_back(self, name: str, context: StatementContext) -> int:
-        self._has_levels |= self.in_statement
+    def _roll_back(self, names: tuple[str, ...], context: StatementContext) -> int:
+        if self.in_statement:
+            self._inner += names
+        found = {at for name in names if (at := self._find(name)) is not None}
+        if len(found) != 1:
+            raise DataLossError(
+                f"ROLLBACK TO SAVEPOINT {names[0]!r}, "
+                + ("which may be either of two" if found else "which is not in what was read")
+            )
+        at = found.pop()
+        name, mark, event_index = self._stack[at]
+        if all(any(_is_same(one, name) for one in known) for known in (self._reused, self._inner)):
+            raise DataLossError(
+                f"ROLLBACK TO SAVEPOINT {name!r}, which was set more than once, also in a stored function or "
+                "trigger: the binlog does not tell which of them is meant"
+            )
+        if mixes_engines(context) and self.rows.mark() != mark:
+            raise DataLossError(
+                f"ROLLBACK TO SAVEPOINT {name!r} in a binlog of server version "
+                f"{'.'.join(map(str, context.version))}: rows behind the savepoint stay if their table has no "
+                "transactions, and the binlog does not tell whether it has"
+            )
+        del self._stack[at + 1 :]
+        self.rows.truncate(mark)
+        return event_index
+
+    def _find(self, name: str) -> int | None:
+        """Index of the savepoint that has a name."""
         for at in reversed(range(len(self._stack))):
-            found = self._stack[at]
-            same = _is_same(found.name, name)
-            if same is False:
-                continue
+            known = self._stack[at].name
+            same = _is_same(known, name)
             if same is None:
                 raise DataLossError(
-                    f"ROLLBACK TO SAVEPOINT {name!r}, and a savepoint {found.name!r}: whether these names "
-                    "are the same depends on the source's collation"
+                    f"ROLLBACK TO SAVEPOINT {name!r}, and a savepoint {known!r}: whether these names are the "
+                    "same depends on the source's collation"
                 )
-            if self._has_levels and any(_is_same(one, name) for one in self._reused):
-                raise DataLossError(
-                    f"ROLLBACK TO SAVEPOINT {name!r}, which was set more than once, also in a stored "
-                    "function or trigger: the binlog does not tell which of them is meant"
-                )
-            if mixes_engines(context) and self.rows.mark() != found.mark:
-                raise DataLossError(
-                    f"ROLLBACK TO SAVEPOINT {name!r} in a binlog of server version "
-                    f"{'.'.join(map(str, context.version))}: rows behind the savepoint stay if their table "
-                    "has no transactions, and the binlog does not tell whether it has"
-                )
-            del self._stack[at + 1 :]
-            self.rows.truncate(found.mark)
-            return found.event_index
-        raise DataLossError(
-            f"ROLLBACK TO SAVEPOINT {name!r}, which is not in what was read of this transaction"
-        )
+            if same:
+                return at
+        return None
 
 
-def _read(query: bytes, context: StatementContext) -> tuple[Action | None, str]:
-    """What a statement does to savepoints, and the name; the source writes names in UTF-8."""
+def _read(query: bytes, context: StatementContext) -> tuple[Action | None, tuple[str, ...]]:
+    """What a statement does to savepoints, and the name, which the source writes in UTF-8.
+
+    MySQL 5.6 does not double the backticks of a name that it rolls back to: it has two readings then.
+    """
+    text = query.decode("utf-8", "surrogateescape")
+    names = []
+    if (match := _UNESCAPED.fullmatch(text)) is not None:
+        names.append(match[1])
     try:
-        cursor = Cursor(tokenize(query.decode("utf-8", "surrogateescape"), context))
+        cursor = Cursor(tokenize(text, context))
         if cursor.take("SAVEPOINT"):
-            return "set", cursor.name()
+            return "set", (cursor.name(),)
         cursor.expect("ROLLBACK")
         cursor.take("WORK")
         if not cursor.take("TO"):
-            return None, ""
+            return None, ()
         cursor.take("SAVEPOINT")
-        return "rollback", cursor.name()
+        if (name := cursor.name()) not in names:
+            names.append(name)
     except (LexerError, NotUnderstoodError) as error:
-        raise DataLossError(f"a savepoint's statement cannot be read: {error}") from None
+        if not names:
+            raise DataLossError(f"a savepoint's statement cannot be read: {error}") from None
+    return "rollback", tuple(names)
 
 
 def _is_same(one: str, other: str) -> bool | None:
@@ -186,10 +211,22 @@ def _is_same(one: str, other: str) -> bool | None:
     if one == other:
         return True
     # Collations of names compare character by character.
-    if len(one) != len(other):
+    pairs = zip(one, other, strict=False)
+    if len(one) != len(other) or any(_letters(a).isdisjoint(_letters(b)) for a, b in pairs):
         return False
-    different = [pair for pair in zip(one, other, strict=True) if pair[0] != pair[1]]
-    return False if any(pair[0].isascii() and pair[1].isascii() for pair in different) else None
+    return None
+
+
+def _letters(sign: str) -> set[str]:
+    """What a collation may take a character for: another case, without its accent, ``s`` for ``ß``."""
+    found = {sign}
+    if sign.isascii():
+        return found | {sign.lower(), sign.upper()}
+    for form in (sign, sign.casefold(), sign.upper(), sign.title(), normalize("NFKD", sign)):
+        letter = normalize("NFD", form)[0]
+        found |= {form[0], letter, letter.upper()[0], letter.lower()[0]}
+        found |= {form[0].lower()[0], form[0].upper()[0]}
+    return found
 
 
 def _folded(name: str) -> str:
