@@ -28,6 +28,7 @@ from replica_client.binlog.encoder import encode_event
 from replica_client.errors import SinkError
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import change_to_json
+from replica_client.sinks.durable import DATA_MODE
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,9 @@ def append_lines(path: Path, text: str) -> None:
     """
     try:
         fresh = not path.exists()
-        with path.open("ab") as stream:
+        with os.fdopen(
+            os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, DATA_MODE), "ab"
+        ) as stream:
             size = stream.tell()
             try:
                 stream.write(text.encode())

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from replica_client.constants.column_types import ColumnType
+from replica_client.errors import SchemaError
 from replica_client.schema.character_sets import BINARY, charset_of_id, max_length
 from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.schema.quoting import mysql_text
 from replica_client.schema.shape import ColumnShape, TableShape
 
 _T = ColumnType
@@ -47,6 +50,7 @@ _GEOMETRIES: Final = (
     *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"),
     *("multipolygon", "geomcollection"),
 )
+_KIND: Final = re.compile(r"[a-z][a-z0-9]*")
 _SIZED: Final = frozenset(("char", "varchar", "binary", "varbinary", "bit", "vector"))
 
 
@@ -126,10 +130,18 @@ def _kind(column: ColumnShape) -> str:
 
 
 def sql_type(column: ColumnModel) -> str:
-    """The type as ``information_schema.columns.column_type`` writes it, without display widths."""
+    """The type as ``information_schema.columns.column_type`` writes it, without display widths.
+
+    In DDL it means the same where the session's ``sql_mode`` is without ``NO_BACKSLASH_ESCAPES``.
+
+    Raises:
+        SchemaError: the kind is no word.
+    """
+    if not _KIND.fullmatch(column.kind):
+        raise SchemaError(f"column {column.name!r:.80}: {column.kind!r:.80} is no type")
     text = column.kind
     if column.labels is not None:
-        labels = ("'" + label.replace("'", "''") + "'" for label in column.labels)
+        labels = (mysql_text(label, backslash_escapes=True) for label in column.labels)
         text += "(" + ",".join(labels) + ")"
     elif column.kind == "decimal":
         text += f"({column.length or 10},{column.scale})"

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from replica_client.errors import SinkError
 
+DATA_MODE = 0o640
+"""Of files with rows, before the umask: not for everybody on the machine."""
+
 TEMPORARY = ".tmp"
 """What names of files end with that are not in place yet."""
 
@@ -25,7 +28,7 @@ def sync_directory(directory: Path) -> None:
 def replace_file(path: Path, data: bytes) -> None:
     """Write a file so that after a crash it is the old or the new one, wholly."""
     temporary = path.with_name(path.name + TEMPORARY)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, DATA_MODE)
     try:
         write_all(descriptor, data)
         os.fsync(descriptor)
@@ -53,7 +56,7 @@ class DirectoryLock:
     """
 
     def __init__(self, directory: Path) -> None:
-        self._descriptor = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        self._descriptor = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, DATA_MODE)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

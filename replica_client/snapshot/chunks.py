@@ -58,17 +58,10 @@ class ChunkReading:
         columns = [column for column in self._table.columns if not column.hidden]
         ways = [selected(column) for column in columns]
         make = row_class(tuple(column.name for column in columns))
-        where, args = condition(self._table, self._part)
         names = ", ".join(way.expression for way in ways)
-        columns_sql = f"{names} FROM {table_name(self._table)}"
         converters = [way.convert for way in ways]
-        if args:
-            # The driver looks for %s where there are arguments; names may hold a percent sign.
-            columns_sql = columns_sql.replace("%", "%%")
-        else:
-            where = where.replace("%%", "%")
-        sql = f"SELECT {columns_sql}{where}"
-        async for found in self._connection.stream(sql, args, size=size):
+        sql = f"SELECT {names} FROM {table_name(self._table)}{condition(self._table, self._part)}"
+        async for found in self._connection.stream(sql, size=size):
             yield [
                 make(
                     value if value is None or convert is None else convert(value)

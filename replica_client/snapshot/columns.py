@@ -19,6 +19,7 @@ from replica_client.binlog.values.vector import decode_vector
 from replica_client.errors import MalformedPacketError
 from replica_client.rows.json_values import RawJson
 from replica_client.schema.model import ColumnModel
+from replica_client.schema.quoting import mysql_name
 
 _INTEGERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "year"))
 _GEOMETRIES: Final = frozenset(
@@ -50,14 +51,9 @@ class SelectedColumn:
     convert: Callable[[Any], Any] | None = None
 
 
-def quoted(name: str) -> str:
-    """A name in backticks."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def selected(column: ColumnModel) -> SelectedColumn:
     """How a column is selected."""
-    name, kind = quoted(column.name), column.kind
+    name, kind = mysql_name(column.name), column.kind
     if kind in _INTEGERS:
         return SelectedColumn(f"{name} + 0" if kind == "year" else name, int)
     if kind == "bit":

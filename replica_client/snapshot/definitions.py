@@ -10,6 +10,7 @@ from replica_client.errors import ServerError
 from replica_client.schema import information_schema as queries
 from replica_client.schema.model import TableModel
 from replica_client.schema.names import fold_table
+from replica_client.schema.quoting import mysql_table
 from replica_client.transport.connection import SourceConnection
 
 TableName = tuple[str, str]
@@ -56,9 +57,8 @@ async def cascaded_tables(
         return frozenset()
     found = set()
     for name in tables:
-        table = ".".join("`" + part.replace("`", "``") + "`" for part in name)
         try:
-            rows = await connection.query(f"SHOW CREATE TABLE {table}", columns=2)
+            rows = await connection.query(f"SHOW CREATE TABLE {mysql_table(*name)}", columns=2)
         except ServerError:
             continue  # it is gone
         text = rows[0][1]

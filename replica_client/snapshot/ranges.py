@@ -8,7 +8,8 @@ from decimal import Decimal
 from typing import Any, Self
 
 from replica_client.schema.model import TableModel
-from replica_client.snapshot.columns import RANGED_KINDS, quoted
+from replica_client.schema.quoting import mysql_name, mysql_names, mysql_table, mysql_value
+from replica_client.snapshot.columns import RANGED_KINDS
 from replica_client.transport.connection import SourceConnection
 
 Key = tuple[Any, ...]
@@ -58,16 +59,13 @@ async def key_ranges(
     if can_be_cut(table):
         key = key_names(table)
         bounds = ", ".join(_bound(table, name) for name in key)
-        order = ", ".join(map(quoted, key))
+        order = mysql_names(key)
         while True:
-            where, args = condition(table, KeyRange(after))
-            head = f"SELECT {bounds} FROM {table_name(table)}"
-            tail = f" ORDER BY {order} LIMIT 1 OFFSET {rows - 1}"
-            if args:
-                head, tail = head.replace("%", "%%"), tail.replace("%", "%%")
-            else:
-                where = where.replace("%%", "%")
-            found = await connection.query(head + where + tail, args)
+            where = condition(table, KeyRange(after))
+            found = await connection.query(
+                f"SELECT {bounds} FROM {table_name(table)}{where} "
+                f"ORDER BY {order} LIMIT 1 OFFSET {rows - 1}"
+            )
             if not found:
                 break
             upto = tuple(found[0])
@@ -83,40 +81,35 @@ def key_names(table: TableModel) -> list[str]:
 
 def table_name(table: TableModel) -> str:
     """Its name in SQL."""
-    return f"{quoted(table.database)}.{quoted(table.name)}"
+    return mysql_table(table.database, table.name)
 
 
-def condition(table: TableModel, part: KeyRange) -> tuple[str, Key]:
-    """The WHERE clause of a range, and its arguments."""
-    clauses, args = [], []
-    for bound, sign in ((part.after, ">"), (part.upto, "<=")):
-        if bound is not None:
-            clause, values = _compare(key_names(table), bound, sign)
-            clauses.append(clause)
-            args += values
-    return (f" WHERE {' AND '.join(clauses)}" if clauses else ""), tuple(args)
+def condition(table: TableModel, part: KeyRange) -> str:
+    """The WHERE clause of a range; empty for all rows."""
+    clauses = [
+        _compare(key_names(table), bound, sign)
+        for bound, sign in ((part.after, ">"), (part.upto, "<="))
+        if bound is not None
+    ]
+    return f" WHERE {' AND '.join(clauses)}" if clauses else ""
 
 
-def _compare(names: list[str], bound: Key, sign: str) -> tuple[str, list[Any]]:
+def _compare(names: list[str], bound: Key, sign: str) -> str:
     """``(a, b) > (x, y)`` such that servers use the key for it."""
-    name, value = quoted(names[0]).replace("%", "%%"), bound[0]
-    # The driver cannot write bytes.
-    mark, values = (f"x'{value.hex()}'", []) if isinstance(value, bytes) else ("%s", [value])
+    name, value = mysql_name(names[0]), mysql_value(bound[0])
     if len(names) == 1:
-        return f"{name} {sign} {mark}", values
-    rest, others = _compare(names[1:], bound[1:], sign)
-    strict = sign[0]
+        return f"{name} {sign} {value}"
+    rest, strict = _compare(names[1:], bound[1:], sign), sign[0]
     return (
-        f"({name} {strict}= {mark} AND ({name} {strict} {mark} OR ({name} = {mark} AND {rest})))",
-        [*values, *values, *values, *others],
+        f"({name} {strict}= {value} AND ({name} {strict} {value} OR ({name} = {value} AND {rest})))"
     )
 
 
 def _bound(table: TableModel, name: str) -> str:
     column = next(column for column in table.columns if column.name == name)
     if column.kind in ("date", "datetime", "timestamp"):
-        return f"CAST({quoted(name)} AS CHAR)"
-    return f"{quoted(name)} + 0" if column.kind == "year" else quoted(name)
+        return f"CAST({mysql_name(name)} AS CHAR)"
+    return f"{mysql_name(name)} + 0" if column.kind == "year" else mysql_name(name)
 
 
 def _key_json(key: Key | None) -> list[Any] | None:

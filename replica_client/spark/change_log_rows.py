@@ -5,16 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-_ROWS = [("operation", "in", ["insert", "update", "delete"])]
+from replica_client.spark.delta_files import dataset_of
+
+_ROWS = ds.field("operation").isin(["insert", "update", "delete"])
 
 
 def change_log_rows(directory: Path) -> list[dict[str, Any]]:
     """All row changes in the order of the binlog, as mappings by column name; empty without a table."""
     try:
-        table = DeltaTable(str(directory)).to_pyarrow_table(filters=_ROWS)
+        table = dataset_of(DeltaTable(str(directory))).to_table(filter=_ROWS)
     except TableNotFoundError:
         return []
     rows: list[dict[str, Any]] = table.to_pylist()
@@ -25,7 +28,6 @@ def change_log_rows(directory: Path) -> list[dict[str, Any]]:
 def change_log_row_count(directory: Path) -> int:
     """How many row changes it has; 0 without a table."""
     try:
-        table = DeltaTable(str(directory))
-        return int(table.to_pyarrow_table(columns=["operation"], filters=_ROWS).num_rows)
+        return int(dataset_of(DeltaTable(str(directory))).count_rows(filter=_ROWS))
     except TableNotFoundError:
         return 0

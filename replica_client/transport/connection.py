@@ -45,6 +45,7 @@ from replica_client.wire.dump_session import DumpSession
 DEFAULT_HEARTBEAT_PERIOD = 10.0
 HEARTBEATS_PER_DEADLINE = 3
 DEFAULT_NET_WRITE_TIMEOUT = 3600
+_UNKNOWN_CHARACTER_SET = 1115
 
 
 class _QuietCursor(Cursor):  # type: ignore[misc]
@@ -119,16 +120,19 @@ class SourceConnection:
     async def _identify(self, connection: LoginConnection) -> ServerInfo:
         greeted = connection.server_version
         sql = "SELECT @@version, @@version_comment, @@server_id, @@lower_case_table_names"
+        sql += ", @@character_set_client"
         found: list[tuple[Any, ...]] = []
         if ServerFlavor.of_version(greeted) is ServerFlavor.MYSQL:
             try:
-                found = await self.query(f"{sql}, @@server_uuid", columns=5, rows=1)
+                found = await self.query(f"{sql}, @@server_uuid", columns=6, rows=1)
             except ServerError as error:  # MySQL before 5.6.5; MariaDB behind a proxy
                 if error.errno != ErrorCode.ER_UNKNOWN_SYSTEM_VARIABLE:
                     raise
         if not found:
-            found = await self.query(sql, columns=4, rows=1)
-        text, comment, server_id, letter_case, *server_uuid = found[0]
+            found = await self.query(sql, columns=5, rows=1)
+        text, comment, server_id, letter_case, charset, *server_uuid = found[0]
+        if str(charset) != "utf8mb4":
+            await self._talk_utf8()
         return ServerInfo(
             ServerFlavor.of_version(f"{text} {comment} {greeted}"),
             parse_version(str(text)),
@@ -140,6 +144,19 @@ class SourceConnection:
             connection.auth_plugin,
             None if letter_case is None else _integer(letter_case),
         )
+
+    async def _talk_utf8(self) -> None:
+        """Let the session have the character set that we write in.
+
+        Servers may pass over what the login asks for (``character_set_client_handshake``, a proxy,
+        ``init_connect``). In another one a byte of a name could take the quote behind it with it.
+        """
+        try:
+            await self.query("SET NAMES utf8mb4")
+        except ServerError as error:  # before MySQL 5.5.3
+            if error.errno != _UNKNOWN_CHARACTER_SET:
+                raise
+            await self.query("SET NAMES utf8")
 
     async def query(
         self, sql: str, args: Sequence[Any] = (), *, columns: int = 0, rows: int = 0

@@ -11,6 +11,8 @@ from typing import Any
 import pymysql
 from deltalake import DeltaTable
 
+from replica_client.spark.delta_files import dataset_of
+
 DATABASE = "shop"
 _NAMES = ("orders", "lines", "notes", "parts")
 
@@ -150,7 +152,7 @@ def compare(server: Any, lake: Path, without: tuple[str, ...] = ()) -> dict[str,
             cursor.execute(f"select * from {DATABASE}.`{name}`")
             columns = [one[0] for one in cursor.description]
             theirs = Counter(tuple(map(repr, map(_plain, row))) for row in cursor.fetchall())
-        table = DeltaTable(str(lake / "tables" / DATABASE / name)).to_pyarrow_table()
+        table = dataset_of(DeltaTable(str(lake / "tables" / DATABASE / name))).to_table()
         kept = [one for one in table.column_names if not one.startswith("_")]
         assert sorted(kept) == sorted(columns), (name, kept, columns)
         mine = Counter(

@@ -21,7 +21,7 @@ from replica_client.errors import ConfigError, SinkError
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.checkpoint_file import CheckpointFile
-from replica_client.sinks.durable import DirectoryLock, sync_directory, write_all
+from replica_client.sinks.durable import DATA_MODE, DirectoryLock, sync_directory, write_all
 from replica_client.sinks.failures import os_errors
 from replica_client.sinks.formats.line_format import LineFormat, make_format
 from replica_client.sinks.json_lines.encoding import encode_lines
@@ -193,7 +193,7 @@ class _OpenFile:
         self._descriptor = -1
         self._dirty = False
         found = path.exists()
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, DATA_MODE)
         self._descriptor = descriptor
         if not found:
             sync_directory(path.parent)

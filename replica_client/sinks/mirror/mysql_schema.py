@@ -5,6 +5,7 @@ from __future__ import annotations
 from replica_client.errors import SinkError
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.schema.quoting import mysql_name, mysql_value
 from replica_client.sinks.first_copy import TableName
 from replica_client.sinks.mirror.added_values import StoredValue, added_value
 from replica_client.sinks.mirror.alterations import (
@@ -16,7 +17,7 @@ from replica_client.sinks.mirror.alterations import (
 from replica_client.sinks.mirror.collector import ApplySchema, unknown_table
 from replica_client.sinks.mirror.conversions import conversion
 from replica_client.sinks.mirror.mysql_store import MysqlStore
-from replica_client.sinks.mirror.mysql_values import GEOMETRIES, quoted
+from replica_client.sinks.mirror.mysql_values import GEOMETRIES
 
 _NO_DEFAULT = frozenset(("json", *GEOMETRIES))
 
@@ -99,10 +100,15 @@ async def _drop(store: MysqlStore, names: list[tuple[str, str]]) -> None:
 
 async def _rename(store: MysqlStore, name: tuple[str, str], model: TableModel, place: str) -> None:
     await store.create_database(model.database)
-    new = store.table((model.database, model.name))
-    await store.ddl(
-        f"ALTER TABLE {store.table(name)} RENAME TO {new}, COMMENT = {_text(store.mark + place)}"
-    )
+    old, new = _old_and_new(store, name, model)
+    await store.ddl(f"ALTER TABLE {old} RENAME TO {new}, COMMENT = {store.comment(place)}")
+
+
+def _old_and_new(store: MysqlStore, name: tuple[str, str], model: TableModel) -> tuple[str, str]:
+    """What a table is called before and after it is renamed; its name is free for the new one."""
+    old = store.table(name)
+    store.names.forget(name)
+    return old, store.table((model.database, model.name))
 
 
 async def _alter(store: MysqlStore, step: ApplySchema, place: str, *, is_done: bool) -> None:
@@ -128,10 +134,12 @@ async def _alter(store: MysqlStore, step: ApplySchema, place: str, *, is_done: b
         clauses = _clauses(store, change, before, after, step.timestamp)
     except CannotFollowError as error:
         raise cannot_follow(change, error) from error
-    clauses.append(f"COMMENT = {_text(store.mark + place)}")
+    clauses.append(f"COMMENT = {store.comment(place)}")
+    old = store.table(name)
     if name != (after.database, after.name):
-        clauses.append(f"RENAME TO {store.table((after.database, after.name))}")
-    await store.ddl(f"ALTER TABLE {store.table(name)} {', '.join(clauses)}")
+        old, new = _old_and_new(store, name, after)
+        clauses.append(f"RENAME TO {new}")
+    await store.ddl(f"ALTER TABLE {old} {', '.join(clauses)}")
     store.keep(after, name)
 
 
@@ -141,7 +149,9 @@ def _clauses(
     sources = column_sources(change, before, after)
     kept = {source.old.name for source in sources if source.old is not None}
     clauses = [
-        f"DROP COLUMN {quoted(column.name)}" for column in before.columns if column.name not in kept
+        f"DROP COLUMN {mysql_name(column.name)}"
+        for column in before.columns
+        if column.name not in kept
     ]
     old_key = [name for name, _ in before.primary_key]
     new_key = {source.column.name: source.old for source in sources}
@@ -159,8 +169,8 @@ def _clauses(
             definition += _default(column, added_value(source, timestamp))
             clauses.append(f"ADD COLUMN {definition} {place}")
         elif _differs(source) or place != _old_place(before, sources, source):
-            clauses.append(f"CHANGE COLUMN {quoted(source.old.name)} {definition} {place}")
-        place = f"AFTER {quoted(column.name)}"
+            clauses.append(f"CHANGE COLUMN {mysql_name(source.old.name)} {definition} {place}")
+        place = f"AFTER {mysql_name(column.name)}"
     if after.primary_key and renamed_key != old_key:
         clauses.append(f"ADD PRIMARY KEY ({_key(after)})")
     return clauses
@@ -179,7 +189,7 @@ def _old_place(before: TableModel, sources: list[ColumnSource], source: ColumnSo
     new_names = {one.old.name: one.column.name for one in sources if one.old is not None}
     left = [column.name for column in before.columns if column.name in new_names]
     at = left.index(source.old.name)
-    return f"AFTER {quoted(new_names[left[at - 1]])}" if at else "FIRST"
+    return f"AFTER {mysql_name(new_names[left[at - 1]])}" if at else "FIRST"
 
 
 def _definition(store: MysqlStore, model: TableModel, place: str) -> str:
@@ -188,11 +198,13 @@ def _definition(store: MysqlStore, model: TableModel, place: str) -> str:
     if keyed:
         parts.append(f"PRIMARY KEY ({_key(model)})")
     table = store.table((model.database, model.name))
-    return f"CREATE TABLE {table} ({', '.join(parts)}) ENGINE=InnoDB COMMENT = {_text(store.mark + place)}"
+    return (
+        f"CREATE TABLE {table} ({', '.join(parts)}) ENGINE=InnoDB COMMENT = {store.comment(place)}"
+    )
 
 
 def _column(store: MysqlStore, column: ColumnModel, keyed: set[str]) -> str:
-    text = f"{quoted(column.name)} {store.target.column(column)}"
+    text = f"{mysql_name(column.name)} {store.target.column(column)}"
     if column.name in keyed or column.nullable is False:
         text += " NOT NULL"
         if column.kind == "timestamp":
@@ -204,7 +216,7 @@ def _column(store: MysqlStore, column: ColumnModel, keyed: set[str]) -> str:
 
 def _key(model: TableModel) -> str:
     return ", ".join(
-        quoted(name) + (f"({prefix})" if prefix else "") for name, prefix in model.primary_key
+        mysql_name(name) + (f"({prefix})" if prefix else "") for name, prefix in model.primary_key
     )
 
 
@@ -215,13 +227,6 @@ def _default(column: ColumnModel, value: StoredValue) -> str:
         if value in ("", b""):
             return ""  # what the server fills in by itself
         raise CannotFollowError(f"{column.name} cannot have a default on the mirror's server")
-    if isinstance(value, bytes):
-        return f" DEFAULT x'{value.hex()}'" if value else " DEFAULT ''"
-    if isinstance(value, str):
-        return f" DEFAULT {_text(value)}"
-    return f" DEFAULT {value!r}"
-
-
-def _text(value: str) -> str:
-    """A string in SQL; the session's mode lets a backslash escape."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "''").replace("%", "%%") + "'"
+    if not value and not isinstance(value, int | float):
+        return " DEFAULT ''"  # servers of old do not take x''
+    return f" DEFAULT {mysql_value(value)}"

@@ -205,7 +205,10 @@ class MysqlSink:
         """Make a table in a session of its own: DDL would end the transaction of this one."""
         options = self._options
         other = await MysqlStore.open(
-            self._connect, prefix=options.database_prefix, state=options.state_database
+            self._connect,
+            prefix=options.database_prefix,
+            state=options.state_database,
+            names=store.names,
         )
         try:
             await create_table(other, step.model, "from rows")

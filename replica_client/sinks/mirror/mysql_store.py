@@ -27,9 +27,16 @@ from replica_client.errors import (
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.schema.model import TableModel
+from replica_client.schema.quoting import before_arguments, mysql_name, mysql_table, mysql_text
 from replica_client.sinks.first_copy import TableCopy, TableName
-from replica_client.sinks.mirror.mysql_values import TargetServer, placeholder, quoted
+from replica_client.sinks.mirror.mysql_values import TargetServer, placeholder
 from replica_client.sinks.mirror.net_changes import DivergedError, NetChanges, Values
+from replica_client.sinks.mirror.stored_names import (
+    STORED_AS,
+    StoredNames,
+    mysql_database,
+    mysql_names,
+)
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.options import ConnectOptions
 from replica_client.wire.server_errors import TRANSIENT_ERRORS
@@ -39,6 +46,7 @@ _MODE = (
     "ERROR_FOR_DIVISION_BY_ZERO"
 )
 _SESSION = (
+    # Its mode is the mirror's own: what backslashes and double quotes mean depends on it.
     f"SET SESSION sql_mode = '{_MODE}', time_zone = '+00:00', foreign_key_checks = 0, "
     "unique_checks = 1, autocommit = 1"
 )
@@ -56,9 +64,11 @@ class MysqlStore:
         target: what it has.
         prefix: of database names.
         state: database of the mirror's own tables.
+        names: those of another session of the same mirror; None: they are read.
 
     Attributes:
         target: as given.
+        names: how the tables are called there.
         tables: the mirrored tables, under the source's names.
         copies: first copies that the stream has not passed.
         mark: what the comments of this mirror's tables begin with.
@@ -71,11 +81,13 @@ class MysqlStore:
         *,
         prefix: str,
         state: str,
+        names: StoredNames | None = None,
     ) -> None:
         self._connection = connection
         self.target = target
         self._prefix = prefix
-        self._state_database = quoted(state).replace("%%", "%")
+        self._state_database = mysql_name(state)
+        self.names = names or mysql_names(ignores_case=target.ignores_case)
         self.mark = f"replica_client {state} "
         self._owner = secrets.token_hex(8)
         self._state: object = None
@@ -86,7 +98,9 @@ class MysqlStore:
         self.copies: dict[TableName, TableCopy] = {}
 
     @classmethod
-    async def open(cls, options: ConnectOptions, *, prefix: str, state: str) -> MysqlStore:
+    async def open(
+        cls, options: ConnectOptions, *, prefix: str, state: str, names: StoredNames | None = None
+    ) -> MysqlStore:
         """Connect, and ask what the server has."""
         connection = await SourceConnection.open(options)
         try:
@@ -97,7 +111,16 @@ class MysqlStore:
             collations = await connection.query(
                 "SELECT COLLATION_NAME FROM information_schema.COLLATIONS", columns=1
             )
-            rows = await connection.query("SELECT @@max_allowed_packet", columns=1, rows=1)
+            rows = await connection.query(
+                "SELECT @@max_allowed_packet, @@lower_case_table_names, @@SESSION.sql_mode",
+                columns=3,
+                rows=1,
+            )
+            if "NO_BACKSLASH_ESCAPES" in str(rows[0][2]):
+                raise SinkError(
+                    f"{options.address} keeps sql_mode = {rows[0][2]} for the mirror's session; connect to "
+                    "it without what is between"
+                )
         except BaseException:
             await connection.close()
             raise
@@ -106,8 +129,9 @@ class MysqlStore:
             connection.server.version,
             frozenset(str(row[0]) for row in charsets),
             frozenset(str(row[0]) for row in collations),
+            ignores_case=int(rows[0][1]) != 0,
         )
-        store = cls(connection, target, prefix=prefix, state=state)
+        store = cls(connection, target, prefix=prefix, state=state, names=names)
         store._packet = int(rows[0][0])
         return store
 
@@ -139,12 +163,20 @@ class MysqlStore:
             for database, name, definition in await run(
                 f"SELECT database_name, name, definition FROM {own}.mirror_tables"
             ):
-                model = TableModel.from_json(database, name, json.loads(definition))
-                self.tables[database, name] = model
+                members = json.loads(definition)
+                stored = members.pop(STORED_AS, None)
+                if stored is not None:
+                    self.names.set((database, name), str(stored))
+                self.tables[database, name] = TableModel.from_json(database, name, members)
             for database, name, copy in await run(
                 f"SELECT database_name, name, copy FROM {own}.mirror_copies"
             ):
-                self.copies[database, name] = TableCopy.from_json(database, name, json.loads(copy))
+                members = json.loads(copy)
+                if (stored := members.get(STORED_AS)) is not None:
+                    self.names.set((database, name), str(stored))
+                self.copies[database, name] = TableCopy.from_json(database, name, members)
+            for one in (*self.tables, *self.copies):
+                self.names.name(one)
             position = await self._get("position")
             if position is None:
                 return None
@@ -159,7 +191,7 @@ class MysqlStore:
 
     async def _get(self, name: str, *, lock: bool = False) -> str | None:
         rows = await self.run(
-            f"SELECT value FROM {self._state_database}.mirror_state WHERE name = %s"
+            f"SELECT value FROM {before_arguments(self._state_database)}.mirror_state WHERE name = %s"
             + (" FOR UPDATE" if lock else ""),
             (name,),
         )
@@ -167,7 +199,8 @@ class MysqlStore:
 
     async def _put(self, name: str, value: str) -> None:
         await self.run(
-            f"REPLACE INTO {self._state_database}.mirror_state VALUES (%s, %s)", (name, value)
+            f"REPLACE INTO {before_arguments(self._state_database)}.mirror_state VALUES (%s, %s)",
+            (name, value),
         )
 
     async def begin(self) -> None:
@@ -192,7 +225,7 @@ class MysqlStore:
         passed = [one.name for one in self.copies.values() if one.is_passed(checkpoint.position)]
         for name in passed:
             await self.run(
-                f"DELETE FROM {self._state_database}.mirror_copies "
+                f"DELETE FROM {before_arguments(self._state_database)}.mirror_copies "
                 "WHERE database_name = %s AND name = %s",
                 name,
             )
@@ -212,8 +245,12 @@ class MysqlStore:
     # Tables.
 
     def table(self, name: TableName) -> str:
-        """A table's name in SQL, for a statement with arguments."""
-        return f"{quoted(self._prefix + name[0])}.{quoted(name[1])}"
+        """A table's name in SQL."""
+        return mysql_table(mysql_database(self._prefix, name[0]), self.names.name(name))
+
+    def comment(self, place: str) -> str:
+        """The comment of a table that was made or altered at a place of the source, in SQL."""
+        return mysql_text(self.mark + place, backslash_escapes=True)
 
     async def ddl(self, sql: str) -> None:
         """Run DDL; what was written before must be committed.
@@ -225,11 +262,11 @@ class MysqlStore:
             raise SinkError(
                 "a schema change was written before what is in front of it was committed"
             )
-        await self.run(sql.replace("%%", "%"))
+        await self.run(sql)
 
     async def create_database(self, database: str) -> None:
         """Make a database where it is not there."""
-        name = quoted(self._prefix + database)
+        name = mysql_name(mysql_database(self._prefix, database))
         await self.ddl(f"CREATE DATABASE IF NOT EXISTS {name}")
 
     async def steps_done(self, place: str) -> int:
@@ -250,34 +287,46 @@ class MysqlStore:
 
     def forget(self, name: TableName) -> None:
         """Remove a table's definition with the next commit."""
+        self.names.forget(name)
+        self._forget_definition(name)
+
+    def _forget_definition(self, name: TableName) -> None:
         self.tables.pop(name, None)
         self._unsaved[name] = None
 
     async def _save_definitions(self) -> None:
-        table = f"{self._state_database}.mirror_tables"
+        table = f"{before_arguments(self._state_database)}.mirror_tables"
         for name, model in self._unsaved.items():
             if model is None:
                 await self.run(f"DELETE FROM {table} WHERE database_name = %s AND name = %s", name)
             else:
-                definition = json.dumps(model.to_json())
+                definition = json.dumps(self._with_name(name, model.to_json()))
                 await self.run(f"REPLACE INTO {table} VALUES (%s, %s, %s)", (*name, definition))
         self._unsaved.clear()
+
+    def _with_name(self, name: TableName, value: dict[str, Any]) -> dict[str, Any]:
+        stored = self.names.kept(name)
+        return value if stored is None else {**value, STORED_AS: stored}
 
     async def is_ours(self, name: TableName) -> bool | None:
         """Whether a table is the mirror's; None when there is none.
 
         The mirror's tables have its comment.
         """
+        wanted = (mysql_database(self._prefix, name[0]), self.names.name(name))
         rows = await self.run(
-            "SELECT table_comment FROM information_schema.tables "
+            "SELECT table_comment, table_schema, table_name FROM information_schema.tables "
             "WHERE table_schema = %s AND table_name = %s",
-            (self._prefix + name[0], name[1]),
+            wanted,
         )
+        if not self.target.ignores_case:
+            # Listings of old servers compare names without case.
+            rows = [row for row in rows if (str(row[1]), str(row[2])) == wanted]
         return str(rows[0][0]).startswith(self.mark) if rows else None
 
     async def is_empty(self, name: TableName) -> bool:
         """Whether a table has no rows."""
-        return not await self.run(f"SELECT 1 FROM {self.table(name)} LIMIT 1".replace("%%", "%"))
+        return not await self.run(f"SELECT 1 FROM {self.table(name)} LIMIT 1")
 
     # First copies.
 
@@ -294,7 +343,7 @@ class MysqlStore:
         if copy.until is not None and copy.definition is not None:
             self.keep(copy.definition)
         elif copy.name in self.tables:
-            self.forget(copy.name)
+            self._forget_definition(copy.name)
         await self._note(copy)
         await self._end_transaction()
 
@@ -302,12 +351,13 @@ class MysqlStore:
         """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
         await self.begin()
         places = [placeholder(column) for column in model.columns]
-        await self._insert("INSERT", self.table((model.database, model.name)), places, rows)
+        table = before_arguments(self.table((model.database, model.name)))
+        await self._insert("INSERT", table, places, rows)
 
     async def _note(self, copy: TableCopy) -> None:
         await self.run(
-            f"REPLACE INTO {self._state_database}.mirror_copies VALUES (%s, %s, %s)",
-            (*copy.name, json.dumps(copy.to_json())),
+            f"REPLACE INTO {before_arguments(self._state_database)}.mirror_copies VALUES (%s, %s, %s)",
+            (*copy.name, json.dumps(self._with_name(copy.name, copy.to_json()))),
         )
         self.copies[copy.name] = copy
 
@@ -330,8 +380,8 @@ class MysqlStore:
             raise
 
     async def _apply_keyed(self, changes: NetChanges) -> None:
-        model, table = changes.model, self.table((changes.model.database, changes.model.name))
-        names = [quoted(column.name) for column in model.columns]
+        model, table = changes.model, before_arguments(self.table(changes.table))
+        names = [before_arguments(mysql_name(column.name)) for column in model.columns]
         places = [placeholder(column) for column in model.columns]
         keys = [names[at] for at in changes.key]
         left = f"({', '.join(keys)})" if len(keys) > 1 else keys[0]
@@ -353,7 +403,7 @@ class MysqlStore:
                 await self.run(f"UPDATE {table} SET {sets} WHERE {where}", (*values, *key))
 
     async def _apply_keyless(self, changes: NetChanges) -> None:
-        model, table = changes.model, self.table((changes.model.database, changes.model.name))
+        model, table = changes.model, before_arguments(self.table(changes.table))
         matches = [self.target.match(column) for column in model.columns]
         where = " AND ".join(condition for condition, _ in matches)
         for row, count in changes.fewer():

@@ -16,6 +16,7 @@ from replica_client.binlog.values.geometry import encode_geometry
 from replica_client.errors import SinkError
 from replica_client.rows.json_values import RawJson
 from replica_client.schema.model import TEXT_KINDS, ColumnModel
+from replica_client.schema.quoting import before_arguments, mysql_name
 from replica_client.sinks.column_models import sql_type
 from replica_client.sinks.mirror.collector import ValueEncoder
 
@@ -43,12 +44,14 @@ class TargetServer:
         version: of the server.
         charsets: its character sets.
         collations: its collations.
+        ignores_case: whether ``lower_case_table_names`` is not 0.
     """
 
     is_mariadb: bool
     version: tuple[int, ...]
     charsets: frozenset[str]
     collations: frozenset[str]
+    ignores_case: bool = False
 
     def column(self, column: ColumnModel) -> str:
         """The type of a column, with character set, without nullability."""
@@ -76,8 +79,11 @@ class TargetServer:
         return f"CHARACTER SET {charset} COLLATE {collation}"
 
     def match(self, column: ColumnModel) -> tuple[str, ValueEncoder | None]:
-        """A condition that a column has exactly a value, and what is made of the value for it."""
-        name, kind = quoted(column.name), column.kind
+        """A condition that a column has exactly a value, and what is made of the value for it.
+
+        It is for a statement with arguments, the value the next of them.
+        """
+        name, kind = before_arguments(mysql_name(column.name)), column.kind
         if kind == "bit":
             return f"{name} + 0 <=> %s", None
         if kind in _NUMBERS:
@@ -102,11 +108,6 @@ def placeholder(column: ColumnModel) -> str:
     if column.kind in _BYTES or column.kind in GEOMETRIES:
         return "UNHEX(%s)"
     return "%s"
-
-
-def quoted(name: str) -> str:
-    """A name in SQL, for a statement with arguments."""
-    return "`" + name.replace("`", "``").replace("%", "%%") + "`"
 
 
 def mysql_encoder(column: ColumnModel) -> ValueEncoder | None:

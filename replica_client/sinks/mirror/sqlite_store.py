@@ -1,25 +1,33 @@
 """A SQLite database that holds tables of the source, and how far they are, in one transaction.
 
-A table of the source is the table ``DATABASE.TABLE`` (one name, with the point). Three tables are the
-mirror's own: ``_replica_client_state`` (the position and what belongs to it), ``_replica_client_tables``
-(the definitions of the mirrored tables as JSON), and ``_replica_client_copies`` (first copies).
+A table of the source is the table ``DATABASE.TABLE`` (one name, with the point; see
+:mod:`~replica_client.sinks.mirror.stored_names` for names that SQLite does not tell apart). Three tables
+are the mirror's own: ``_replica_client_state`` (the position and what belongs to it),
+``_replica_client_tables`` (the definitions of the mirrored tables as JSON, with ``stored_as`` where a
+table has another name), and ``_replica_client_copies`` (first copies).
 """
 
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from replica_client.errors import PositionFormatError, SchemaError, SinkError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.schema.model import TableModel
+from replica_client.schema.quoting import sqlite_name
+from replica_client.sinks.durable import DATA_MODE
 from replica_client.sinks.first_copy import TableCopy, TableName
 from replica_client.sinks.mirror.net_changes import DivergedError, NetChanges, Values
 from replica_client.sinks.mirror.sqlite_values import declared_type
+from replica_client.sinks.mirror.stored_names import STORED_AS, sqlite_names
+from replica_client.storage.names import joined_name
 
 _BUSY_SECONDS = 10.0
 _SCHEMA = (
@@ -46,9 +54,12 @@ class SqliteStore:
         self._path = path
         self._owner = secrets.token_hex(8)
         self._state: object = None
+        self._names = sqlite_names()
         self.tables: dict[TableName, TableModel] = {}
         self.copies: dict[TableName, TableCopy] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
+        # SQLite gives its other files the mode of this one.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, DATA_MODE))
         self._connection = sqlite3.connect(
             path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
@@ -69,10 +80,15 @@ class SqliteStore:
         run("COMMIT")
         try:
             for database, name, definition in run("SELECT * FROM _replica_client_tables"):
-                model = TableModel.from_json(database, name, json.loads(definition))
-                self.tables[database, name] = model
+                members = json.loads(definition)
+                self._recall((database, name), members.pop(STORED_AS, None))
+                self.tables[database, name] = TableModel.from_json(database, name, members)
             for database, name, copy in run("SELECT * FROM _replica_client_copies"):
-                self.copies[database, name] = TableCopy.from_json(database, name, json.loads(copy))
+                members = json.loads(copy)
+                self._recall((database, name), members.get(STORED_AS))
+                self.copies[database, name] = TableCopy.from_json(database, name, members)
+            for one in (*self.tables, *self.copies):
+                self._names.name(one)
             position = self._get("position")
             if position is None:
                 return None
@@ -81,6 +97,27 @@ class SqliteStore:
             return Checkpoint(Position.from_json(position), self._state)
         except (SchemaError, PositionFormatError, ValueError) as error:
             raise SinkError(f"{self._path} is no mirror of this release: {error}") from error
+
+    def _recall(self, name: TableName, stored: str | None) -> None:
+        """Take over how a table is called; mirrors of old have names that are not escaped."""
+        old = ".".join(name)
+        if stored is None and old != joined_name(*name) and self._has(old):
+            stored = old
+        if stored is not None:
+            self._names.set(name, stored)
+
+    def _has(self, stored: str) -> bool:
+        found = self._connection.execute(
+            "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (stored,)
+        )
+        return found.fetchone() is not None
+
+    def _with_name(self, name: TableName, value: dict[str, Any]) -> str:
+        stored = self._names.kept(name)
+        return json.dumps(value if stored is None else {**value, STORED_AS: stored})
+
+    def _table(self, name: TableName) -> str:
+        return sqlite_name(self._names.name(name))
 
     def _get(self, name: str) -> str | None:
         found = self._connection.execute(
@@ -142,43 +179,46 @@ class SqliteStore:
                     f"{model.database}.{model.name}", "a table is made that is there"
                 )
             self.drop(name)
-        self._connection.execute(self._definition(model, _table(name)))
+        self._connection.execute(self._definition(model, self._table(name)))
         self._keep(model)
 
     def _definition(self, model: TableModel, table: str) -> str:
         columns = [
-            f"{quoted(column.name)} {declared_type(column)}".strip() for column in model.columns
+            f"{sqlite_name(column.name)} {declared_type(column)}".strip()
+            for column in model.columns
         ]
         key = [name for name, _ in model.primary_key]
         tail = ""
         if key:
-            columns.append(f"PRIMARY KEY ({', '.join(quoted(name) for name in key)})")
+            columns.append(f"PRIMARY KEY ({', '.join(sqlite_name(name) for name in key)})")
             kinds = [declared_type(column) for column in model.columns if column.name in key]
             # A key of one INTEGER is the rowid itself.
             tail = "" if kinds == ["INTEGER"] else " WITHOUT ROWID"
         return f"CREATE TABLE {table} ({', '.join(columns)}){tail}"
 
     def _keep(self, model: TableModel) -> None:
+        name = (model.database, model.name)
         self._connection.execute(
             "INSERT OR REPLACE INTO _replica_client_tables VALUES (?, ?, ?)",
-            (model.database, model.name, json.dumps(model.to_json())),
+            (*name, self._with_name(name, model.to_json())),
         )
-        self.tables[model.database, model.name] = model
+        self.tables[name] = model
 
     def _forget(self, name: TableName) -> None:
         self._connection.execute(
             "DELETE FROM _replica_client_tables WHERE database = ? AND name = ?", name
         )
         self.tables.pop(name, None)
+        self._names.forget(name)
 
     def drop(self, name: TableName) -> None:
         """Remove a table."""
-        self._connection.execute(f"DROP TABLE IF EXISTS {_table(name)}")
+        self._connection.execute(f"DROP TABLE IF EXISTS {self._table(name)}")
         self._forget(name)
 
     def truncate(self, name: TableName) -> None:
         """Remove all rows of a table."""
-        self._connection.execute(f"DELETE FROM {_table(name)}")
+        self._connection.execute(f"DELETE FROM {self._table(name)}")
 
     def rename(self, name: TableName, model: TableModel) -> None:
         """Give a table the name of a definition, and keep the definition."""
@@ -186,10 +226,12 @@ class SqliteStore:
         if new != name:
             # In two steps: names that differ in case only are one to SQLite.
             self._connection.execute(
-                f"ALTER TABLE {_table(name)} RENAME TO _replica_client_renamed"
+                f"ALTER TABLE {self._table(name)} RENAME TO _replica_client_renamed"
             )
-            self._connection.execute(f"ALTER TABLE _replica_client_renamed RENAME TO {_table(new)}")
             self._forget(name)
+            self._connection.execute(
+                f"ALTER TABLE _replica_client_renamed RENAME TO {self._table(new)}"
+            )
         self._keep(model)
 
     # First copies.
@@ -206,7 +248,7 @@ class SqliteStore:
         self.begin()
         self.drop(copy.name)
         if copy.definition is not None:
-            self._connection.execute(self._definition(copy.definition, _table(copy.name)))
+            self._connection.execute(self._definition(copy.definition, self._table(copy.name)))
         self._note(copy)
         self._connection.execute("COMMIT")
 
@@ -226,19 +268,19 @@ class SqliteStore:
     def _note(self, copy: TableCopy) -> None:
         self._connection.execute(
             "INSERT OR REPLACE INTO _replica_client_copies VALUES (?, ?, ?)",
-            (*copy.name, json.dumps(copy.to_json())),
+            (*copy.name, self._with_name(copy.name, copy.to_json())),
         )
         self.copies[copy.name] = copy
 
     def is_empty(self, model: TableModel) -> bool:
         """Whether a table has no rows."""
-        table = _table((model.database, model.name))
+        table = self._table((model.database, model.name))
         return self._connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is None
 
     def rows(self, model: TableModel, columns: Sequence[str]) -> Iterator[Values]:
         """Some columns of all rows of a table."""
-        table = _table((model.database, model.name))
-        names = ", ".join(quoted(name) for name in columns) or "1"
+        table = self._table((model.database, model.name))
+        names = ", ".join(sqlite_name(name) for name in columns) or "1"
         yield from self._connection.execute(f"SELECT {names} FROM {table}")
 
     def rebuild(self, old: TableModel, new: TableModel, rows: Iterator[Values]) -> None:
@@ -257,7 +299,7 @@ class SqliteStore:
             name = f"{new.database}.{new.name}"
             raise DivergedError(name, "two rows have the same new key") from error
         self.drop((old.database, old.name))
-        table = _table((new.database, new.name))
+        table = self._table((new.database, new.name))
         self._connection.execute(f"ALTER TABLE _replica_client_rebuilt RENAME TO {table}")
         self._keep(new)
 
@@ -275,8 +317,8 @@ class SqliteStore:
             self._apply_keyless(changes)
 
     def _apply_keyed(self, changes: NetChanges) -> None:
-        model, table = changes.model, _table((changes.model.database, changes.model.name))
-        names = [quoted(column.name) for column in model.columns]
+        model, table = changes.model, self._table(changes.table)
+        names = [sqlite_name(column.name) for column in model.columns]
         where = " AND ".join(f"{names[at]} = ?" for at in changes.key)
         run = self._connection.executemany
         if changes.removed:
@@ -295,20 +337,32 @@ class SqliteStore:
             self._check(changes, len(parameters), done)
 
     def _apply_keyless(self, changes: NetChanges) -> None:
-        model, table = changes.model, _table((changes.model.database, changes.model.name))
-        names = [quoted(column.name) for column in model.columns]
+        model, table = changes.model, self._table(changes.table)
+        names = [sqlite_name(column.name) for column in model.columns]
         where = " AND ".join(f"{name} IS ?" for name in names)
-        sql = (
-            f"DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} WHERE {where} LIMIT ?)"
-        )
+        number = _row_number(model)
         for row, count in changes.fewer():
-            done = self._connection.execute(sql, (*row, count)).rowcount
+            if number is None:
+                done = self._delete_some(changes, f"DELETE FROM {table} WHERE {where}", row, count)
+            else:
+                sql = (
+                    f"DELETE FROM {table} WHERE {number} IN "
+                    f"(SELECT {number} FROM {table} WHERE {where} LIMIT ?)"
+                )
+                done = self._connection.execute(sql, (*row, count)).rowcount
             self._check(changes, count, done)
         self._insert(changes.table, "INSERT", len(names), changes.more())
 
+    def _delete_some(self, changes: NetChanges, sql: str, row: Values, count: int) -> int:
+        """Take some of equal rows away: all of them, and put back those that stay."""
+        found = self._connection.execute(sql, row).rowcount
+        done = min(found, count)
+        self._insert(changes.table, "INSERT", len(row), [row] * (found - done))
+        return done
+
     def _insert(self, name: TableName, verb: str, width: int, rows: Iterable[Values]) -> None:
         places = ", ".join("?" * width)
-        self._connection.executemany(f"{verb} INTO {_table(name)} VALUES ({places})", rows)
+        self._connection.executemany(f"{verb} INTO {self._table(name)} VALUES ({places})", rows)
 
     def _check(self, changes: NetChanges, wanted: int, done: int) -> None:
         if changes.strict and done != wanted:
@@ -317,10 +371,7 @@ class SqliteStore:
             )
 
 
-def quoted(name: str) -> str:
-    """A name in SQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _table(name: TableName) -> str:
-    return quoted(f"{name[0]}.{name[1]}")
+def _row_number(model: TableModel) -> str | None:
+    """The name by which SQLite gives a row's number; None where columns have all three of them."""
+    taken = {column.name.lower() for column in model.columns}
+    return next((name for name in ("rowid", "_rowid_", "oid") if name not in taken), None)

@@ -20,7 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from replica_client.errors import SinkError
-from replica_client.sinks.durable import sync_directory, write_all
+from replica_client.sinks.durable import DATA_MODE, sync_directory, write_all
 
 _HEADER = 8
 
@@ -44,7 +44,7 @@ class Journal:
     def __init__(self, path: Path, length: int) -> None:
         self.path, self.length, self.rows = path, length, 0
         found = path.exists()
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, DATA_MODE)
         if not found:
             sync_directory(path.parent)
         size = os.fstat(self._descriptor).st_size

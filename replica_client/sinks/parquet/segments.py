@@ -15,14 +15,17 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replica_client.sinks.durable import TEMPORARY, replace_file, sync_directory
+from replica_client.sinks.durable import DATA_MODE, TEMPORARY, replace_file, sync_directory
+from replica_client.sinks.parquet.schema_changes import SCHEMA_CHANGES
+from replica_client.storage.names import file_name
 
+_PLAIN: Final = " ,;=+@()[]{}!$&'^~"
+_OWN: Final = frozenset(("_open", "_segments", SCHEMA_CHANGES))
 _GROUP_ROWS = 131_072
 _GROUP_BYTES = 64 << 20
 _MOST_OPEN = 128
@@ -37,10 +40,18 @@ class SegmentWriter:
         begun: when it was begun, in seconds since 1970; names its files.
         compression: Parquet's.
         file_rows: rows that a file has at most.
+        ignores_case: whether the file system does.
     """
 
     def __init__(
-        self, directory: Path, number: int, begun: float, compression: str, file_rows: int
+        self,
+        directory: Path,
+        number: int,
+        begun: float,
+        compression: str,
+        file_rows: int,
+        *,
+        ignores_case: bool = False,
     ) -> None:
         self._directory = directory
         self._number = number
@@ -48,6 +59,7 @@ class SegmentWriter:
         self._day, self._time = f"{moment:%Y-%m-%d}", f"{moment:%H%M%S}"
         self._compression = compression
         self._file_rows = file_rows
+        self._ignores_case = ignores_case
         self._open: OrderedDict[tuple[str, str], _File] = OrderedDict()
         self._made: list[_File] = []
 
@@ -102,10 +114,7 @@ class SegmentWriter:
 
     def _new_file(self, name: tuple[str, str], schema: pa.Schema) -> _File:
         number = sum(1 for file in self._made if file.name == name) + 1
-        directory = self._directory
-        for part in name:
-            if part:
-                directory = directory / quote(part, safe=" ,;=+@()[]{}!$&'^~")
+        directory = self._directory / table_directory(*name, ignores_case=self._ignores_case)
         path = directory / self._day / f"{self._time}-{self._number:08d}-{number:03d}.parquet"
         count = len(self._made) + len(self._open)
         temporary = self._directory / "_open" / f"{self._number:08d}-{count:05d}{TEMPORARY}"
@@ -115,6 +124,30 @@ class SegmentWriter:
         file.finish()
         del self._open[file.name]
         self._made.append(file)
+
+
+def table_directory(database: str, table: str, *, ignores_case: bool = False) -> Path:
+    """Where a table's files are, relative to the sink's directory.
+
+    Args:
+        database: its database; empty for the schema changes.
+        table: its name.
+        ignores_case: whether the file system does.
+
+    Raises:
+        SchemaError: a name is none.
+    """
+    if not database and table == SCHEMA_CHANGES:
+        return Path(SCHEMA_CHANGES)
+    return Path(
+        file_name(database, plain=_PLAIN, reserved=_is_reserved, ignores_case=ignores_case),
+        file_name(table, plain=_PLAIN, ignores_case=ignores_case),
+    )
+
+
+def _is_reserved(name: str) -> bool:
+    # The checkpoint and its states are files of these names.
+    return name in _OWN or name.startswith("parquet.")
 
 
 def _with_parents(file: _File, top: Path) -> list[Path]:
@@ -141,7 +174,9 @@ class _File:
         self.rows = 0
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = self._waiting_bytes = 0
-        self._stream = temporary.open("wb")
+        self._stream = os.fdopen(
+            os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, DATA_MODE), "wb"
+        )
         self._writer = pq.ParquetWriter(self._stream, schema, compression=compression)
 
     def add(self, batch: pa.RecordBatch) -> None:

@@ -31,6 +31,7 @@ from replica_client.sinks.parquet.schema_changes import schema_changes_batch
 from replica_client.sinks.parquet.segments import SegmentWriter
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.worker import Batches, Worker, in_thread
+from replica_client.storage.names import ignores_case
 
 _BATCH_ROWS = 16_384
 _MOST_COLLECTED = 32 << 20
@@ -90,6 +91,7 @@ class ParquetSink:
         self._worker = Worker()
         self._batches = Batches(in_thread(self._worker, self._take))
         self._lock: DirectoryLock | None = None
+        self._ignores_case = False
         self._journal: Journal | None = None
         self._segment, self._begun, self._committed = 1, 0.0, 0
         self._assembler = BatchAssembler(_BATCH_ROWS, DecodeOptions())
@@ -158,6 +160,7 @@ class ParquetSink:
         with os_errors(str(self._directory)):
             (self._directory / "_open").mkdir(parents=True, exist_ok=True)
             self._lock = DirectoryLock(self._directory)
+            self._ignores_case = ignores_case(self._directory / "_open")
             found = self._checkpoints.load()
             length = 0
             self._begun = time.time()
@@ -236,7 +239,12 @@ class ParquetSink:
         if journal.length and not listed.exists():
             compression = self._options.compression
             SegmentWriter(
-                self._directory, self._segment, self._begun, compression, self._options.file_rows
+                self._directory,
+                self._segment,
+                self._begun,
+                compression,
+                self._options.file_rows,
+                ignores_case=self._ignores_case,
             ).publish(read_journal(journal.path, journal.length))
         done = journal.path
         self._segment, self._begun = self._segment + 1, time.time()

@@ -12,13 +12,13 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
-from urllib.parse import quote
 
 from replica_client.errors import PositionStoreError
 from replica_client.schema.ddl.changes import TableName
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel
 from replica_client.spark.lake.directories import sync
+from replica_client.storage.names import file_name, ignores_case
 
 FILE = "catalog.json"
 _FORMAT = 1
@@ -87,12 +87,15 @@ class LakeCatalog:
         step: how far the change log was taken; see :mod:`replica_client.spark.lake.applier`.
         history: the source's definitions there.
         tables: by database and name.
+        ignores_case: whether capital letters are escaped in names of directories; None: a new lake,
+            whose file system is asked.
     """
 
     directory: Path
     step: int = -1
     history: SchemaHistory = field(default_factory=SchemaHistory)
     tables: dict[TableName, TableEntry] = field(default_factory=dict)
+    ignores_case: bool | None = None
 
     @classmethod
     def load(cls, directory: Path) -> Self | None:
@@ -108,7 +111,9 @@ class LakeCatalog:
                 raise ValueError(f"format {value['format']}")
             tables = [TableEntry.from_json(one) for one in value["tables"]]
             history = SchemaHistory.from_json(value["history"])
-            return cls(directory, int(value["step"]), history, {t.table: t for t in tables})
+            escaped = bool(value.get("ignores_case", False))
+            found = {table.table: table for table in tables}
+            return cls(directory, int(value["step"]), history, found, escaped)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -126,6 +131,7 @@ class LakeCatalog:
         value = {
             "format": _FORMAT,
             "step": self.step,
+            "ignores_case": bool(self.ignores_case),
             "tables": [entry.to_json() for entry in self.tables.values()],
             "history": self.history.to_json(),
         }
@@ -144,11 +150,19 @@ class LakeCatalog:
 
     def home(self, table: TableName) -> Path:
         """Where the current rows of a table are."""
-        return self.directory / "tables" / directory_name(table[0]) / directory_name(table[1])
+        return self._within("tables", table)
 
     def workshop(self, table: TableName) -> Path:
         """Where the rows of a table's snapshot are put together."""
-        return self.directory / "building" / directory_name(table[0]) / directory_name(table[1])
+        return self._within("building", table)
+
+    def _within(self, part: str, table: TableName) -> Path:
+        if self.ignores_case is None:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self.ignores_case = ignores_case(self.directory)
+        escaped = self.ignores_case
+        names = (file_name(name, firm=True, ignores_case=escaped) for name in table)
+        return self.directory.joinpath(part, *names)
 
     def report(self) -> list[dict[str, str]]:
         """The tables that are not current, and why."""
@@ -157,8 +171,3 @@ class LakeCatalog:
             for entry in self.tables.values()
             if entry.status != "current"
         ]
-
-
-def directory_name(name: str) -> str:
-    """A name as one directory's: characters that file systems or URLs mind are escaped."""
-    return quote(name, safe="-_ $")

@@ -19,6 +19,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction, Transaction
 
 from replica_client.errors import SinkError
+from replica_client.spark.delta_files import dataset_of
 from replica_client.spark.lake import rewrite
 from replica_client.spark.lake.fold import Fold
 from replica_client.spark.lake.leaves import (
@@ -221,7 +222,7 @@ class StateTable:
         delta = self._open()
         if delta is None or not wanted:
             return Counter()
-        keys = delta.to_pyarrow_dataset().to_table(columns=[COPY_KEY])[COPY_KEY]
+        keys = dataset_of(delta).to_table(columns=[COPY_KEY])[COPY_KEY]
         parts = pc.list_element(pc.split_pattern(keys, "#"), 0)
         found = parts.filter(pc.is_in(parts, value_set=pa.array(sorted(wanted), pa.string())))
         return Counter(found.to_pylist())
@@ -231,7 +232,7 @@ class StateTable:
         delta = self._open()
         if delta is None:
             raise SinkError(f"{self.directory}: there is no table")
-        return delta.to_pyarrow_dataset()
+        return dataset_of(delta)
 
     def _commit(
         self,

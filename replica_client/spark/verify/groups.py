@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from replica_client.schema.model import TableModel
-from replica_client.snapshot.columns import quoted
+from replica_client.schema.quoting import mysql_name, mysql_table
 from replica_client.spark.verify.texts import lake_text, row_bytes, sql_row, sql_text
 
 _GROUPS: Final = 1024
@@ -65,7 +65,7 @@ class Grouping:
     def sql_group(self) -> str:
         """The expression of a row's group."""
         if self.by_range:
-            return f"{quoted(self.key[0])} DIV {self.size}"
+            return f"{mysql_name(self.key[0])} DIV {self.size}"
         columns = [
             c for c in self.table.columns if not c.hidden and (not self.key or c.name in self.key)
         ]
@@ -75,7 +75,7 @@ class Grouping:
         """The statement that gives group, rows, sum and XOR."""
         columns = [column for column in self.table.columns if not column.hidden]
         row = sql_row([sql_text(column) for column in columns])
-        table = f"{quoted(self.table.database)}.{quoted(self.table.name)}"
+        table = mysql_table(self.table.database, self.table.name)
         return (
             f"SELECT g, COUNT(*), SUM(c), BIT_XOR(c) FROM (SELECT {self.sql_group()} AS g, CRC32({row}) AS c "
             f"FROM {table}) AS checked GROUP BY g"
@@ -85,7 +85,7 @@ class Grouping:
         """The condition of a row in one of the groups."""
         if not self.by_range:
             return f"{self.sql_group()} IN ({', '.join(map(str, groups))})"
-        name, parts = quoted(self.key[0]), []
+        name, parts = mysql_name(self.key[0]), []
         for group in groups:
             low, high = range_of(group, self.size)
             parts.append(f"{name} BETWEEN {low} AND {high}")

@@ -8,8 +8,9 @@ from typing import Any
 from replica_client.rows.json_values import row_to_json
 from replica_client.rows.row import row_class
 from replica_client.schema.model import TableModel
+from replica_client.schema.quoting import mysql_name, mysql_table
 from replica_client.snapshot import Locking, Window, begin_between
-from replica_client.snapshot.columns import quoted, selected
+from replica_client.snapshot.columns import selected
 from replica_client.spark.verify.groups import (
     Checksum,
     Checksums,
@@ -27,8 +28,8 @@ async def source_checksums(
     window = await begin_between(connection, locking)
     least = greatest = None
     if has_integer_key(table):
-        name = quoted(table.primary_key[0][0])
-        where = f"{quoted(table.database)}.{quoted(table.name)}"
+        name = mysql_name(table.primary_key[0][0])
+        where = mysql_table(table.database, table.name)
         rows = await connection.query(f"SELECT MIN({name}), MAX({name}) FROM {where}", columns=2)
         least, greatest = (None if value is None else int(value) for value in rows[0])
     grouping = grouping_of(table, least, greatest)
@@ -51,7 +52,7 @@ async def source_rows(
     make = row_class(tuple(column.name for column in columns))
     sql = (
         f"SELECT {', '.join(way.expression for way in ways)} "
-        f"FROM {quoted(table.database)}.{quoted(table.name)} WHERE {grouping.sql_where(groups)}"
+        f"FROM {mysql_table(table.database, table.name)} WHERE {grouping.sql_where(groups)}"
     )
     found = []
     async for some in connection.stream(sql):

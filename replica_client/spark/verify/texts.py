@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from replica_client.binlog.values.double_text import double_text
 from replica_client.schema.model import TEXT_KINDS, ColumnModel
-from replica_client.snapshot.columns import quoted
+from replica_client.schema.quoting import mysql_name
 
 _BINARIES: Final = frozenset(
     ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector")
@@ -25,7 +25,7 @@ _INTEGERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint
 
 def sql_text(column: ColumnModel) -> str:
     """An expression for the value's bytes; NULL for NULL."""
-    name, kind = quoted(column.name), column.kind
+    name, kind = mysql_name(column.name), column.kind
     if kind in _BINARIES or (kind in TEXT_KINDS and column.charset == "binary"):
         return name
     if kind in TEXT_KINDS or kind == "json":

@@ -1,0 +1,1 @@
+"""Where data is kept: how names of databases and tables become names of files and tables."""
