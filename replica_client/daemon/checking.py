@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from replica_client.daemon.configuration import DaemonConfig
+from replica_client.daemon.mirrors import check_mirror, is_mirror
 from replica_client.daemon.page import listen_address
 from replica_client.daemon.references import resolved
 from replica_client.daemon.source_access import hosts_of, stream_options
 from replica_client.daemon.stores import store_options
 from replica_client.errors import ReplicaClientError
-from replica_client.sinks.first_copy import CopyingSink
 from replica_client.sinks.registry import make_sink
 from replica_client.transport.connection import SourceConnection
 
@@ -48,11 +48,9 @@ def _offline(config: DaemonConfig) -> Iterator[Fault]:
             yield Fault(f"source {source.name}", str(error))
     for route in config.routes:
         try:
-            stream_options(route)
             sink = make_sink(route.sink.type, resolved(route.options, config.directory))
-            if route.sink.snapshot and not isinstance(sink, CopyingSink):
-                what = f"snapshot: a sink of type {route.sink.type} cannot hold a copy of tables"
-                yield Fault(f"sink {route.name}", what)
+            stream_options(route, mirror=is_mirror(sink))
+            check_mirror(route, sink)
         except (ReplicaClientError, OSError) as error:
             yield Fault(f"sink {route.name}", str(error))
 

@@ -29,7 +29,6 @@ from replica_client.transport.server_info import ServerInfo
 _LOG = logging.getLogger("replica_client.daemon")
 _CHANGED = frozenset((1412, 1146, 1054))  # the table is another one now, is gone, has other columns
 _TRIES = 10
-_SERVERS_OWN = frozenset(("mysql", "sys", "information_schema", "performance_schema"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ class FirstCopies:
     Args:
         name: of the route, for messages.
         hosts: of the source; the first that answers is read.
-        selection: the wanted tables.
+        selection: the wanted tables; not those that servers have for themselves.
         sink: open.
         chunk_rows: of a chunk, about.
         locking: see :data:`~replica_client.snapshot.Locking`.
@@ -104,8 +103,7 @@ class FirstCopies:
                 _LOG.info("%s: copied %s.%s, %d rows", self._name, *copy.name, rows)
 
     def _wants(self, connection: SourceConnection, name: TableName) -> bool:
-        selection = self._selection.for_server(connection.server.folds_names)
-        return name[0] not in _SERVERS_OWN and selection.wants(*name)
+        return self._selection.for_server(connection.server.folds_names).wants(*name)
 
     async def _connect(self) -> SourceConnection:
         for host in self._hosts[:-1]:

@@ -12,6 +12,8 @@ from prometheus_client.exposition import generate_latest
 
 from replica_client._version import __version__
 from replica_client.daemon.observation import RouteState
+from replica_client.position.losses import loss_kinds
+from replica_client.storage.names import joined_name
 
 if TYPE_CHECKING:
     from replica_client.daemon.route import Route
@@ -135,8 +137,16 @@ class _Collector:
             "Bytes of their events.",
             labels=(*_LABELS, "table"),
         )
+        losses = CounterMetricFamily(
+            f"{prefix}losses",
+            "What could not be delivered and was put on record (record_losses), since the first run: "
+            "events, for gtid_gap transactions.",
+            labels=(*_LABELS, "kind"),
+        )
         for route in routes:
             labels = _labels(route)
+            for lost, count in _lost(route).items():
+                losses.add_metric((*labels, lost), float(count))
             bytes_behind = self._service.lag_bytes(route)
             if bytes_behind is not None:
                 behind.add_metric(labels, float(bytes_behind))
@@ -144,9 +154,10 @@ class _Collector:
                 is_in = route.observation.shown_state is one
                 state.add_metric((*labels, str(one).replace(" ", "_")), float(is_in))
             for (database, table), tally in list(route.observation.tables.items()):
-                rows.add_metric((*labels, f"{database}.{table}"), float(tally.rows))
-                sizes.add_metric((*labels, f"{database}.{table}"), float(tally.bytes))
-        yield from (behind, state, rows, sizes)
+                name = joined_name(database, table)
+                rows.add_metric((*labels, name), float(tally.rows))
+                sizes.add_metric((*labels, name), float(tally.bytes))
+        yield from (behind, state, rows, sizes, losses)
         failed = GaugeMetricFamily(
             f"{prefix}config_reload_failed", "Whether the last reload was refused."
         )
@@ -155,6 +166,15 @@ class _Collector:
         uptime = GaugeMetricFamily(f"{prefix}uptime_seconds", "Since the start.")
         uptime.add_metric((), time.monotonic() - self._service.started_clock)
         yield uptime
+
+
+def _lost(route: Route) -> dict[str, int]:
+    """The losses of a route by kind; 0 for those that it may record and that never were."""
+    found = dict.fromkeys(sorted(loss_kinds(route.config.source.record_losses)), 0)
+    for one in route.observation.losses:
+        count = one.count if one.kind == "gtid_gap" else one.events
+        found[one.kind] = found.get(one.kind, 0) + count
+    return {str(kind): count for kind, count in found.items()}
 
 
 def _labels(route: Route) -> tuple[str, str]:

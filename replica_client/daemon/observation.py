@@ -8,9 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from replica_client.position.losses import LossCount
 from replica_client.position.position import Position
 from replica_client.readers.source_stream import SourceStream
 from replica_client.readers.transaction import Transaction
+from replica_client.schema.history import SchemaChange
 from replica_client.transport.dump import DumpStream
 
 _KEPT = 50
@@ -108,6 +110,7 @@ class Observation:
         self.errors: deque[Note] = deque(maxlen=_KEPT)
         self.schema_changes: deque[Note] = deque(maxlen=_KEPT)
         self.source_offset: float | None = None
+        self._losses: tuple[LossCount, ...] = ()
         self._generations = self._received = 0
         self._dump: DumpStream | None = None
         self._level_at = clock()
@@ -131,6 +134,7 @@ class Observation:
         """Another stream runs, or none does."""
         if self.stream is not None:
             self._generations += self.stream.generation
+            self._losses = self.stream.losses.counts
         self.stream = stream
         self.pending = Pending()
 
@@ -152,7 +156,19 @@ class Observation:
         pending.bytes += size
         self.rows_written += rows
         for change in transaction.schema_changes:
+            self._drop_tallies(change)
             self.schema_changes.append(Note(self._wall(), change.statement[:_MAX_TEXT]))
+
+    def _drop_tallies(self, change: SchemaChange) -> None:
+        """The counters of tables that are gone go too."""
+        if change.kind == "drop_database":
+            for key in [key for key in self.tables if key[0] == change.database]:
+                del self.tables[key]
+        elif change.kind == "drop_table" or (
+            change.after is not None
+            and (change.after.database, change.after.name) != (change.database, change.table)
+        ):
+            self.tables.pop((change.database, change.table), None)
 
     def did_commit(self, position: Position, seconds: float) -> None:
         """The sink committed, and the position was saved."""
@@ -181,6 +197,11 @@ class Observation:
         if self.state is RouteState.STREAMING and stream is not None and stream.loss is not None:
             return str(stream.loss)[:_MAX_TEXT]
         return self.error
+
+    @property
+    def losses(self) -> tuple[LossCount, ...]:
+        """What could not be delivered and was put on record, by kind and table, since the first run."""
+        return self._losses if self.stream is None else self.stream.losses.counts
 
     @property
     def reconnects(self) -> int:

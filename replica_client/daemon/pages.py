@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from replica_client._version import __version__
 from replica_client.daemon.observation import Note, RouteState
 from replica_client.daemon.page import Page
+from replica_client.storage.names import joined_name
 
 if TYPE_CHECKING:
     from replica_client.daemon.metrics import Metrics
@@ -100,9 +101,19 @@ def _route(service: Service, route: Route) -> dict[str, Any]:
         "reconnects": seen.reconnects,
         "retries": seen.retries,
         "dead_letters": seen.dead_letters,
+        "losses": [
+            {
+                "kind": one.kind,
+                "database": one.database,
+                "table": one.table,
+                "count": one.count,
+                "text": str(one),
+            }
+            for one in seen.losses
+        ],
         "dead_letter_file": str(route.dead_letters),
         "tables": [
-            {"name": f"{database}.{table}", "rows": tally.rows, "bytes": tally.bytes}
+            {"name": joined_name(database, table), "rows": tally.rows, "bytes": tally.bytes}
             for (database, table), tally in busiest
         ],
         "table_count": len(seen.tables),
@@ -122,7 +133,13 @@ def _ready(service: Service) -> Page:
         for route in service.routes
         if route.observation.shown_state is not RouteState.STREAMING
     }
-    return _json({"ready": not waiting, "waiting": waiting}, 503 if waiting else 200)
+    losses = {
+        route.name: [str(one) for one in route.observation.losses]
+        for route in service.routes
+        if route.observation.losses
+    }
+    told = {"ready": not waiting, "waiting": waiting, "losses": losses}
+    return _json(told, 503 if waiting else 200)
 
 
 def _metrics(service: Service) -> Callable[[], Page]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from replica_client.daemon.configuration import RouteConfig, bytes_of
 from replica_client.daemon.dead_letters import DeadLetters
 from replica_client.daemon.delivery import BatchLimits, Delivery
+from replica_client.daemon.mirrors import check_mirror, is_mirror
 from replica_client.daemon.observation import Observation, RouteState
 from replica_client.daemon.references import resolved
 from replica_client.daemon.source_access import hosts_of, selection_of, stream_options
@@ -33,6 +34,7 @@ from replica_client.errors import (
 )
 from replica_client.position.stores.base import Checkpoint, PositionStore
 from replica_client.readers.source_stream import SourceStream
+from replica_client.readers.stream_options import StreamOptions
 from replica_client.sinks.first_copy import CopyingSink, CopyNeededError, TableName
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
@@ -186,6 +188,7 @@ class Route:
         observation.enter(RouteState.OPENING_SINK, "")
         options = await asyncio.to_thread(resolved, self.config.options, self._directory)
         sink = make_sink(self.config.sink.type, options)
+        check_mirror(self.config, sink)
         observation.guarantee = str(sink.guarantee)
         if self._letters is None:
             self._letters = await asyncio.to_thread(
@@ -198,7 +201,7 @@ class Route:
                 checkpoint = await self._until_stopped(self._copy(sink, hosts, checkpoint))
             store = HeldPosition(checkpoint) if sink.holds_position else self._store(self.name)
             observation.enter(RouteState.CONNECTING)
-            stream = SourceStream(hosts, stream_options(self.config), store)
+            stream = SourceStream(hosts, self._stream_options(sink), store)
             await self._follow(stream, sink)
         except _StoppedError:
             return
@@ -223,7 +226,7 @@ class Route:
         copies = FirstCopies(
             self.name,
             hosts,
-            selection_of(self.config),
+            selection_of(self.config, mirror=True),
             sink,
             chunk_rows=sink_config.snapshot_rows,
             locking=sink_config.snapshot_locking,
@@ -235,7 +238,7 @@ class Route:
                 del self._copied_again[name]
             if checkpoint is None:
                 # The stream begins before any table is read.
-                options = replace(stream_options(self.config), start="latest")
+                options = replace(self._stream_options(sink), start="latest")
                 async with SourceStream(hosts, options) as stream:
                     checkpoint = Checkpoint(stream.position, stream.state(stream.position))
                 await sink.want_copies(await copies.wanted())
@@ -249,6 +252,9 @@ class Route:
         finally:
             observation.copying = ""
         return checkpoint
+
+    def _stream_options(self, sink: Sink) -> StreamOptions:
+        return stream_options(self.config, mirror=is_mirror(sink))
 
     def _guard(self, stream: SourceStream, sink: Sink) -> Callable[[], None] | None:
         """Sees to it that places of copies are compared with those of the same server only."""
@@ -269,7 +275,7 @@ class Route:
     async def _follow(self, stream: SourceStream, sink: Sink) -> None:
         await self._until_stopped(stream.__aenter__())
         try:
-            options = stream_options(self.config)
+            options = self._stream_options(sink)
             guard = self._guard(stream, sink)
             self.observation.attach(stream)
             self._delivery = Delivery(

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from replica_client.daemon.configuration import RouteConfig, SourceTable, bytes_of
+from replica_client.daemon.mirrors import without_servers_own
 from replica_client.daemon.references import resolve
 from replica_client.errors import ConfigError
 from replica_client.readers.assembler import AssemblyOptions
@@ -53,22 +54,32 @@ def _hosts(source: SourceTable, directory: Path) -> list[ConnectOptions]:
     return hosts
 
 
-def selection_of(route: RouteConfig) -> Selection:
+def selection_of(route: RouteConfig, *, mirror: bool) -> Selection:
     """The tables and columns that a route wants.
+
+    Args:
+        route: the route.
+        mirror: whether its sink holds tables: what servers have for themselves is left out then.
 
     Raises:
         ConfigError: a pattern is wrong.
     """
     source, sink = route.source, route.sink
+    tables = source.tables if sink.tables is None else sink.tables
+    exclude = source.exclude if sink.exclude is None else sink.exclude
     return Selection(
-        source.tables if sink.tables is None else sink.tables,
-        source.exclude if sink.exclude is None else sink.exclude,
+        tables,
+        without_servers_own(tables, exclude) if mirror else exclude,
         source.columns if sink.columns is None else sink.columns,
     )
 
 
-def stream_options(route: RouteConfig) -> StreamOptions:
+def stream_options(route: RouteConfig, *, mirror: bool) -> StreamOptions:
     """How a route's stream behaves.
+
+    Args:
+        route: the route.
+        mirror: see :func:`selection_of`.
 
     Raises:
         ConfigError: a pattern or the start is wrong.
@@ -85,7 +96,7 @@ def stream_options(route: RouteConfig) -> StreamOptions:
         semi_sync=source.semi_sync,
         reconnect=_RECONNECT,
         assembly=AssemblyOptions(
-            selection_of(route),
+            selection_of(route, mirror=mirror),
             part_size=bytes_of("part_size", source.part_size),
             on_statement=source.on_statement,
             on_unknown_table=source.on_unknown_table,

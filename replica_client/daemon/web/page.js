@@ -112,6 +112,7 @@ function numbers(route, now) {
     ["waiting", bytes(route.queued)],
     ["reconnects / retries", `${route.reconnects} / ${route.retries}`],
     ["dead letters", String(route.dead_letters)],
+    ["losses on record", route.losses.map((loss) => loss.text).join("; ") || "none"],
   ];
   return node("dl", {}, ...facts.map(([name, value]) => node("div", {}, node("dt", {}, name), node("dd", {}, value))));
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from replica_client.errors import SinkError
+from replica_client.position.losses import Loss
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
@@ -106,6 +107,8 @@ class Collector:
                     number = numbers.get(item.event_index, 0)
                     numbers[item.event_index] = number + 1
                     yield ApplySchema(change, transaction.timestamp, number)
+            else:
+                self._lost(item)
 
     def flush(self) -> Iterator[Step]:
         """Everything that is collected."""
@@ -202,6 +205,28 @@ class Collector:
         elif new != name and name not in before:
             # What it became is copied already.
             yield replace(change, kind="drop_table", after=None)
+
+    def _lost(self, loss: Loss) -> None:
+        """What could not be delivered is wanted as a copy, but where a copy holds it already.
+
+        Raises:
+            CopyNeededError: tables lack what was lost.
+        """
+        if loss.kind == "incomplete_row":
+            return  # it is delivered
+        names = {(loss.database, loss.table)} if loss.table else {*self.tables, *self._copies}
+        lacking = {
+            name
+            for name in names
+            if name not in self._copies
+            or self._copies[name].statement_at(loss.file, loss.position) is not Standing.BEFORE
+        }
+        if lacking:
+            raise CopyNeededError(
+                f"{loss.file} position {loss.position}: changes were lost ({loss.kind}) that "
+                f"{len(lacking)} tables of the mirror lack: a copy of them is needed (snapshot = true)",
+                lacking,
+            )
 
     def _changes(self, name: TableName, model: TableModel, strict: bool) -> NetChanges:
         changes = self._pending.get(name)
