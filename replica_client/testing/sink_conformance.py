@@ -25,7 +25,7 @@ import time
 import traceback
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,9 @@ from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.binlog_file import open_binlog
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.selection import Selection
+from replica_client.sinks.first_copy import CopyingSink
 from replica_client.sinks.protocol import Guarantee, Sink
+from replica_client.testing.hostile_names import HOSTILE_NAMES, on_tables
 
 _DATA = Path(replica_client.__file__).parent / "testing" / "data"
 _PART_SIZE = 400
@@ -81,6 +83,10 @@ class SinkConformance:
         The same for the same changes. Of a sink that is at least once, a list in order.
         """
         raise NotImplementedError
+
+    async def stored_tables(self, place: Path) -> list[Any] | None:
+        """The rows that a place holds of each table, of a sink that keeps tables apart; None: it does not."""
+        return None
 
     def transactions(self) -> list[Transaction]:
         """The transactions that are written."""
@@ -174,6 +180,27 @@ class SinkConformance:
 
         asyncio.run(run())
 
+    def test_names_stay_apart_and_inside(self, tmp_path: Path) -> None:
+        """Tables with names that are alike, or lead elsewhere, are as many tables, at their place."""
+        above = self._place(tmp_path, "above")
+        place = self._place(above, "place")
+        count = len(HOSTILE_NAMES)
+        holds_tables = self._write(place, on_tables(self.transactions(), HOSTILE_NAMES))
+        found = asyncio.run(self.stored_tables(place))
+        if found is not None:
+            assert len(found) == count
+            assert all(rows and rows == found[0] for rows in found)
+        # A new process takes the rows of every second table away.
+        some = HOSTILE_NAMES[::2]
+        self._write(place, on_tables(self.transactions(), some, "delete"))
+        found = asyncio.run(self.stored_tables(place))
+        if found is not None:
+            assert len(found) == count
+            if holds_tables:
+                assert sum(1 for rows in found if not rows) == len(some)
+        assert list(tmp_path.iterdir()) == [above]
+        assert list(above.iterdir()) == [place]
+
     def test_killed_at_every_step(self, tmp_path: Path) -> None:
         """Killed once, before each call of a method in turn, it ends as if it had not been."""
         expected = self._expected(tmp_path)
@@ -222,6 +249,20 @@ class SinkConformance:
         place = tmp_path / name
         place.mkdir()
         return place
+
+    def _write(self, place: Path, transactions: Iterable[Transaction]) -> bool:
+        """Write some transactions and commit each; whether the sink holds tables."""
+
+        async def run() -> bool:
+            sink = self.make_sink(place)
+            await sink.open()
+            for transaction in transactions:
+                await sink.write(transaction)
+                await sink.commit(Checkpoint(transaction.position, _state(transaction.position)))
+            await sink.close()
+            return isinstance(sink, CopyingSink)
+
+        return asyncio.run(run())
 
     def _expected(self, tmp_path: Path) -> Any:
         place = self._place(tmp_path, "whole")

@@ -6,6 +6,7 @@ import datetime
 import struct
 from typing import Any
 
+from replica_client.schema.quoting import mysql_name, mysql_table
 from tests.servers.server import Server
 
 _SYSTEM = ("mysql", "sys", "information_schema", "performance_schema")
@@ -35,11 +36,11 @@ def source_rows(server: Server, database: str, table: str) -> list[tuple[Any, ..
     )
     kinds = [(str(kind).lower(), str(full).lower()) for _, kind, full, _ in columns]
     shown = [
-        _shown(f"`{name}`", kind) for (name, *_), (kind, _) in zip(columns, kinds, strict=True)
+        _shown(mysql_name(name), kind) for (name, *_), (kind, _) in zip(columns, kinds, strict=True)
     ]
     with server.connected() as connection, connection.cursor() as cursor:
         cursor.execute("SET time_zone = '+00:00'")
-        cursor.execute(f"SELECT {', '.join(shown)} FROM `{database}`.`{table}`")
+        cursor.execute(f"SELECT {', '.join(shown)} FROM {mysql_table(database, table)}")
         rows = cursor.fetchall()
     return [
         tuple(

@@ -27,8 +27,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replica_client import Position, open_binlog
+from replica_client.schema.quoting import sqlite_name
 from replica_client.sinks.formats.line_format import make_format
 from replica_client.sinks.parquet.journal import read_journal
+from replica_client.storage.names import joined_name
 from replica_client.testing.sink_conformance import assert_repeats
 from replica_client.transport.url import parse_url
 from tests.integration.mirror_source import source_rows, source_tables
@@ -257,12 +259,23 @@ def _compare_mirror(
     return Compared(count, rows)
 
 
+def stored_name(connection: sqlite3.Connection, database: str, table: str) -> str:
+    """What a SQLite mirror calls a table: what it says itself, or the plain name."""
+    found = connection.execute(
+        "SELECT json_extract(definition, '$.stored_as') FROM _replica_client_tables "
+        "WHERE database = ? AND name = ?",
+        (database, table),
+    ).fetchone()
+    return str(found[0]) if found and found[0] else joined_name(database, table)
+
+
 def _sqlite_rows(
     options: Mapping[str, Any], database: str, table: str
 ) -> list[tuple[Any, ...]] | None:
     connection = sqlite3.connect(options["path"])
     try:
-        return connection.execute(f'SELECT * FROM "{database}.{table}"').fetchall()
+        name = sqlite_name(stored_name(connection, database, table))
+        return connection.execute(f"SELECT * FROM {name}").fetchall()
     except sqlite3.OperationalError as error:
         if "no such table" in str(error):
             return None

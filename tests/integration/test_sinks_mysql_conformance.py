@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from replica_client.schema.quoting import mysql_name
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
 from replica_client.testing.sink_conformance import SinkConformance
@@ -34,7 +35,7 @@ class TestMysql(SinkConformance):
         yield
         for (name,) in self.server.query("SHOW DATABASES"):
             if str(name).startswith(tuple(self.prefixes)):
-                self.server.execute(f"DROP DATABASE `{name}`")
+                self.server.execute(f"DROP DATABASE {mysql_name(str(name))}")
 
     def prefix(self, place: Path) -> str:
         found = f"p{hashlib.sha256(str(place).encode()).hexdigest()[:10]}_"
@@ -56,6 +57,9 @@ class TestMysql(SinkConformance):
     async def abandon(self, sink: Any) -> None:
         if sink._store is not None:
             await sink._store.close()
+
+    async def stored_tables(self, place: Path) -> Any:
+        return list((await self.content(place)).values())
 
     async def content(self, place: Path) -> Any:
         prefix = self.prefix(place)

@@ -5,6 +5,9 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
+from replica_client.schema.quoting import sqlite_name
 from replica_client.sinks.formats.line_format import make_format
 from replica_client.sinks.json_lines.file_sink import make as make_file
 from replica_client.sinks.json_lines.stdout_sink import StdoutOptions, StdoutSink
@@ -14,6 +17,7 @@ from replica_client.sinks.protocol import Sink
 from replica_client.testing.sink_conformance import SinkConformance
 from tests.integration.sink_comparison import file_lines, parquet_changes
 
+PLACE = ["_commit_version", "_offset"]
 # Killed at every system call instead of at some; takes minutes.
 ALL = bool(os.environ.get("REPLICA_CLIENT_TEST_ALL_CALLS"))
 
@@ -62,14 +66,17 @@ class TestSqlite(SinkConformance):
             names = [
                 row[0]
                 for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-                if not row[0].startswith("_")
+                if not row[0].startswith("_replica_client_") or "." in row[0]
             ]
             return {
-                name: sorted(connection.execute(f'SELECT * FROM "{name}"'), key=repr)
+                name: sorted(connection.execute(f"SELECT * FROM {sqlite_name(name)}"), key=repr)
                 for name in sorted(names)
             }
         finally:
             connection.close()
+
+    async def stored_tables(self, place: Path) -> Any:
+        return list((await self.content(place)).values())
 
 
 class TestParquet(SinkConformance):
@@ -80,6 +87,20 @@ class TestParquet(SinkConformance):
 
     async def content(self, place: Path) -> Any:
         return parquet_changes(place / "lake")
+
+    async def stored_tables(self, place: Path) -> Any:
+        """The rows below each directory of a table; what waits in the journal is published first."""
+        sink = self.make_sink(place)
+        await sink.open()
+        await sink.close()
+        found: dict[Path, list[Any]] = {}
+        for path in (place / "lake").rglob("*.parquet"):
+            directory = path.relative_to(place / "lake").parent.parent
+            assert len(directory.parts) == 2, path
+            assert directory.parts[0] not in ("_open", "_segments", "_schema_changes")
+            rows = pq.read_table(path, partitioning=None).drop_columns(PLACE).to_pylist()
+            found.setdefault(directory, []).extend(sorted(map(repr, rows)))
+        return list(found.values())
 
 
 class TestParquetThatRolls(TestParquet):
