@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,8 @@ async def test_labels_and_defaults_are_not_run(
             (f"CREATE TABLE `h_{database}`%",),
         )
         assert len(made) == 2
-        assert all(text.decode().endswith("/0'") for (text,) in made), made
+        # Nothing stands behind the comment.
+        assert all(re.search(r"/0\?'\"?$", str(text)) for (text,) in made), made
     finally:
         target.execute("SET GLOBAL general_log = OFF")
         for name in (state, f"h_{database}"):
