@@ -28,7 +28,7 @@ def run(
         bool, typer.Option("--check", help="Say whether the configuration is right, and end.")
     ] = False,
     connect: Annotated[
-        bool, typer.Option("--connect", help="With --check: ask the sources too.")
+        bool, typer.Option("--connect", help="With --check: ask the sources and sinks too.")
     ] = False,
     example: Annotated[
         bool, typer.Option("--example", help="Print a configuration with every key, and end.")

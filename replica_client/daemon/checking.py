@@ -6,15 +6,18 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from replica_client.daemon.configuration import DaemonConfig
+from replica_client.daemon.configuration import DaemonConfig, RouteConfig
 from replica_client.daemon.mirrors import check_mirror, is_mirror
 from replica_client.daemon.page import listen_address
 from replica_client.daemon.references import resolved
 from replica_client.daemon.source_access import hosts_of, stream_options
 from replica_client.daemon.stores import store_options
 from replica_client.errors import ReplicaClientError
+from replica_client.sinks.protocol import ProbedSink
 from replica_client.sinks.registry import make_sink
 from replica_client.transport.connection import SourceConnection
+
+_SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +58,23 @@ def _offline(config: DaemonConfig) -> Iterator[Fault]:
             yield Fault(f"sink {route.name}", str(error))
 
 
+async def _probe(config: DaemonConfig, route: RouteConfig) -> list[Fault]:
+    """Whether a sink can be used now; one that cannot be asked is passed over."""
+    sink = make_sink(route.sink.type, resolved(route.options, config.directory))
+    try:
+        if isinstance(sink, ProbedSink):
+            async with asyncio.timeout(_SECONDS):
+                await sink.probe()
+    except (ReplicaClientError, OSError) as error:
+        text = str(error) or f"no answer within {_SECONDS} s"
+        return [Fault(f"sink {route.name}", text)]
+    finally:
+        await sink.close()
+    return []
+
+
 async def check_connected(config: DaemonConfig) -> list[Fault]:
-    """What the sources and the store say: whether each can be followed, and the table be read."""
+    """What sources, sinks and the store say: whether each can be followed, written and read."""
     # What is not needed to run is not imported to run.
     from replica_client.readers.doctor.diagnosis import diagnose
     from replica_client.readers.doctor.finding import Severity
@@ -74,12 +92,14 @@ async def check_connected(config: DaemonConfig) -> list[Fault]:
                 for finding in findings
                 if finding.severity is Severity.PROBLEM
             ]
+    for route in config.routes:
+        faults += await _probe(config, route)
     if config.store.type == "mysql":
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(_SECONDS):
                 options = store_options(config.store, config.directory)
                 async with await SourceConnection.open(options):
                     pass
         except (ReplicaClientError, TimeoutError) as error:
-            faults.append(Fault("store", str(error) or "no answer within 30 s"))
+            faults.append(Fault("store", str(error) or f"no answer within {_SECONDS} s"))
     return faults

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import json
 import logging
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Literal
 
 LOGGER = "replica_client"
+ROUTE: ContextVar[str] = ContextVar("route", default="")
+"""The route, ``source.sink``, that runs: what is logged for it names it."""
+
+
+class _RouteFilter(logging.Filter):
+    """Puts the route before messages that do not begin with it: those of the library's own parts."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        route = ROUTE.get()
+        if route:
+            text = record.getMessage()
+            if not text.startswith(f"{route}: "):
+                record.msg, record.args = f"{route}: {text}", ()
+        return True
 
 
 class JsonFormatter(logging.Formatter):
@@ -29,6 +44,7 @@ class JsonFormatter(logging.Formatter):
 def set_up(level: str, layout: Literal["text", "json"]) -> None:
     """Send our messages to standard error; may be called again."""
     handler = logging.StreamHandler()
+    handler.addFilter(_RouteFilter())
     if layout == "json":
         handler.setFormatter(JsonFormatter())
     else:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from replica_client.daemon.configuration import RouteConfig, bytes_of
 from replica_client.daemon.dead_letters import DeadLetters
 from replica_client.daemon.delivery import BatchLimits, Delivery
+from replica_client.daemon.logs import ROUTE
 from replica_client.daemon.mirrors import check_mirror, is_mirror
 from replica_client.daemon.observation import Observation, RouteState
 from replica_client.daemon.references import resolved
@@ -115,6 +116,7 @@ class Route:
 
     async def run(self) -> None:
         """Deliver until it is stopped."""
+        ROUTE.set(self.name)  # of this task
         observation = self.observation
         while not self._stop.is_set():
             commits = observation.commits

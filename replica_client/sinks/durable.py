@@ -16,6 +16,23 @@ TEMPORARY = ".tmp"
 """What names of files end with that are not in place yet."""
 
 
+def check_writable(directory: Path) -> None:
+    """Look whether files can be made in a directory, or it itself; nothing is made.
+
+    Raises:
+        SinkError: they cannot.
+    """
+    found = directory.absolute()
+    while not found.exists() and found != found.parent:
+        found = found.parent
+    if not found.is_dir():
+        raise SinkError(f"{directory}: {found} is no directory")
+    if not os.access(found, os.W_OK | os.X_OK):
+        raise SinkError(
+            f"{directory}: files cannot be made in {found}; give this user the right to"
+        )
+
+
 def sync_directory(directory: Path) -> None:
     """Make the names in a directory durable."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)

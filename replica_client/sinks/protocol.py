@@ -98,3 +98,16 @@ class Sink(Protocol):
     async def close(self) -> None:
         """Give back what is held; what was not committed is dropped. May be called at any time."""
         ...
+
+
+@runtime_checkable
+class ProbedSink(Sink, Protocol):
+    """A sink that can tell whether it could be opened, without changing anything."""
+
+    async def probe(self) -> None:
+        """Look whether the sink can be used now; nothing is made, and no other process disturbed.
+
+        Raises:
+            SinkError: it cannot; says why and what to do.
+        """
+        ...

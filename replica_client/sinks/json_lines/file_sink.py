@@ -21,7 +21,13 @@ from replica_client.errors import ConfigError, SinkError
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.checkpoint_file import CheckpointFile
-from replica_client.sinks.durable import DATA_MODE, DirectoryLock, sync_directory, write_all
+from replica_client.sinks.durable import (
+    DATA_MODE,
+    DirectoryLock,
+    check_writable,
+    sync_directory,
+    write_all,
+)
 from replica_client.sinks.failures import os_errors
 from replica_client.sinks.formats.line_format import LineFormat, make_format
 from replica_client.sinks.json_lines.encoding import encode_lines
@@ -90,6 +96,10 @@ class FileSink:
         self._lock: DirectoryLock | None = None
         self._checkpoints = CheckpointFile(self._directory, options.name)
         self._file: _OpenFile | None = None
+
+    async def probe(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
+        await self._worker.run(check_writable, self._directory)
 
     async def open(self) -> Checkpoint | None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""

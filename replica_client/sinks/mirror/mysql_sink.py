@@ -94,6 +94,15 @@ class MysqlSink:
         self._collector: Collector | None = None
         self._may_repeat = True
 
+    async def probe(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
+        options = self._options
+        async with server_errors(self._where):
+            store = await MysqlStore.open(
+                self._connect, prefix=options.database_prefix, state=options.state_database
+            )
+            await store.close()
+
     async def open(self) -> Checkpoint | None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
         options = self._options

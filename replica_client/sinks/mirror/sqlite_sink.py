@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from replica_client.errors import ConfigError, SinkError
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.row import Row
+from replica_client.sinks.durable import check_writable
 from replica_client.sinks.failures import os_errors
 from replica_client.sinks.first_copy import TableCopy, TableName
 from replica_client.sinks.mirror.collector import (
@@ -84,6 +86,21 @@ class SqliteSink:
         self._batches = Batches(in_thread(self._worker, self._take))
         self._store: SqliteStore | None = None
         self._collector: Collector | None = None
+
+    async def probe(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
+        await self._worker.run(self._probe)
+
+    def _probe(self) -> None:
+        check_writable(self._path.parent)
+        if self._path.exists():
+            with (
+                self._errors(),
+                contextlib.closing(
+                    sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True)
+                ) as connection,
+            ):
+                connection.execute("SELECT 1 FROM sqlite_master").fetchone()
 
     async def open(self) -> Checkpoint | None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""

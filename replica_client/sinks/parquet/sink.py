@@ -23,7 +23,7 @@ from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batching import BatchAssembler
 from replica_client.sinks.checkpoint_file import CheckpointFile
-from replica_client.sinks.durable import DirectoryLock
+from replica_client.sinks.durable import DirectoryLock, check_writable
 from replica_client.sinks.failures import os_errors
 from replica_client.sinks.options import read_options
 from replica_client.sinks.parquet.journal import Journal, read_journal
@@ -100,6 +100,10 @@ class ParquetSink:
         self._timer: asyncio.TimerHandle | None = None
         self._rolling: asyncio.Task[None] | None = None
         self._failure: SinkError | None = None
+
+    async def probe(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
+        await self._worker.run(check_writable, self._directory)
 
     async def open(self) -> Checkpoint | None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""

@@ -111,17 +111,17 @@ class RedisSink:
         self._last_digest = b""
         self._state: Mapping[str, object] | None = None
 
+    async def probe(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
+        with redis_errors(self._where):
+            async with _client(self._options) as client:
+                await client.ping()
+
     async def open(self) -> Checkpoint | None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
         options = self._options
         with redis_errors(self._where):
-            client = self._client = Redis.from_url(
-                options.url,
-                socket_timeout=options.timeout,
-                socket_connect_timeout=options.timeout,
-                # A MULTI/EXEC whose answer is lost must not be sent again.
-                retry=Retry(NoBackoff(), 0),
-            )
+            client = self._client = _client(options)
             saved: dict[Any, Any] = await client.hgetall(self._key)
         return self._read(saved)
 
@@ -219,6 +219,16 @@ class RedisSink:
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
+
+
+def _client(options: RedisOptions) -> Redis:
+    return Redis.from_url(
+        options.url,
+        socket_timeout=options.timeout,
+        socket_connect_timeout=options.timeout,
+        # A MULTI/EXEC whose answer is lost must not be sent again.
+        retry=Retry(NoBackoff(), 0),
+    )
 
 
 def _digest(line: bytes) -> bytes:
