@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from replica_client.readers.assembler import AssemblyOptions
     from replica_client.readers.binlog_file import BinlogFileReader, open_binlog
     from replica_client.readers.connect import connect
+    from replica_client.readers.follow import FollowedSource, follow
     from replica_client.readers.reconnect import ReconnectPolicy
     from replica_client.readers.source_stream import SourceStream
     from replica_client.readers.transaction import Statement, Transaction
@@ -74,6 +75,7 @@ __all__ = [
     "DecodeOptions",
     "EnumValue",
     "FilePositionStore",
+    "FollowedSource",
     "Geometry",
     "Gtid",
     "GtidSet",
@@ -108,6 +110,7 @@ __all__ = [
     "__version__",
     "compiled",
     "connect",
+    "follow",
     "open_binlog",
 ]
 
@@ -160,6 +163,7 @@ _MODULES = {
         "open_binlog",
     ),
     "readers.connect": ("connect",),
+    "readers.follow": ("FollowedSource", "follow"),
     "readers.reconnect": ("ReconnectPolicy",),
     "readers.source_stream": ("SourceStream",),
     "readers.transaction": (

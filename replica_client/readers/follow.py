@@ -1,0 +1,458 @@
+"""A live source without asyncio: the stream runs in a thread of its own, the iterators are ordinary ones."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError as WorkCancelledError
+from concurrent.futures import Future
+from contextlib import aclosing, suppress
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, overload
+
+from replica_client.binlog.event import BinlogEvent
+from replica_client.errors import ConfigError, ConnectionLostError
+from replica_client.position.losses import LossLedger
+from replica_client.position.position import Position
+from replica_client.readers.connect import connect
+from replica_client.readers.notices import Notice, changes_of
+from replica_client.readers.source_stream import SourceStream
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.change import Change
+from replica_client.schema.history import SchemaHistory
+from replica_client.transport.server_info import ServerInfo
+
+if TYPE_CHECKING:
+    from replica_client.rows.batching import RecordBatch
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+_TASK_NAME = "replica_client iterator"
+
+CHUNK_SIZE = 1024
+"""How many items come from the stream's thread at once at most."""
+CHUNKS_AHEAD = 2
+"""How many chunks may wait for the iterator; then the stream stops reading."""
+
+_Mark = Position | Transaction
+_Chunk = tuple[list[Any], _Mark | None]
+"""Items, and the position behind the last of them; None: each stands for the position behind it."""
+
+
+class FollowedSource:
+    """Follows a live source with ordinary iterators; a context manager, made by :func:`follow`.
+
+    The stream is a :class:`~replica_client.readers.source_stream.SourceStream` in a thread of its own
+    and does the same: it answers heartbeats and connects again while your code works, and stops reading
+    while you are behind. It reads a little ahead; :attr:`position` and what :meth:`acknowledge` saves
+    never do.
+
+    One of its iterators may be used, by one thread; asking for it again goes on where it was left.
+    :meth:`close` may be called by any thread: an iterator that waits then ends.
+
+    ::
+
+        for change in rc.follow("mysql://repl:secret@db1/", tables=["shop.*"]):
+            print(change.kind, change.table, change.before, change.after)
+
+    Args:
+        stream: not yet entered.
+    """
+
+    def __init__(self, stream: SourceStream) -> None:
+        self._stream = stream
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._closing = threading.Lock()
+        self._work: set[Future[Any]] = set()
+        self._iterator: tuple[str, Iterator[Any]] | None = None
+        self._given: _Mark = Position("", 0)
+
+    # Life.
+
+    def open(self) -> Self:
+        """Connect; what ``with`` does.
+
+        Raises:
+            ConfigError: an option is wrong.
+            ServerError: the source refuses.
+            TransportError: it cannot be reached.
+            PositionStoreError: the saved position cannot be read.
+        """
+        if self._thread is not None:
+            raise ConnectionLostError("this stream was opened before; call follow() again")
+        loop = asyncio.new_event_loop()
+        self._loop = loop
+        self._thread = threading.Thread(target=loop.run_forever, name="replica_client", daemon=True)
+        self._thread.start()
+        try:
+            self._given = self._run(self._enter())
+        except BaseException:
+            self._stop_thread()
+            raise
+        return self
+
+    async def _enter(self) -> Position:
+        await self._stream.__aenter__()
+        return self._stream.position
+
+    def close(self) -> None:
+        """Close the connection and end the thread; may be called again, and by any thread."""
+        with self._closing:
+            if self._loop is None or self._loop.is_closed():
+                return
+            for work in tuple(self._work):
+                work.cancel()
+            try:
+                asyncio.run_coroutine_threadsafe(self._leave(), self._loop).result()
+            finally:
+                self._stop_thread()
+
+    async def _leave(self) -> None:
+        await _end_other_tasks(_TASK_NAME)
+        await self._stream.__aexit__()
+
+    def _stop_thread(self) -> None:
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
+            return
+        asyncio.run_coroutine_threadsafe(_end_other_tasks(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Do something in the stream's thread, and wait for it."""
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            work.close()
+            raise ConnectionLostError("the stream is closed")
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        self._work.add(future)
+        try:
+            return future.result()
+        except WorkCancelledError:
+            raise ConnectionLostError("the stream was closed") from None
+        except BaseException:
+            future.cancel()
+            raise
+        finally:
+            self._work.discard(future)
+
+    # What the stream knows.
+
+    @property
+    def position(self) -> Position:
+        """The safe resume point behind what the iterators delivered."""
+        if isinstance(self._given, Transaction):
+            self._given = self._given.position
+        return self._given
+
+    @property
+    def acknowledged(self) -> Position | None:
+        """The position that was acknowledged last."""
+        return self._stream.acknowledged
+
+    @property
+    def server(self) -> ServerInfo | None:
+        """The source, once connected."""
+        return self._stream.server
+
+    @property
+    def server_id(self) -> int:
+        """Ours."""
+        return self._stream.server_id
+
+    @property
+    def history(self) -> SchemaHistory:
+        """What tables look like, as far as the stream was read."""
+        return self._stream.history
+
+    @property
+    def losses(self) -> LossLedger:
+        """Counts of what could not be delivered (``record_losses``)."""
+        return self._stream.losses
+
+    def acknowledge(self, position: Position | None = None) -> None:
+        """Everything before a position is done: save it, and tell a semi-synchronous source.
+
+        Args:
+            position: None: :attr:`position`.
+
+        Raises:
+            PositionStoreError: it could not be saved; what was saved before is whole.
+        """
+        self._run(self._stream.acknowledge(self.position if position is None else position))
+
+    # Iterators.
+
+    def __iter__(self) -> Iterator[Change]:
+        """:meth:`changes`; opens the stream before and closes it behind where no ``with`` does."""
+        if self._thread is not None:
+            yield from self.changes()
+            return
+        with self:
+            yield from self.changes()
+
+    def events(self) -> Iterator[BinlogEvent]:
+        """Every event that stands in the source's files, once and in order, and artificial ones.
+
+        Raises:
+            BinlogDecodeError: an event cannot be decoded.
+            ServerError: the source refuses to go on.
+            TransportError: the connection was lost, and could not be opened again.
+        """
+        stream = self._stream
+        return self._one(
+            "events()", lambda: self._items(stream.events, lambda: stream.position, True)
+        )
+
+    def transactions(self) -> Iterator[Transaction]:
+        """Committed transactions; very large ones in parts.
+
+        Raises:
+            DataLossError: a change that cannot be delivered as rows.
+            BinlogDecodeError: an event cannot be decoded.
+            ServerError: the source refuses to go on.
+            TransportError: the connection was lost, and could not be opened again.
+        """
+        return self._one("transactions()", self._transactions)
+
+    def _transactions(self) -> Iterator[Transaction]:
+        return self._items(self._stream.transactions, None)
+
+    @overload
+    def changes(self, *, notices: Literal[False] = False) -> Iterator[Change]: ...
+
+    @overload
+    def changes(self, *, notices: bool) -> Iterator[Change | Notice]: ...
+
+    def changes(self, *, notices: bool = False) -> Iterator[Change | Notice]:
+        """Row changes of committed transactions, in order.
+
+        :attr:`position` lies behind a transaction once all its changes were taken.
+
+        Args:
+            notices: also give schema changes and losses, in their place among the rows.
+
+        Raises:
+            DataLossError: a change that cannot be delivered as rows.
+            BinlogDecodeError: an event cannot be decoded.
+            ServerError: the source refuses to go on.
+            TransportError: the connection was lost, and could not be opened again.
+        """
+        return self._one(f"changes(notices={notices})", lambda: self._changes(notices))
+
+    def _changes(self, notices: bool) -> Iterator[Change | Notice]:
+        before = self._given
+        for transaction in self._transactions():
+            self._given = before
+            yield from changes_of(transaction, notices=notices)
+            self._given = before = transaction
+
+    @overload
+    def batches(
+        self,
+        max_rows: int = 16384,
+        max_seconds: float = 1.0,
+        *,
+        notices: Literal[False] = False,
+    ) -> Iterator[RecordBatch]: ...
+
+    @overload
+    def batches(
+        self, max_rows: int = 16384, max_seconds: float = 1.0, *, notices: bool
+    ) -> Iterator[RecordBatch | Notice]: ...
+
+    def batches(
+        self, max_rows: int = 16384, max_seconds: float = 1.0, *, notices: bool = False
+    ) -> Iterator[RecordBatch | Notice]:
+        """Row changes as Arrow record batches, each of one table and one shape.
+
+        :attr:`position` moves only when all rows before it have been given.
+
+        Args:
+            max_rows: rows that a batch has at most.
+            max_seconds: rows wait at most this long for their batch.
+            notices: as in :meth:`changes`; all rows before a notice come in batches before it.
+
+        Raises:
+            ConfigError: pyarrow is not installed.
+            DataLossError: a change that cannot be delivered as rows.
+            BinlogDecodeError: an event cannot be decoded.
+            ServerError: the source refuses to go on.
+            TransportError: the connection was lost, and could not be opened again.
+        """
+        stream = self._stream
+        return self._one(
+            f"batches({max_rows}, {max_seconds}, notices={notices})",
+            lambda: self._items(
+                lambda: stream.batches(max_rows, max_seconds, notices=notices),
+                lambda: stream.position,
+            ),
+        )
+
+    def _one(self, call: str, make: Callable[[], Iterator[_T]]) -> Iterator[_T]:
+        """The iterator that a call asks for; what it read ahead would be lost with it."""
+        if self._iterator is None:
+            self._iterator = call, make()
+        if self._iterator[0] != call:
+            raise ConfigError(
+                f"{call}: this stream is read by {self._iterator[0]}; open another one, with "
+                "start=stream.position, to read it in another way"
+            )
+        return self._iterator[1]
+
+    def _items(
+        self,
+        start: Callable[[], AsyncGenerator[Any, None]],
+        mark: Callable[[], Position] | None,
+        first_counts: bool = False,
+    ) -> Iterator[Any]:
+        """What an iterator of the stream gives; for the arguments see :class:`_Pump`."""
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            raise ConnectionLostError("the stream is not open; use `with follow(…) as stream:`")
+        chunks: queue.SimpleQueue[_Chunk | None] = queue.SimpleQueue()
+        pump = _Pump(start, mark, chunks, first_counts)
+        future = asyncio.run_coroutine_threadsafe(pump.run(), loop)
+        self._work.add(future)
+        # Whatever ends it, the iterator learns of it.
+        future.add_done_callback(lambda _: chunks.put(None))
+        try:
+            while (chunk := chunks.get()) is not None:
+                with suppress(RuntimeError):  # the loop was closed meanwhile
+                    loop.call_soon_threadsafe(pump.take)
+                items, behind = chunk
+                if behind is None:
+                    for item in items:
+                        self._given = item
+                        yield item
+                else:
+                    yield from items[:-1]
+                    self._given = behind
+                    yield items[-1]
+            with suppress(WorkCancelledError):
+                future.result()
+        finally:
+            self._work.discard(future)
+            future.cancel()
+
+
+async def _end_other_tasks(name: str | None = None) -> None:
+    """Cancel what runs in this loop, and wait for it: the tasks of a name, or all, to stop the loop."""
+    others = [
+        task
+        for task in asyncio.all_tasks()
+        if task is not asyncio.current_task() and name in (None, task.get_name())
+    ]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    if name is None:
+        await asyncio.get_running_loop().shutdown_asyncgens()
+        await asyncio.get_running_loop().shutdown_default_executor()
+
+
+class _Pump:
+    """Moves items from an asynchronous iterator into chunks, in the stream's thread.
+
+    A chunk is sent when the iterator waits for the source, or when it is full: what is there comes at
+    once, and a thread is woken per chunk and not per item. What comes without waiting was received
+    before, so that the stream's own bound holds for the memory of a chunk, too.
+
+    Args:
+        start: starts the iterator.
+        mark: the safe position once an item is the last that was given; None: the items are transactions.
+        chunks: takes what was moved.
+        first_counts: the position behind the first item of a chunk stands for all of them, where it takes
+            longer to make than the items do.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[], AsyncGenerator[Any, None]],
+        mark: Callable[[], Position] | None,
+        chunks: queue.SimpleQueue[_Chunk | None],
+        first_counts: bool,
+    ) -> None:
+        self._first_counts = first_counts
+        self._start = start
+        self._mark = mark
+        self._chunks = chunks
+        self._items: list[Any] = []
+        self._behind: Position | None = None
+        self._ahead = 0
+        self._taken = asyncio.Event()
+
+    def take(self) -> None:
+        """A chunk was taken."""
+        self._ahead -= 1
+        self._taken.set()
+
+    async def run(self) -> None:
+        """Move all items; ends with the iterator, and raises what it raises."""
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        if task is not None:
+            task.set_name(_TASK_NAME)
+        mark = self._mark
+        async with aclosing(self._start()) as items:
+            async for item in items:
+                if not self._items:
+                    # Runs when the iterator lets the loop go on: it has nothing more at hand.
+                    loop.call_soon(self._send)
+                    if self._first_counts and mark is not None:
+                        self._behind = mark()
+                self._items.append(item)
+                if mark is not None and not self._first_counts:
+                    self._behind = mark()
+                if len(self._items) >= CHUNK_SIZE:
+                    self._send()
+                while self._ahead >= CHUNKS_AHEAD:
+                    self._taken.clear()
+                    await self._taken.wait()
+        self._send()
+
+    def _send(self) -> None:
+        if self._items:
+            self._chunks.put((self._items, self._behind))
+            self._items = []
+            self._ahead += 1
+
+
+def _without_asyncio(
+    connect: Callable[_P, SourceStream],
+) -> Callable[_P, FollowedSource]:
+    @wraps(connect)
+    def follow(*args: _P.args, **kwargs: _P.kwargs) -> FollowedSource:
+        return FollowedSource(connect(*args, **kwargs))
+
+    follow.__name__ = follow.__qualname__ = "follow"
+    follow.__module__ = __name__
+    follow.__doc__ = """Follow a live source without asyncio.
+
+    Takes what :func:`~replica_client.readers.connect.connect` takes. Iterate over the result for row
+    changes, or use it in a ``with`` block::
+
+        with rc.follow("mysql://repl:secret@db1/", position_store="shop.position") as stream:
+            for transaction in stream.transactions():
+                ...
+                stream.acknowledge(transaction.position)
+
+    Raises:
+        ConfigError: an option is wrong.
+    """
+    return follow
+
+
+follow = _without_asyncio(connect)
