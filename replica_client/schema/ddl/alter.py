@@ -14,6 +14,7 @@ from replica_client.schema.ddl.changes import (
     DropColumn,
     DropPrimaryKey,
     RenameColumn,
+    SetBounds,
     SetCharset,
     SetPrimaryKey,
     SetVersioning,
@@ -149,6 +150,8 @@ def _keys(definitions: Definitions, found: _Alteration) -> None:
     key = definitions.key_of_columns()
     if key is not None:
         found.steps.append(SetPrimaryKey(key))
+    if definitions.bounds:
+        found.steps.append(SetBounds(tuple(definitions.bounds)))
 
 
 def _drop(cursor: Cursor, table: TableName, context: StatementContext, found: _Alteration) -> bool:

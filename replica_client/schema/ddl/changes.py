@@ -117,6 +117,13 @@ class DropPrimaryKey:
 
 
 @dataclass(frozen=True, slots=True)
+class SetBounds:
+    """ADD PERIOD FOR: columns that cannot be NULL from now on."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SetCharset:
     """DEFAULT CHARACTER SET: what columns get that come later; None: the database's default."""
 
@@ -145,6 +152,7 @@ Step = (
     | SetVisible
     | SetPrimaryKey
     | DropPrimaryKey
+    | SetBounds
     | SetCharset
     | ConvertCharset
     | SetVersioning

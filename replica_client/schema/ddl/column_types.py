@@ -6,7 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from replica_client.schema.character_sets import BINARY, charset_name, max_length
-from replica_client.schema.ddl.context import MODE_ORACLE, MODE_REAL_AS_FLOAT, StatementContext
+from replica_client.schema.ddl.context import (
+    MODE_MAXDB,
+    MODE_ORACLE,
+    MODE_REAL_AS_FLOAT,
+    StatementContext,
+)
 from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
 from replica_client.schema.ddl.lexer import STRING
 
@@ -44,7 +49,7 @@ _FIXED_SIZES: Final = {
     "INET4": "inet4",
     "INET6": "inet6",
 }
-_VENDORS: Final = frozenset(("MARIADB_SCHEMA", "ORACLE_SCHEMA", "MAXDB_SCHEMA"))
+_VENDORS: Final = {"MARIADB_SCHEMA": 0, "ORACLE_SCHEMA": MODE_ORACLE, "MAXDB_SCHEMA": MODE_MAXDB}
 _BLOB_LIMITS: Final = ((0xFF, "tiny"), (0xFFFF, ""), (0xFFFFFF, "medium"))
 _LIMITS: Final = {"tiny": 0xFF, "": 0xFFFF, "medium": 0xFFFFFF, "long": 0xFFFFFFFF}
 _BINARY_KINDS: Final = {
@@ -91,8 +96,7 @@ def read_type(cursor: Cursor, context: StatementContext) -> TypeText:
         NotUnderstoodError: no type that is known is here.
     """
     if cursor.token.upper in _VENDORS and cursor.peek().upper == ".":
-        if cursor.token.upper == "ORACLE_SCHEMA":
-            context = _with_oracle(context)
+        context = _with_types_of(context, _VENDORS[cursor.token.upper])
         cursor.at += 2
     word = cursor.token.upper
     oracle = context.oracle
@@ -128,7 +132,10 @@ def read_type(cursor: Cursor, context: StatementContext) -> TypeText:
     if word in _TEMPORAL:
         cursor.step()
         digits = _numbers(cursor)
-        return TypeText(_TEMPORAL[word], fraction_digits=digits[0] if digits else 0)
+        kind = _TEMPORAL[word]
+        if kind == "timestamp" and context.stamps_are_datetimes:
+            kind = "datetime"
+        return TypeText(kind, fraction_digits=digits[0] if digits else 0)
     if word in _FIXED_SIZES:
         cursor.step()
         return TypeText(_FIXED_SIZES[word])
@@ -150,8 +157,10 @@ def read_type(cursor: Cursor, context: StatementContext) -> TypeText:
     return _characters(cursor, oracle=oracle)
 
 
-def _with_oracle(context: StatementContext) -> StatementContext:
-    return replace(context, sql_mode=context.sql_mode | MODE_ORACLE)
+def _with_types_of(context: StatementContext, mode: int) -> StatementContext:
+    """The context in which a type's name means what a vendor means by it."""
+    others = context.sql_mode & ~(MODE_ORACLE | MODE_MAXDB)
+    return replace(context, sql_mode=others | mode)
 
 
 def _floating(cursor: Cursor, context: StatementContext) -> TypeText:

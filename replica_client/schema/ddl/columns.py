@@ -40,6 +40,7 @@ class ColumnText:
         row_bound: a period column, ``GENERATED ALWAYS AS ROW START`` or ``END``.
         default: the tokens behind DEFAULT; empty where there is none.
         computed: the source makes its values: a generated or AUTO_INCREMENT column.
+        versioned: WITH SYSTEM VERSIONING, which versions a table that does not say so itself (MariaDB).
     """
 
     name: str
@@ -53,6 +54,7 @@ class ColumnText:
     row_bound: bool = False
     default: tuple[Token, ...] = ()
     computed: bool = False
+    versioned: bool = False
 
     def model(self, table_charset: str | None) -> ColumnModel:
         """The column in a table with this default character set.
@@ -139,8 +141,10 @@ def _attribute(cursor: Cursor, column: ColumnText, context: StatementContext) ->
         start = cursor.at
         _skip_value(cursor)
         column.default = tuple(cursor.tokens[start : cursor.at])
-    elif word == "AUTO_INCREMENT":
+    elif word == "AUTO_INCREMENT" or (word == "SERIAL" and cursor.take("DEFAULT", "VALUE")):
+        # A NULL behind it counts, one before it does not.
         column.computed = True
+        column.nullable = False
     elif word == "ON":
         cursor.expect("UPDATE")
         _skip_value(cursor)
@@ -179,6 +183,7 @@ def _attribute(cursor: Cursor, column: ColumnText, context: StatementContext) ->
         column.place, column.after = "AFTER", cursor.name()
     elif word in ("WITH", "WITHOUT") and cursor.take("SYSTEM"):
         cursor.expect("VERSIONING")
+        column.versioned = word == "WITH"
     elif token.kind in (WORD, NAME) and cursor.take("="):
         cursor.step()  # an attribute of a storage engine
     elif word in ("ADD", "DROP", "CHANGE", "MODIFY", "RENAME"):

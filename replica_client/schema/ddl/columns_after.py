@@ -13,6 +13,7 @@ from replica_client.schema.ddl.changes import (
     DropColumn,
     DropPrimaryKey,
     RenameColumn,
+    SetBounds,
     SetCharset,
     SetPrimaryKey,
     SetVersioning,
@@ -30,6 +31,7 @@ _HIDDEN_PERIOD = tuple(
 )
 
 _GENERATED_KEY = "my_row_id"
+_BOUND_KINDS = ("date", "datetime", "timestamp")
 
 
 @dataclass(slots=True)
@@ -68,7 +70,7 @@ def altered(table: TableModel, steps: Sequence[Step], database_charset: str | No
             found = _find(entries, step.old, missing_ok=step.if_exists)
             if found is None:
                 continue
-            column = step.column.model(charset)
+            column = _changed(found.column, step.column.model(charset), step.column)
             renames[found.old] = column.name
             if step.column.place:
                 entries.remove(found)
@@ -102,6 +104,9 @@ def altered(table: TableModel, steps: Sequence[Step], database_charset: str | No
                 columns = list(with_system_period(columns))
     key = _key_after(table, steps, renames, columns)
     keyed = {name.lower() for name, _ in key}
+    for step in steps:
+        if isinstance(step, SetBounds):
+            keyed.update(name.lower() for name in step.columns)
     columns = [
         replace(column, nullable=False) if column.name.lower() in keyed else column
         for column in columns
@@ -118,6 +123,13 @@ def altered(table: TableModel, steps: Sequence[Step], database_charset: str | No
 def with_system_period(columns: Sequence[ColumnModel]) -> tuple[ColumnModel, ...]:
     """The columns of a table WITH SYSTEM VERSIONING that names no period columns of its own."""
     return (*columns, *_HIDDEN_PERIOD)
+
+
+def _changed(old: ColumnModel, new: ColumnModel, text: ColumnText) -> ColumnModel:
+    """The column after MODIFY or CHANGE: one that may bound a period may stay NOT NULL unsaid."""
+    if old.nullable is not False or text.nullable is not None or new.nullable is False:
+        return new
+    return replace(new, nullable=None) if new.kind in _BOUND_KINDS else new
 
 
 def _has_generated_key(table: TableModel) -> bool:

@@ -12,6 +12,9 @@ from replica_client.schema.character_sets import charset_of_id
 MODE_REAL_AS_FLOAT: Final = 0x1
 MODE_ANSI_QUOTES: Final = 0x4
 MODE_ORACLE: Final = 0x200
+MODE_MAXDB: Final = 0x1000
+MODE_WITHOUT_CHARSETS: Final = 0x10000 | 0x20000
+"""MYSQL323 and MYSQL40: definitions that the server writes itself lack their character sets."""
 MODE_NO_BACKSLASH_ESCAPES: Final = 0x100000
 
 
@@ -56,6 +59,11 @@ class StatementContext:
     def oracle(self) -> bool:
         """Whether types mean what they do in Oracle (MariaDB)."""
         return self.is_mariadb and bool(self.sql_mode & MODE_ORACLE)
+
+    @property
+    def stamps_are_datetimes(self) -> bool:
+        """Whether TIMESTAMP means DATETIME, as in MAXDB."""
+        return bool(self.sql_mode & MODE_MAXDB) and (self.is_mariadb or self.version < (8, 0, 0))
 
     @classmethod
     def of_query(

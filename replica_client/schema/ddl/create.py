@@ -44,6 +44,7 @@ def read_create_table(
     if cursor.token.upper == "(" and not _is_query(cursor):
         definitions = read_definitions(cursor.brackets(), context)
     charset, versioned, select_at = _options(cursor)
+    versioned = versioned or any(column.versioned for column in definitions.columns)
     if select_at < 0 and not definitions.columns:
         # Columns that a storage engine finds itself (MariaDB's discovery).
         cursor.refuse("columns")

@@ -26,11 +26,13 @@ class Definitions:
         columns: in order.
         primary_key: the one that is a definition of its own; None where there is none.
         period: whether PERIOD FOR SYSTEM_TIME is among them.
+        bounds: columns that bound a period: they cannot be NULL.
     """
 
     columns: list[ColumnText] = field(default_factory=list)
     primary_key: PrimaryKey | None = None
     period: bool = False
+    bounds: list[str] = field(default_factory=list)
 
     def key_of_columns(self) -> PrimaryKey | None:
         """The primary key, also where a column says PRIMARY KEY."""
@@ -65,17 +67,24 @@ def read_definitions(tokens: Sequence[Token], context: StatementContext) -> Defi
             read_key(cursor, found)
         else:
             found.columns.append(read_column(cursor, context))
+    bounds = {name.lower() for name in found.bounds}
+    for column in found.columns:
+        if column.name.lower() in bounds:
+            column.nullable = False
     return found
 
 
 def read_key(cursor: Cursor, found: Definitions) -> None:
-    """Read a key; only a primary key and the system period matter.
+    """Read a key; only a primary key and periods matter.
 
     Raises:
-        NotUnderstoodError: a primary key without columns.
+        NotUnderstoodError: a primary key or period without columns.
     """
     if cursor.take("PERIOD", "FOR"):
         found.period = found.period or cursor.token.upper == "SYSTEM_TIME"
+        cursor.take("IF", "NOT", "EXISTS")
+        cursor.name()
+        found.bounds.extend(Cursor(part).name() for part in split_commas(cursor.brackets()))
         return
     if cursor.take("CONSTRAINT") and cursor.token.upper not in _KEY_WORDS:
         cursor.name()
