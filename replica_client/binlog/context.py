@@ -26,6 +26,7 @@ class BinlogFormat:
         header_size: bytes of the common header.
         post_header_sizes: byte ``i`` is the post-header length of type ``i + 1``.
         checksum_algorithm: whether events end in a CRC-32.
+        server_id: of the server that wrote the file; 0 where that is not known.
     """
 
     binlog_version: int = 4
@@ -33,6 +34,7 @@ class BinlogFormat:
     header_size: int = HEADER_SIZE
     post_header_sizes: bytes = MYSQL_POST_HEADER_SIZES
     checksum_algorithm: ChecksumAlgorithm = ChecksumAlgorithm.CRC32
+    server_id: int = 0
 
     @property
     def flavor(self) -> ServerFlavor:

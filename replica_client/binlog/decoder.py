@@ -299,7 +299,7 @@ class BinlogDecoder:
             ByteReader(data, header_size, end), self._context(type_code, header.flags)
         )
         if type_code in _BEGINS_FILE:
-            self._begin_file(body)
+            self._begin_file(body, header.server_id)
         elif type_code == _START_ENCRYPTION:
             self._begin_encryption(body)
         return BinlogEvent(header, body, file, position, checksum, inner_index)
@@ -314,11 +314,11 @@ class BinlogDecoder:
             self._contexts[key] = context
         return context
 
-    def _begin_file(self, body: EventBody) -> None:
+    def _begin_file(self, body: EventBody, server_id: int) -> None:
         """Table ids hold within a file; a format description brings the layout."""
         self._table_maps.clear()
         if isinstance(body, (FormatDescriptionEvent, StartEventV3)):
-            self._format = body.format
+            self._format = replace(body.format, server_id=server_id)
             self._has_format = True
             self._is_permuted = is_permuted(self._format.server_version)
             self._contexts.clear()

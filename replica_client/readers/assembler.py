@@ -33,13 +33,10 @@ from replica_client.position.tracker import PositionTracker, TransactionBoundary
 from replica_client.readers.event_feed import PlacedEvent
 from replica_client.readers.loss_watch import LossWatch, count_unknown
 from replica_client.readers.prepared_rows import PreparedRows
+from replica_client.readers.query_text import Provenance, statement_text
 from replica_client.readers.row_spool import RowSpool, SpoolItem
 from replica_client.readers.savepoints import Savepoints, controls_savepoint, mixes_engines
-from replica_client.readers.schema_tracking import (
-    SchemaTracker,
-    UnknownTablePolicy,
-    statement_text,
-)
+from replica_client.readers.schema_tracking import SchemaTracker, UnknownTablePolicy
 from replica_client.readers.statements import controls_transaction
 from replica_client.readers.transaction import Statement, Transaction
 from replica_client.rows.change import RowsOfEvent
@@ -169,6 +166,7 @@ class TransactionAssembler:
         self._commit_timestamp_us: int | None = None
         self._xid: int | None = None
         self._thread_id: int | None = None
+        self._is_first_hand: bool | None = None
 
     def feed(
         self, placed: PlacedEvent, decoder: BinlogDecoder, tracker: PositionTracker
@@ -277,6 +275,8 @@ class TransactionAssembler:
                 self._let_wait(tracker)
             return
         self._commit_timestamp_us = body.immediate_commit_timestamp
+        if body.original_commit_timestamp != body.immediate_commit_timestamp:
+            self._is_first_hand = False
         if code != EventType.ANONYMOUS_GTID_LOG_EVENT:
             self._gtid = str(Gtid(body.sid, body.gno, body.tag))
 
@@ -373,8 +373,9 @@ class TransactionAssembler:
             self._run_savepoint(event, decoder, tracker)
             return
         # Whose rows it changes is asked before it changes what tables are.
-        refused = self.schema.text_changes(event, decoder.format)
-        changes = self.schema.run(event, decoder.format, index)
+        around = Provenance(tracker.in_transaction, self._is_first_hand)
+        refused = self.schema.text_changes(event, decoder.format, around)
+        changes = self.schema.run(event, decoder.format, index, around)
         self._schema_changes.extend(changes)
         if not changes and not refused and controls_transaction(body.query):
             return
@@ -474,7 +475,7 @@ class TransactionAssembler:
         self._savepoints.clear()
         self._waits_from = None
         self._revision = self.schema.history.revision
-        self._gtid, self._commit_timestamp_us = "", None
+        self._gtid, self._commit_timestamp_us, self._is_first_hand = "", None, None
         self._xid = self._thread_id = None
         self._resume = None
         self._losses.end_transaction()

@@ -18,16 +18,13 @@ from replica_client.constants.event_types import EventType
 from replica_client.errors import ConfigError, SchemaError, ServerError
 from replica_client.position.position import Position
 from replica_client.readers.event_feed import EventFeed
-from replica_client.readers.schema_tracking import statement_text
+from replica_client.readers.query_text import read_query
 from replica_client.schema import information_schema as queries
 from replica_client.schema.catalog import tables_touched
 from replica_client.schema.ddl.changes import TableName
-from replica_client.schema.ddl.context import StatementContext
-from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.history import Place, SchemaHistory
 from replica_client.schema.model import DatabaseModel, TableModel
 from replica_client.schema.names import fold_name, fold_table
-from replica_client.schema.server_version import parse_server_version
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.options import ConnectOptions
 from replica_client.transport.request import DumpRequest
@@ -166,11 +163,8 @@ class BinlogScan:
         body = event.body
         if body.query in (b"BEGIN", b"COMMIT"):
             return
-        layout = feed.decoder.format
-        version = parse_server_version(layout.server_version)
-        context = StatementContext.of_query(body, layout.flavor, version)
-        text = statement_text(body.query, body.status.character_set_client)
-        tables, databases, anything = tables_touched(read_statement(text, context))
+        read = read_query(event, feed.decoder.format)
+        tables, databases, anything = tables_touched(read.meaning)
         if tables or databases or anything:
             place = Place.of(event.file, event.position)
             self.touches.append(

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import Final, Literal
+from typing import Literal
 
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events.query import QueryEvent
 from replica_client.binlog.events.table_map import TableMapEvent
-from replica_client.codec.charsets import UndecodableTextError, UnknownCollationError, decode_text
 from replica_client.errors import UnknownTableError
+from replica_client.readers.query_text import UNKNOWN, Provenance, read_query
 from replica_client.readers.statements import may_change_rows
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import Absent, TableChange, TableState, Unverified
 from replica_client.schema.ddl.changes import TableName, Unrelated
-from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.rows_changed import changed_tables
-from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.history import SchemaChange, SchemaHistory, schema_change
 from replica_client.schema.model import TableModel
 from replica_client.schema.resolve import (
@@ -27,11 +24,9 @@ from replica_client.schema.resolve import (
     tells_everything,
     with_hash_columns,
 )
-from replica_client.schema.server_version import parse_server_version
 from replica_client.schema.shape import TableShape
 
 _LOG = logging.getLogger("replica_client")
-_UTF8MB4: Final = 45
 # MariaDB's two-phase ALTER: it counts when it is committed.
 _START_ALTER, _ROLLBACK_ALTER = 0x02, 0x08
 
@@ -67,12 +62,21 @@ class SchemaTracker:
         self._exact, self._any_case = selection, selection.folded()
         self._on_unknown = on_unknown
         self._on_mismatch = on_mismatch
-        self._contexts: tuple[BinlogFormat | None, tuple[int, int, int]] = (None, (0, 0, 0))
 
     def run(
-        self, event: BinlogEvent, binlog_format: BinlogFormat, index: int
+        self,
+        event: BinlogEvent,
+        binlog_format: BinlogFormat,
+        index: int,
+        provenance: Provenance = UNKNOWN,
     ) -> list[SchemaChange]:
         """Let a QUERY event move the history on.
+
+        Args:
+            event: the event.
+            binlog_format: of the file that it is in.
+            index: of the event in its transaction.
+            provenance: what the events around it tell.
 
         Returns:
             what it did to wanted tables and to databases.
@@ -81,17 +85,19 @@ class SchemaTracker:
         flags = body.status.gtid_flags3
         if flags is not None and flags & (_START_ALTER | _ROLLBACK_ALTER):
             return []
-        context = self.context(body, binlog_format)
-        text = statement_text(body.query, body.status.character_set_client)
-        changes = self.history.run(text, context, event.file, event.position)
+        read = read_query(event, binlog_format, provenance, self._exists)
+        changes = self.history.apply(read.meaning, read.context, event.file, event.position)
         return [
-            schema_change(change, text, event.file, event.position, index, context)
+            schema_change(change, read.text, event.file, event.position, index, read.context)
             for change in changes
             if self._is_wanted(change)
         ]
 
     def text_changes(
-        self, event: BinlogEvent, binlog_format: BinlogFormat
+        self,
+        event: BinlogEvent,
+        binlog_format: BinlogFormat,
+        provenance: Provenance = UNKNOWN,
     ) -> tuple[TableName, ...]:
         """Wanted tables whose rows a statement changed that the binlog has as text.
 
@@ -100,16 +106,18 @@ class SchemaTracker:
         body = event.body
         if not may_change_rows(body.query):
             return ()
-        context = self.context(body, binlog_format)
-        text = statement_text(body.query, body.status.character_set_client)
-        tables = changed_tables(text, context)
+        read = read_query(event, binlog_format, provenance, self._exists)
+        tables = changed_tables(read.text, read.context)
         if tables is None:
             return (("", ""),)
-        wanted = self.typed_selection
+        if read.doubtful is not None:
+            others = changed_tables(read.doubtful.text, read.doubtful.context)
+            tables = tuple(dict.fromkeys((*tables, *(others or ()))))
+        wanted, thread_id = self.typed_selection, read.context.thread_id
         return tuple(
             table
             for table in tables
-            if wanted.wants(*table) and not self.history.is_temporary(context.thread_id, table)
+            if wanted.wants(*table) and not self.history.is_temporary(thread_id, table)
         )
 
     def passes_on(self, event: BinlogEvent, binlog_format: BinlogFormat) -> bool:
@@ -120,18 +128,13 @@ class SchemaTracker:
         """
         if self._exact.selects_all:
             return True
-        body = event.body
-        context = self.context(body, binlog_format)
-        if may_change_rows(body.query) or not self.typed_selection.wants_database(context.database):
+        database = event.body.schema.decode("utf-8", "surrogateescape")
+        if may_change_rows(event.body.query) or not self.typed_selection.wants_database(database):
             return False
-        text = statement_text(body.query, body.status.character_set_client)
-        return isinstance(read_statement(text, context), Unrelated)
+        return isinstance(read_query(event, binlog_format).meaning, Unrelated)
 
-    def context(self, body: QueryEvent, binlog_format: BinlogFormat) -> StatementContext:
-        """What a statement's meaning depends on beside its text."""
-        if self._contexts[0] is not binlog_format:
-            self._contexts = (binlog_format, parse_server_version(binlog_format.server_version))
-        return StatementContext.of_query(body, binlog_format.flavor, self._contexts[1])
+    def _exists(self, table: TableName) -> bool:
+        return isinstance(self.history.table(table), TableModel)
 
     @property
     def typed_selection(self) -> Selection:
@@ -206,17 +209,6 @@ class SchemaTracker:
         if not isinstance(state, TableModel):
             return True
         return lacks_charset(shape, state)
-
-
-def statement_text(query: bytes, client_collation: int | None) -> str:
-    """A statement's text; bytes that are no text (a binary default) become replacement characters."""
-    collation = _UTF8MB4 if client_collation is None else client_collation
-    try:
-        return decode_text(query, collation)
-    except UnknownCollationError:
-        return query.decode("utf-8", "replace")
-    except UndecodableTextError:
-        return decode_text(query, collation, "replace")
 
 
 def _unknown_text(table_map: TableMapEvent, state: TableState | None) -> str:

@@ -280,7 +280,12 @@ class SchemaHistory:
             file: binlog file of the statement.
             offset: its offset there.
         """
-        meaning = read_statement(text, context)
+        return self.apply(read_statement(text, context), context, file, offset)
+
+    def apply(
+        self, meaning: Meaning, context: StatementContext, file: str = "", offset: int = 0
+    ) -> list[TableChange]:
+        """The same with a statement that was read."""
         before = self.revision
         place, self.place = self.place, Place.of(file, offset)
         if self.lower_case_names:
