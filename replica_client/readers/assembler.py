@@ -33,7 +33,7 @@ from replica_client.position.tracker import PositionTracker, TransactionBoundary
 from replica_client.readers.event_feed import PlacedEvent
 from replica_client.readers.loss_watch import LossWatch, count_unknown
 from replica_client.readers.prepared_rows import PreparedRows
-from replica_client.readers.query_text import Provenance, statement_text
+from replica_client.readers.query_text import Provenance, query_context, statement_text
 from replica_client.readers.row_spool import RowSpool, SpoolItem
 from replica_client.readers.savepoints import Savepoints, controls_savepoint, mixes_engines
 from replica_client.readers.schema_tracking import SchemaTracker, UnknownTablePolicy
@@ -296,13 +296,15 @@ class TransactionAssembler:
         shape = None
         if self.schema.selection.wants(table_map.schema, table_map.table):
             shape = self.schema.shape(table_map, decoder.format)
-        return self._new_decoder(table_map, shape)
+        return self._new_decoder(table_map, shape, decoder)
 
-    def _new_decoder(self, table_map: TableMapEvent, shape: TableShape | None) -> _Decoder | None:
+    def _new_decoder(
+        self, table_map: TableMapEvent, shape: TableShape | None, decoder: BinlogDecoder
+    ) -> _Decoder | None:
         """Have a decoder of a table, none if it is not wanted."""
         found = None
         if shape is not None:
-            columns = self.schema.selection.columns_of(shape.database, shape.table)
+            columns = self.schema.delivered_columns(table_map, shape, decoder.format)
             found = (shape, RowImageDecoder(shape, self._decode, columns=columns))
         if len(self._decoders) >= _MAX_DECODERS:
             self._decoders.clear()
@@ -338,10 +340,10 @@ class TransactionAssembler:
         if cached is not None and cached[0] is self.schema.state_of(table_map):
             return (cached[1],)
         if not self.schema.selection.wants(table_map.schema, table_map.table):
-            return (self._new_decoder(table_map, None),)
+            return (self._new_decoder(table_map, None, decoder),)
         try:
             shape = self.schema.undoubted_shape(table_map, decoder.format)
-            return None if shape is None else (self._new_decoder(table_map, shape),)
+            return None if shape is None else (self._new_decoder(table_map, shape, decoder),)
         except ReplicaClientError:
             return None
 
@@ -391,7 +393,7 @@ class TransactionAssembler:
     ) -> None:
         index = tracker.event_index
         self._let_wait(tracker)
-        context = self.schema.context(event.body, decoder.format)
+        context = query_context(event.body, decoder.format)
         try:
             savepoint = self._savepoints.run(event.body.query, context, index, self._resume)
         except DataLossError as error:
@@ -455,10 +457,15 @@ class TransactionAssembler:
                 )
             if boundary.outcome == "rollback":
                 self._check_rollback(event, decoder)
+            drops: list[SchemaChange] = []
             if self.schema.history.revision != self._revision:
                 # A statement of a transaction that was not committed changed nothing.
-                self.schema.history.rewind(boundary.file, boundary.offset)
-            self._rows, self._schema_changes = [], []
+                if boundary.outcome == "rollback":
+                    self.schema.history.roll_back(boundary.file, boundary.offset)
+                    drops = [one for one in self._schema_changes if one.kind == "drop_table"]
+                else:
+                    self.schema.history.rewind(boundary.file, boundary.offset)
+            self._rows, self._schema_changes = [], drops
             self._losses.take()
         elif boundary.outcome == "prepare":
             self._prepare(XaId.of_event(event.body), boundary)
@@ -510,7 +517,7 @@ class TransactionAssembler:
         """Refuse a rolled back transaction of which rows may stay."""
         if not (self._rows or len(self._savepoints.rows)):
             return
-        if mixes_engines(self.schema.context(event.body, decoder.format)):
+        if mixes_engines(query_context(event.body, decoder.format)):
             raise DataLossError(
                 f"{_place(event)}: a transaction that was rolled back; its rows stay if their table has no "
                 "transactions, and a binlog of this old server does not tell whether it has; compare its "

@@ -18,6 +18,7 @@ from replica_client.constants.event_types import EventType
 from replica_client.errors import ConfigError, SchemaError, ServerError
 from replica_client.position.position import Position
 from replica_client.readers.event_feed import EventFeed
+from replica_client.readers.live_labels import with_true_labels
 from replica_client.readers.query_text import read_query
 from replica_client.schema import information_schema as queries
 from replica_client.schema.catalog import tables_touched
@@ -103,7 +104,7 @@ async def _read(
     keys = await connection.query(queries.keys_query(one_table=one), args)
     tables = await connection.query(queries.tables_query(one_table=one), args)
     models = queries.read_tables(tables, columns, keys, server.flavor, server.version)
-    return databases, models
+    return databases, [await with_true_labels(connection, model) for model in models]
 
 
 class BinlogScan:

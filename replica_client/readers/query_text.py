@@ -26,6 +26,7 @@ from typing import Final, NamedTuple
 
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.events.query import QueryEvent
 from replica_client.codec.charsets import UndecodableTextError, UnknownCollationError, decode_text
 from replica_client.constants.event_types import EventFlag
 from replica_client.schema.catalog import tables_touched
@@ -117,6 +118,12 @@ def statement_text(query: bytes, client_collation: int | None) -> str:
         return decode_text(query, collation, "replace")
 
 
+def query_context(body: QueryEvent, layout: BinlogFormat) -> StatementContext:
+    """What a statement's meaning depends on beside its text."""
+    version = parse_server_version(layout.server_version)
+    return StatementContext.of_query(body, layout.flavor, version)
+
+
 def read_query(
     event: BinlogEvent,
     layout: BinlogFormat,
@@ -132,8 +139,10 @@ def read_query(
         exists: whether a table is known to be there, where that is known.
     """
     body = event.body
-    version = parse_server_version(layout.server_version)
-    context = StatementContext.of_query(body, layout.flavor, version)
+    context = query_context(body, layout)
+    if provenance.in_group and _CREATE.match(body.query):
+        # One that found its table is in no transaction.
+        context = replace(context, is_done=True)
     collation = body.status.character_set_client
     text = statement_text(body.query, collation)
     client = ReadQuery(text, context, read_statement(text, context))

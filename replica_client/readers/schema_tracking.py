@@ -19,7 +19,9 @@ from replica_client.schema.history import SchemaChange, SchemaHistory, schema_ch
 from replica_client.schema.model import TableModel
 from replica_client.schema.resolve import (
     find_mismatch,
+    hash_columns,
     lacks_charset,
+    may_have_hash_columns,
     resolve,
     tells_everything,
     with_hash_columns,
@@ -200,12 +202,26 @@ class SchemaTracker:
         _LOG.warning("schema history: %s; the binlog's own names are taken", text)
         self.history.set_table((table_map.schema, table_map.table), Unverified(reason, state))
 
+    def delivered_columns(
+        self, table_map: TableMapEvent, shape: TableShape, binlog_format: BinlogFormat
+    ) -> frozenset[str] | None:
+        """Names of the columns that are delivered of a table; None for all."""
+        wanted = self.selection.columns_of(shape.database, shape.table)
+        state = self.state_of(table_map)
+        model = state if isinstance(state, TableModel) else None
+        hidden = hash_columns(shape, model, binlog_format.flavor)
+        if not hidden:
+            return wanted
+        return (frozenset(shape.column_names) if wanted is None else wanted) - hidden
+
     def needs_proof(self, table_map: TableMapEvent, binlog_format: BinlogFormat) -> bool:
         """Whether a look at the live source could tell more of the table of a table map."""
         shape = TableShape.from_table_map(table_map, binlog_format.flavor)
-        if tells_everything(shape):
-            return False
         state = self.state_of(table_map)
+        if tells_everything(shape):
+            # Whether SELECT has its last column only the definition tells.
+            flavor = binlog_format.flavor
+            return not isinstance(state, TableModel) and may_have_hash_columns(shape, flavor)
         if not isinstance(state, TableModel):
             return True
         return lacks_charset(shape, state)

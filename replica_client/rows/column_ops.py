@@ -12,7 +12,7 @@ from replica_client.binlog.options import DecodeOptions
 from replica_client.binlog.values import temporal_legacy as legacy
 from replica_client.binlog.values.compressed import decode_compressed
 from replica_client.binlog.values.decimal import decimal_size, decode_old_decimal
-from replica_client.binlog.values.enum_set import EnumValue, enum_values
+from replica_client.binlog.values.enum_set import EnumValue, SetValue, enum_values
 from replica_client.binlog.values.geometry import decode_geometry
 from replica_client.binlog.values.json_binary import JsonDocument
 from replica_client.binlog.values.network import decode_inet4, decode_inet6, decode_uuid
@@ -26,6 +26,7 @@ from replica_client.binlog.values.temporal_storage import fraction_size
 from replica_client.binlog.values.vector import decode_vector
 from replica_client.codec.charsets import UnknownCollationError
 from replica_client.constants.column_types import ColumnType
+from replica_client.rows.known_labels import known_enum, known_set
 from replica_client.schema.shape import ColumnShape
 
 _T = ColumnType
@@ -185,9 +186,13 @@ def _reader(column: ColumnShape, options: DecodeOptions) -> ColumnReader:
     if code == _T.MYSQL_TYPE_ENUM:
         enumeration = None if column.labels is None else enum_values(column.labels)
         size = _one_of(column.length, _ENUM_SIZES, "ENUM")
+        if column.unknown_labels:
+            return ColumnReader(ColumnOp.CONVERT, size, convert=partial(_known_enum, column))
         return ColumnReader(ColumnOp.ENUM, size, enumeration=enumeration)
     if code == _T.MYSQL_TYPE_SET:
         size = _one_of(column.length, _SET_SIZES, "SET")
+        if column.unknown_labels:
+            return ColumnReader(ColumnOp.CONVERT, size, convert=partial(_known_set, column))
         return ColumnReader(ColumnOp.SET, size, labels=column.labels)
     if code == _T.MYSQL_TYPE_DECIMAL:
         if not column.length:
@@ -206,6 +211,16 @@ def _reader(column: ColumnShape, options: DecodeOptions) -> ColumnReader:
         prefix = _length_size(metadata)
         return ColumnReader(ColumnOp.CONVERT, prefix=prefix, convert=decode_vector)
     return _string(column, options)
+
+
+def _known_enum(column: ColumnShape, data: bytes) -> EnumValue:
+    index = int.from_bytes(data, "little")
+    return known_enum(column.name, column.labels or (), column.unknown_labels, index)
+
+
+def _known_set(column: ColumnShape, data: bytes) -> SetValue:
+    bits = int.from_bytes(data, "little")
+    return known_set(column.name, column.labels or (), column.unknown_labels, bits)
 
 
 def _string(column: ColumnShape, options: DecodeOptions) -> ColumnReader:

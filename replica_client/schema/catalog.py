@@ -179,7 +179,8 @@ class _Applier:
             self._temporary.add((self._context.thread_id, *table))
             return
         before = self._catalog.table(table)
-        if meaning.if_not_exists and not meaning.or_replace and not self._can_create(before, table):
+        may_exist = meaning.if_not_exists and not meaning.or_replace and not self._context.is_done
+        if may_exist and not self._can_create(before, table):
             if before is None:
                 # Perhaps it was there before, and looks otherwise.
                 state = Unverified("CREATE TABLE IF NOT EXISTS: it may have been there before")
@@ -324,7 +325,13 @@ class _Applier:
                 name, replace(known, charset=meaning.charset or known.charset)
             )
             return TableChange("alter_database", (name, ""))
-        if isinstance(meaning, CreateDatabase) and meaning.if_not_exists and not meaning.or_replace:
+        may_exist = (
+            isinstance(meaning, CreateDatabase)
+            and meaning.if_not_exists
+            and not meaning.or_replace
+            and not self._context.is_done
+        )
+        if may_exist:
             if known.complete and known.charset is not None:
                 return TableChange("create_database", (name, ""))
             if (

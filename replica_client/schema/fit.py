@@ -69,13 +69,24 @@ def misfit(shape: ColumnShape, model: ColumnModel) -> str:
         and shape.unsigned != model.unsigned
     ):
         return "it is " + ("unsigned" if shape.unsigned else "signed")
-    if shape.labels is not None and model.labels is not None and shape.labels != model.labels:
+    if _labels_differ(shape, model):
         return "its labels differ"
     if model.kind in TEXT_KINDS and shape.collation_id is not None and model.charset is not None:
         charset = charset_of_id(shape.collation_id)
         if charset is not None and charset != model.charset:
             return f"its character set is {charset}"
     return _size_misfit(shape, model)
+
+
+def _labels_differ(shape: ColumnShape, model: ColumnModel) -> bool:
+    if shape.labels is None or model.labels is None:
+        return False
+    if not model.unknown_labels:
+        return shape.labels != model.labels
+    pairs = zip(shape.labels, model.labels, strict=False)
+    return len(shape.labels) != len(model.labels) or any(
+        one != other and at not in model.unknown_labels for at, (one, other) in enumerate(pairs, 1)
+    )
 
 
 def _type_name(code: int) -> str:

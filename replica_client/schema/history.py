@@ -351,6 +351,22 @@ class SchemaHistory:
         self.place = min(self.place, limit)
         self.revision += 1
 
+    def roll_back(self, file: str, offset: int) -> None:
+        """Forget what a transaction changed that began at a place and was rolled back.
+
+        Tables that it dropped stay gone: MariaDB logs the DROP of a CREATE OR REPLACE … SELECT that failed so.
+        """
+        limit = Place.of(file, offset)
+        dropped = [
+            (name, versions[-1].since)
+            for name, versions in self._tables.items()
+            if isinstance(versions[-1].state, Absent) and versions[-1].since >= limit
+        ]
+        self.rewind(file, offset)
+        for name, since in dropped:
+            self.place = since
+            self.set_table(name, ABSENT)
+
     def forget_places(self) -> None:
         """Another server's binlog follows: what is known now holds from before its beginning."""
         self._tables = {

@@ -31,6 +31,8 @@ class ColumnModel:
         unsigned: of numbers.
         charset: of text; None while it is not known.
         labels: of ENUM and SET.
+        unknown_labels: which of them (the first is 1) are no texts: the source lists a ``?`` for what it cannot
+            say in its listings.
         nullable: None where the definition leaves it to the server's settings.
         visible: False for an invisible column.
         compressed: a MariaDB COMPRESSED column.
@@ -50,6 +52,7 @@ class ColumnModel:
     visible: bool = True
     compressed: bool = False
     hidden: bool = False
+    unknown_labels: tuple[int, ...] = ()
 
     @property
     def needs_charset(self) -> bool:
@@ -77,6 +80,8 @@ class ColumnModel:
         members = _members(value, cls, "column")
         if members.get("labels") is not None:
             members["labels"] = tuple(members["labels"])
+        if "unknown_labels" in members:
+            members["unknown_labels"] = tuple(map(int, members["unknown_labels"]))
         return cls(**members)
 
 

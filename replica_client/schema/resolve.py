@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count, islice
 from typing import Final
 
 from replica_client.constants.column_types import ColumnType
@@ -83,7 +84,7 @@ def with_hash_columns(shape: TableShape, model: TableModel, flavor: ServerFlavor
         return model
     hidden = tuple(
         ColumnModel(
-            column.name if column.resolved else f"{_HASH}{at}",
+            column.name if column.resolved else _hash_name(model, at),
             "bigint",
             unsigned=column.unsigned is not False,
             nullable=None,
@@ -93,6 +94,30 @@ def with_hash_columns(shape: TableShape, model: TableModel, flavor: ServerFlavor
         for at, column in enumerate(surplus, 1)
     )
     return replace(model, columns=model.columns + hidden)
+
+
+def _hash_name(model: TableModel, at: int) -> str:
+    """The name of the n-th hash: those that the table has are passed over."""
+    taken = {name.upper() for name in model.column_names}
+    free = (f"{_HASH}{number}" for number in count(1) if f"{_HASH}{number}" not in taken)
+    return next(islice(free, at - 1, None))
+
+
+def hash_columns(
+    shape: TableShape, model: TableModel | None, flavor: ServerFlavor
+) -> frozenset[str]:
+    """Names of those columns, which SELECT does not have; none while the definition is not known."""
+    if model is None or with_hash_columns(shape, model, flavor) is model:
+        return frozenset()
+    return frozenset(shape.column_names[len(model.columns) :])
+
+
+def may_have_hash_columns(shape: TableShape, flavor: ServerFlavor) -> bool:
+    """Whether the last column may be one of those, by its name and type."""
+    last = shape.columns[-1] if shape.columns else None
+    return (
+        flavor == ServerFlavor.MARIADB and last is not None and last.resolved and _can_be_hash(last)
+    )
 
 
 def _can_be_hash(column: ColumnShape) -> bool:
@@ -143,6 +168,7 @@ def _definition(model: ColumnModel, shape: ColumnShape, index: int | None) -> Co
         unsigned=model.unsigned if model.kind in NUMBER_KINDS else None,
         collation_id=collation,
         labels=model.labels,
+        unknown_labels=model.unknown_labels,
         primary_key_index=index,
         visible=model.visible,
         fraction_digits=model.fraction_digits or None,

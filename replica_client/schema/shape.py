@@ -46,6 +46,7 @@ class ColumnShape:
         collation_id: of text, ENUM and SET; 63 is ``binary``: the values are bytes; None where it
             is not known (values are bytes) or makes no sense.
         labels: of ENUM and SET; None while they are not known.
+        unknown_labels: which of them (the first is 1) are no texts; a value that has one is refused.
         geometry_type: 0 GEOMETRY, 1 POINT, 2 LINESTRING …; None where not known.
         vector_dimension: dimensions of a MySQL VECTOR; None where not known.
         primary_key_index: 0 for the first column of the primary key, 1 for the second …; None for
@@ -77,6 +78,7 @@ class ColumnShape:
     fraction_digits: int = 0
     resolved: bool = True
     logical_type: LogicalType | None = None
+    unknown_labels: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,7 @@ class ColumnDefinition:
     fraction_digits: int | None = None
     length: int | None = None
     logical_type: LogicalType | None = None
+    unknown_labels: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -265,6 +268,7 @@ def _filled(column: ColumnShape, known: ColumnDefinition) -> ColumnShape:
         unsigned=known.unsigned if column.unsigned is None else column.unsigned,
         collation_id=known.collation_id if column.collation_id is None else column.collation_id,
         labels=known.labels if column.labels is None else column.labels,
+        unknown_labels=known.unknown_labels if column.labels is None else (),
         primary_key_index=known.primary_key_index if key is None else key,
         visible=column.visible and known.visible,
         fraction_digits=column.fraction_digits or digits or 0,

@@ -18,6 +18,7 @@ from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestam
 from replica_client.binlog.values.vector import decode_vector
 from replica_client.errors import MalformedPacketError
 from replica_client.rows.json_values import RawJson
+from replica_client.rows.known_labels import known_enum, known_set
 from replica_client.schema.model import ColumnModel
 from replica_client.schema.quoting import mysql_name
 
@@ -67,6 +68,12 @@ def selected(column: ColumnModel) -> SelectedColumn:
     if kind in ("datetime", "timestamp", "time"):
         convert = {"datetime": _datetime, "timestamp": _timestamp, "time": _time}[kind]
         return SelectedColumn(f"CAST({name} AS CHAR)", partial(convert, column.fraction_digits))
+    if column.unknown_labels:
+        known = partial(
+            known_enum if kind == "enum" else known_set,
+            *(column.name, column.labels or (), column.unknown_labels),
+        )
+        return SelectedColumn(f"CAST({name} AS UNSIGNED)", lambda value: known(int(value)))
     if kind == "enum":
         values = enum_values(column.labels) if column.labels is not None else None
         return SelectedColumn(

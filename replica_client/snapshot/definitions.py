@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 
 from replica_client.errors import ServerError
+from replica_client.readers.live_labels import with_true_labels
 from replica_client.schema import information_schema as queries
 from replica_client.schema.model import TableModel
 from replica_client.schema.names import fold_table
@@ -38,6 +39,7 @@ async def read_definitions(
     keys = await connection.query(queries.keys_query(one_table=one), args)
     tables = await connection.query(queries.tables_query(one_table=one), args)
     models = queries.read_tables(tables, columns, keys, server.flavor, server.version)
+    models = [await with_true_labels(connection, model) for model in models]
     if server.folds_names:  # lower_case_table_names=2 shows them as they were made
         models = [one.renamed(*fold_table((one.database, one.name))) for one in models]
     return {(model.database, model.name): model for model in models}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pymysql
+import pytest
 
 from replica_client.codec.charsets import encode_text
 from replica_client.schema.character_sets import representative_id
@@ -23,27 +24,32 @@ class Form:
 
     Attributes:
         name: of the form, for messages.
-        statements: what is run, in order; the session's character set encodes them.
+        statements: what is run, in order; the session's character set encodes them. Those that the server
+            must refuse begin with ``!``.
         flavor: the only flavour that has the form; ``""`` for both.
         since: the first version that has it.
+        before: the first version that does not have it any more.
         charset: of the session (``SET NAMES``).
         mode: of the session (``sql_mode``).
         settings: other statements that a session begins with.
         in_files: whether a file alone must tell the definition; elsewhere it may refuse.
+        in_listings: whether the live source must tell it; elsewhere it may refuse.
     """
 
     name: str
     statements: tuple[str, ...]
     flavor: str = ""
     since: tuple[int, int] = (0, 0)
+    before: tuple[int, int] = (99, 0)
     charset: str = "utf8mb4"
     mode: str = ""
     settings: tuple[str, ...] = ()
     in_files: bool = True
+    in_listings: bool = True
 
     def exists_on(self, server: Server) -> bool:
         """Whether a server has the form."""
-        return self.flavor in ("", server.flavor) and server.version[:2] >= self.since
+        return self.flavor in ("", server.flavor) and self.since <= server.version[:2] < self.before
 
 
 class Session:
@@ -79,7 +85,12 @@ def make(server: Server, database: str, form: Form) -> None:
     session = Session(server, database, form)
     try:
         for statement in form.statements:
-            session.run(statement.replace("{d}", database))
+            sql = statement.replace("{d}", database)
+            if sql.startswith("!"):
+                with pytest.raises(pymysql.err.MySQLError):
+                    session.run(sql[1:])
+            else:
+                session.run(sql)
     finally:
         session.close()
 
@@ -120,7 +131,8 @@ def columns_of(server: Server, database: str, table: str) -> list[Column]:
         (database, table),
     )
     found = [
-        Column(str(a), str(b), bool(c), str(c).upper() in ("ROW START", "ROW END")) for a, b, c in rows
+        Column(str(a), str(b), bool(c), str(c).upper() in ("ROW START", "ROW END"))
+        for a, b, c in rows
     ]
     kind = server.query(
         "SELECT TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
@@ -151,7 +163,10 @@ class Probe:
 def probes(server: Server, database: str, form: Form) -> list[Probe]:
     """Rows that are written: of each table, one for each label of its ENUM and SET columns, at least one."""
     found: list[Probe] = []
-    with server.connected(use_unicode=True, database=database) as connection, connection.cursor() as cursor:
+    with (
+        server.connected(use_unicode=True, database=database) as connection,
+        connection.cursor() as cursor,
+    ):
         cursor.execute("SET sql_mode = ''")
         cursor.execute("SET time_zone = '+00:00'")
         if server.flavor == "mariadb" or server.version < (8, 0, 0):
@@ -192,14 +207,33 @@ def probes(server: Server, database: str, form: Form) -> list[Probe]:
     return found
 
 
+@dataclass(frozen=True)
+class Row:
+    """A delivered row."""
+
+    table: str
+    values: dict[str, Any]
+
+
+def compare(rows: Sequence[Row], wanted: Sequence[Probe]) -> list[str]:
+    """What the last delivered rows have otherwise than the probes."""
+    rows = rows[len(rows) - len(wanted) :]
+    if [row.table for row in rows] != [probe.table for probe in wanted]:
+        return [f"rows of {[row.table for row in rows]}, not of {[one.table for one in wanted]}"]
+    found: list[str] = []
+    for row, probe in zip(rows, wanted, strict=True):
+        found += differences(row.values, probe)
+    return list(dict.fromkeys(found))
+
+
 def same(delivered: Any, selected: Any) -> bool:
     """Whether a delivered value is the one that SELECT gave."""
     if hasattr(delivered, "labels"):
         delivered = ",".join(delivered.labels)
     elif hasattr(delivered, "label"):
         delivered = delivered.label
-    if isinstance(selected, bytes) and isinstance(delivered, (int, str)):
-        return selected in (delivered.to_bytes(8, "big"), delivered.to_bytes(1, "big")) if isinstance(delivered, int) else selected == delivered.encode()
+    if isinstance(selected, bytes) and isinstance(delivered, str):
+        return selected == delivered.encode()  # labels of bytes
     if isinstance(delivered, float) or hasattr(selected, "isoformat"):
         return True  # not what definitions change
     return bool(delivered == selected) or str(delivered) == str(selected)

@@ -24,7 +24,8 @@ else:
 _GROUP_DIGITS = 9
 _GROUP_SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 MAX_PRECISION = 65
-MAX_SCALE = 30
+MAX_SCALE = 38
+"""MariaDB has up to 38 digits behind the point, MySQL 30."""
 # A number of 64 bits holds them.
 _SMALL_DIGITS = cython.declare(cython.int, 18)
 _MAX_GROUPS = 10

@@ -211,7 +211,11 @@ def _converted(column: ColumnModel, charset: str | None) -> ColumnModel:
         labels = tuple(label for label in read if label is not None)
         if len(labels) != len(read):
             labels = None
-    return replace(column, kind=kind, length=length, charset=charset, labels=labels)
+    if column.unknown_labels:
+        labels = None
+    return replace(
+        column, kind=kind, length=length, charset=charset, labels=labels, unknown_labels=()
+    )
 
 
 def _key_after(

@@ -30,6 +30,7 @@ class StatementContext:
         server_charset: default character set of new databases; None when it is not known.
         thread_id: of the session; temporary tables belong to it.
         error_code: with which the statement ended on the source, 0 for none.
+        is_done: whether the statement is known to have changed something: an IF NOT EXISTS found nothing.
     """
 
     database: str = ""
@@ -39,6 +40,7 @@ class StatementContext:
     server_charset: str | None = None
     thread_id: int = 0
     error_code: int = 0
+    is_done: bool = False
 
     @property
     def is_mariadb(self) -> bool:
@@ -79,4 +81,6 @@ class StatementContext:
             charset_of_id(status.collation_server),
             event.thread_id,
             event.error_code,
+            # Of one that found its table or database the servers log none.
+            status.ddl_xid is not None,
         )

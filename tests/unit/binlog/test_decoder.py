@@ -62,7 +62,7 @@ def table_map(table_id: int) -> bytes:
 def test_format_description_sets_the_format() -> None:
     decoder = BinlogDecoder()
     event = decoder.decode(format_event(), 4)
-    assert decoder.format == event.body.format
+    assert decoder.format == replace(event.body.format, server_id=event.header.server_id)
     assert decoder.format.checksum_algorithm is ChecksumAlgorithm.CRC32
     xid = decoder.decode(whole_event(EventType.XID_EVENT, XID_BODY, CRC32), 130)
     assert xid.body == XidEvent(77)

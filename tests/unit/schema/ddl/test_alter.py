@@ -138,7 +138,7 @@ def test_old_servers_lose_wide_labels() -> None:
             "ADD SYSTEM VERSIONING",
             f"{BASE}, row_start timestamp(6) not null invisible, row_end timestamp(6) not null invisible",
         ),
-        ("ADD PERIOD FOR p (a, b)", BASE),
+        ("ADD PERIOD FOR p (a, b)", "a int not null, b int not null, c int not null"),
     ],
 )
 def test_clauses_of_mariadb(clauses: str, expected: str) -> None:

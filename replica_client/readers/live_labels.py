@@ -1,0 +1,135 @@
+"""ENUM and SET labels that the listings of a live source cannot say.
+
+``information_schema`` and SHOW CREATE TABLE are in utf8mb3: each character outside the Basic Multilingual Plane is
+a ``?`` there, as a real ``?`` is (seen on MySQL 5.6 and 9.7, MariaDB 10.11 and 11.8). What such labels are is
+found out otherwise: MariaDB gives a variable of a column's type any of its values, and rows of the table have
+them. Labels that stay in doubt are marked (``unknown_labels``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from replica_client.codec.charsets import UndecodableTextError, decode_text
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.errors import ServerError
+from replica_client.schema.character_sets import representative_id
+from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.transport.connection import SourceConnection
+from replica_client.wire.server_errors import TRANSIENT_ERRORS
+
+_BEYOND_UTF8MB3: Final = frozenset(("utf8mb4", "utf16", "utf16le", "utf32", "gb18030"))
+_SAMPLE: Final = 10_000
+
+
+def doubtful_labels(column: ColumnModel) -> tuple[int, ...]:
+    """Which labels of a listed column (the first is 1) may be others."""
+    if column.charset not in _BEYOND_UTF8MB3:
+        return ()
+    return tuple(at for at, label in enumerate(column.labels or (), 1) if "?" in label)
+
+
+async def with_true_labels(connection: SourceConnection, table: TableModel) -> TableModel:
+    """A table as it was listed, with the labels that its source has."""
+    if not any(map(doubtful_labels, table.columns)):
+        return table
+    # A strict mode refuses variables of a type whose labels look alike in utf8mb3.
+    await connection.query("SET @replica_client_mode = @@SESSION.sql_mode, SESSION sql_mode = ''")
+    try:
+        columns = [
+            await _true_column(connection, table, column) if doubtful_labels(column) else column
+            for column in table.columns
+        ]
+    finally:
+        await connection.query("SET SESSION sql_mode = @replica_client_mode")
+    return replace(table, columns=tuple(columns))
+
+
+async def _true_column(
+    connection: SourceConnection, table: TableModel, column: ColumnModel
+) -> ColumnModel:
+    doubtful = doubtful_labels(column)
+    found: dict[int, str] = {}
+    # Old servers have no such variables, and a user may not have the right to select.
+    for ask in (_of_variables, _of_rows):
+        if ask is _of_variables and connection.server.flavor != ServerFlavor.MARIADB:
+            continue
+        try:
+            found.update(await ask(connection, table, column, doubtful))
+        except ServerError as error:
+            if error.errno in TRANSIENT_ERRORS:
+                raise
+        if found.keys() >= set(doubtful):
+            break
+    labels = list(column.labels or ())
+    unknown = []
+    for index in doubtful:
+        label = found.get(index)
+        if label is not None and _listed(label) == labels[index - 1]:
+            labels[index - 1] = label
+        else:
+            unknown.append(index)
+    return replace(column, labels=tuple(labels), unknown_labels=tuple(unknown))
+
+
+def _listed(label: str) -> str:
+    return "".join("?" if ord(character) > 0xFFFF else character for character in label)
+
+
+async def _of_variables(
+    connection: SourceConnection, table: TableModel, column: ColumnModel, wanted: Sequence[int]
+) -> dict[int, str]:
+    """Values of MariaDB variables of the column's type."""
+    kind = f"{_quoted(table.database)}.{_quoted(table.name)}.{_quoted(column.name)}"
+    declared = " ".join(
+        f"DECLARE x{index} TYPE OF {kind} DEFAULT {_number(column, index)};" for index in wanted
+    )
+    selected = ", ".join(f"HEX(x{index})" for index in wanted)
+    rows = await connection.query(f"BEGIN NOT ATOMIC {declared} SELECT {selected}; END")
+    return _texts(column, zip(wanted, rows[0], strict=True))
+
+
+async def _of_rows(
+    connection: SourceConnection, table: TableModel, column: ColumnModel, wanted: Sequence[int]
+) -> dict[int, str]:
+    """Values of the first rows of the table."""
+    name = _quoted(column.name)
+    rows = await connection.query(
+        f"SELECT DISTINCT x + 0, HEX(x) FROM (SELECT {name} AS x FROM {_quoted(table.database)}."
+        f"{_quoted(table.name)} WHERE {name} IS NOT NULL LIMIT {_SAMPLE}) AS y"
+    )
+    if column.kind == "enum":
+        return _texts(column, ((int(float(number)), value) for number, value in rows))
+    found: dict[int, str] = {}
+    for number, value in rows:
+        bits = int(float(number))
+        used = [at for at in range(1, 65) if bits >> (at - 1) & 1]
+        # The labels of a SET have no commas.
+        texts = _texts(column, [(0, value)]).get(0, "").split(",")
+        if len(texts) == len(used):
+            found.update(zip(used, texts, strict=True))
+    return found
+
+
+def _texts(column: ColumnModel, values: Iterable[tuple[int, Any]]) -> dict[int, str]:
+    """The texts of values that are hexadecimal numbers in the column's character set."""
+    found: dict[int, str] = {}
+    for index, value in values:
+        digits = value.decode("ascii") if isinstance(value, bytes) else str(value)
+        try:
+            found[index] = decode_text(
+                bytes.fromhex(digits), representative_id(column.charset or "utf8mb4")
+            )
+        except (UndecodableTextError, ValueError):
+            continue
+    return found
+
+
+def _number(column: ColumnModel, index: int) -> int:
+    return index if column.kind == "enum" else 1 << (index - 1)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,46 @@
+"""ENUM and SET values of columns some of whose labels are not known: those that have one are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replica_client.binlog.values.enum_set import (
+    EnumValue,
+    SetValue,
+    enum_value,
+    enum_values,
+    set_value,
+)
+from replica_client.errors import ColumnDecodeError
+
+
+def known_enum(name: str, labels: Sequence[str], unknown: Sequence[int], index: int) -> EnumValue:
+    """The value of an index.
+
+    Raises:
+        ColumnDecodeError: its label is not known.
+        ValueError: the index is beyond the labels.
+    """
+    if index in unknown:
+        raise _unknown_label(name, index)
+    return enum_value(index, enum_values(labels))
+
+
+def known_set(name: str, labels: Sequence[str], unknown: Sequence[int], bits: int) -> SetValue:
+    """The value of a bitmap.
+
+    Raises:
+        ColumnDecodeError: one of its labels is not known.
+        ValueError: a bit is beyond the labels.
+    """
+    for index in unknown:
+        if bits >> (index - 1) & 1:
+            raise _unknown_label(name, index)
+    return set_value(bits, labels)
+
+
+def _unknown_label(name: str, index: int) -> ColumnDecodeError:
+    return ColumnDecodeError(
+        f"label {index} of column {name} is not known: the source's listings show '?' for a character that "
+        "they cannot hold; set binlog_row_metadata=FULL on the source, or read from where the table was defined"
+    )
