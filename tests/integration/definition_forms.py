@@ -232,6 +232,8 @@ def same(delivered: Any, selected: Any) -> bool:
         delivered = ",".join(delivered.labels)
     elif hasattr(delivered, "label"):
         delivered = delivered.label
+    if isinstance(selected, bytes) and isinstance(delivered, int):
+        return selected == delivered.to_bytes(len(selected), "big")  # BIT
     if isinstance(selected, bytes) and isinstance(delivered, str):
         return selected == delivered.encode()  # labels of bytes
     if isinstance(delivered, float) or hasattr(selected, "isoformat"):

@@ -27,17 +27,23 @@ class Definitions:
         primary_key: the one that is a definition of its own; None where there is none.
         period: whether PERIOD FOR SYSTEM_TIME is among them.
         bounds: columns that bound a period: they cannot be NULL.
+        application_period: those of the period of application time.
+        without_overlaps: the period of application time that ends the primary key; ``""`` for none.
     """
 
     columns: list[ColumnText] = field(default_factory=list)
     primary_key: PrimaryKey | None = None
     period: bool = False
     bounds: list[str] = field(default_factory=list)
+    application_period: list[str] = field(default_factory=list)
+    without_overlaps: str = ""
 
     def key_of_columns(self) -> PrimaryKey | None:
         """The primary key, also where a column says PRIMARY KEY."""
         if self.primary_key is not None:
-            return self.primary_key
+            # MariaDB has one period of application time at most; its end comes first.
+            ends = reversed(self.application_period) if self.without_overlaps else ()
+            return (*self.primary_key, *((name, 0) for name in ends))
         found = tuple((column.name, 0) for column in self.columns if column.primary)
         return found or None
 
@@ -81,10 +87,14 @@ def read_key(cursor: Cursor, found: Definitions) -> None:
         NotUnderstoodError: a primary key or period without columns.
     """
     if cursor.take("PERIOD", "FOR"):
-        found.period = found.period or cursor.token.upper == "SYSTEM_TIME"
+        is_system = cursor.token.upper == "SYSTEM_TIME"
+        found.period = found.period or is_system
         cursor.take("IF", "NOT", "EXISTS")
         cursor.name()
-        found.bounds.extend(Cursor(part).name() for part in split_commas(cursor.brackets()))
+        bounds = [Cursor(part).name() for part in split_commas(cursor.brackets())]
+        found.bounds.extend(bounds)
+        if not is_system:
+            found.application_period = bounds
         return
     if cursor.take("CONSTRAINT") and cursor.token.upper not in _KEY_WORDS:
         cursor.name()
@@ -99,5 +109,8 @@ def read_key(cursor: Cursor, found: Definitions) -> None:
         if column.token.upper == "(":
             inside = Cursor(column.brackets())
             prefix = inside.integer() if inside.token.kind == NUMBER else 0
-        key.append((name, prefix))
+        if column.take("WITHOUT", "OVERLAPS"):
+            found.without_overlaps = name
+        else:
+            key.append((name, prefix))
     found.primary_key = tuple(key)

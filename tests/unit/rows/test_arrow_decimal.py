@@ -22,13 +22,14 @@ def column(precision: int, scale: int) -> ColumnShape:
         (38, 30, pa.decimal128(38, 30)),
         (39, 0, pa.decimal256(39, 0)),
         (65, 30, pa.decimal256(65, 30)),
+        (39, 33, pa.decimal256(39, 33)),
     ],
 )
 def test_decimals(precision: int, scale: int, kind: pa.DataType) -> None:
     assert arrow_column(column(precision, scale)).type == kind
 
 
-@pytest.mark.parametrize(("precision", "scale"), [(0, 0), (66, 0), (255, 1), (5, 6), (65, 31)])
+@pytest.mark.parametrize(("precision", "scale"), [(0, 0), (66, 0), (255, 1), (5, 6), (65, 39)])
 def test_a_decimal_that_does_not_exist(precision: int, scale: int) -> None:
     """A hostile table map: a batch can be begun, and a value is refused."""
     shape = column(precision, scale)

@@ -19,7 +19,7 @@ from replica_client.errors import EncodeError
 @st.composite
 def columns(draw: st.DrawFn) -> tuple[int, int]:
     precision = draw(st.integers(1, 65))
-    return precision, draw(st.integers(0, min(precision, 30)))
+    return precision, draw(st.integers(0, min(precision, 38)))
 
 
 @given(columns(), st.data())
@@ -78,7 +78,7 @@ def test_the_largest_decimal() -> None:
     assert f"{decode_decimal(encode_decimal(Decimal(text), 65, 30), 65, 30):f}" == text
 
 
-@pytest.mark.parametrize("column", [(0, 0), (66, 0), (10, 11), (65, 31), (5, -1)])
+@pytest.mark.parametrize("column", [(0, 0), (66, 0), (10, 11), (65, 39), (5, -1)])
 def test_impossible_columns(column: tuple[int, int]) -> None:
     with pytest.raises(ValueError):
         decimal_size(*column)
