@@ -100,6 +100,7 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
         heartbeat: seconds of silence after which the source says that it lives.
         read_timeout: seconds without a byte after which a connection is dead; 0: three heartbeats.
         tls: disabled, preferred, required, verify-ca or verify-identity.
+        tls_fingerprint: of the server's certificate; TLS with it, or no connection.
         compression: of the protocol.
         semi_sync: the source waits for our acknowledgement, which comes after the sink's commit.
         part_size: bytes of a transaction beyond which it goes to the sink in parts.
@@ -123,6 +124,7 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
     heartbeat: Annotated[float, Meta(gt=0, le=4_294_967)] = 10.0
     read_timeout: Seconds = 0.0
     tls: Literal["disabled", "preferred", "required", "verify-ca", "verify-identity", ""] = ""
+    tls_fingerprint: str = ""
     compression: Literal["", "zlib", "zstd"] = ""
     semi_sync: bool = False
     part_size: int | str = "16m"

@@ -40,6 +40,7 @@ start = "earliest"              # of the first run: earliest, latest, FILE:OFFSE
 # heartbeat = 10                # seconds of silence after which the source says that it lives
 # read_timeout = 0              # seconds without a byte until a connection is dead; 0: three heartbeats
 # tls = "preferred"             # disabled, preferred, required, verify-ca, verify-identity
+# tls_fingerprint = "sha256:…"  # of the server's certificate: TLS with it, or no connection
 # compression = ""              # zlib or zstd
 # semi_sync = false             # the source waits until the sink has committed
 # part_size = "16m"             # larger transactions go to the sink in parts; they are committed whole

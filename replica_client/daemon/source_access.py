@@ -49,6 +49,11 @@ def _hosts(source: SourceTable, directory: Path) -> list[ConnectOptions]:
         hosts = [replace(host, password=password) for host in hosts]
     if source.tls:
         hosts = [replace(host, tls=replace(host.tls, mode=TlsMode(source.tls))) for host in hosts]
+    if source.tls_fingerprint:
+        hosts = [
+            replace(host, tls=replace(host.tls, fingerprint=source.tls_fingerprint))
+            for host in hosts
+        ]
     if source.compression:
         hosts = [replace(host, compression=source.compression) for host in hosts]
     return hosts

@@ -5,6 +5,7 @@
     [source]
     url = "mysql://repl@db1/"          # or path = "/backup/binlog.*"
     password_env = "REPL_PASSWORD"     # or password_file, or in the url
+    tls_fingerprint = "sha256:…"       # of the server's certificate: TLS with it, or no connection
     tables = ["shop.*"]                # default: all
     exclude = ["shop.tmp_*"]
     start = "snapshot"                 # copy the tables first, then follow; or earliest (the
@@ -54,6 +55,7 @@ _SOURCE_KEYS = {
     "path": ("path", "paths"),
     "password_env": ("passwordEnv", "text"),
     "password_file": ("passwordFile", "file"),
+    "tls_fingerprint": ("tlsFingerprint", "text"),
     "tables": ("tables", "list"),
     "exclude": ("exclude", "list"),
     "columns": ("columns", "list"),

@@ -8,6 +8,7 @@ url                    ``mysql://user@host:port/`` or ``mariadb://…``: a live 
 password               of the URL's user; Spark hides options of this name in its UI
 passwordEnv            name of an environment variable of the driver that holds it
 passwordFile           file on the driver that holds it
+tlsFingerprint         live: ``sha256:…`` of the server's certificate: TLS with it, or no connection
 tables, exclude        patterns ``database.table`` with ``*`` and ``?``, with commas
 table                  one ``database.table``: its own typed columns instead of the envelope
 columns                names of the wanted columns, with commas
@@ -71,6 +72,7 @@ KNOWN_OPTIONS = (
     "password",
     "passwordEnv",
     "passwordFile",
+    "tlsFingerprint",
     "tables",
     "exclude",
     "table",
@@ -98,7 +100,8 @@ DEFAULT_POLL_INTERVAL = 0.2
 
 _PATHS = "paths"  # what load([...]) becomes
 _LIVE_ONLY = (
-    "password", "passwordEnv", "passwordFile", "serverIdBase", "schemaFile", "heartbeatPeriod",
+    "password", "passwordEnv", "passwordFile", "tlsFingerprint", "serverIdBase", "schemaFile",
+    "heartbeatPeriod",
 )  # fmt: skip
 _SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -355,6 +358,8 @@ def _seconds(given: Mapping[str, str], name: str, default: float) -> float:
 
 def _connect_options(given: Mapping[str, str]) -> ConnectOptions:
     connect = parse_url(given["url"])
+    if "tlsFingerprint" in given:
+        connect = replace(connect, tls=replace(connect.tls, fingerprint=given["tlsFingerprint"]))
     sources = [name for name in ("password", "passwordEnv", "passwordFile") if name in given]
     if len(sources) > 1:
         raise ConfigError(f"give one of the options {', '.join(sources)}")

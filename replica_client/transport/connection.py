@@ -29,6 +29,7 @@ from replica_client.errors import (
     MalformedPacketError,
     ReplicaClientError,
     ServerError,
+    TlsError,
     TransportTimeoutError,
     UnexpectedPacketError,
 )
@@ -143,6 +144,8 @@ class SourceConnection:
             connection.tls_version,
             connection.auth_plugin,
             None if letter_case is None else _integer(letter_case),
+            connection.verified_by,
+            connection.fingerprint,
         )
 
     async def _talk_utf8(self) -> None:
@@ -495,6 +498,8 @@ async def _log_in(connection: LoginConnection, options: ConnectOptions) -> None:
     """Log in; a refusal tells the plugin, and what the account may want beside the password."""
     try:
         await connection.open()
+    except TlsError as error:
+        raise TlsError(f"{options.address}: {error}") from None
     except AccessDeniedError as error:
         hints = [error.hint]
         if error.errno == ErrorCode.ER_ACCESS_DENIED_ERROR:

@@ -26,8 +26,10 @@ from replica_client.errors import (
     TlsError,
     UnexpectedPacketError,
 )
-from replica_client.transport.options import ConnectOptions, TlsMode
-from replica_client.transport.tls import client_context, tls_failure
+from replica_client.transport.notices import tell_exposed, tell_negotiated
+from replica_client.transport.options import ConnectOptions
+from replica_client.transport.tls import accepted_certificate, client_context, tls_failure
+from replica_client.wire.auth.certificate_proof import fingerprint_of
 from replica_client.wire.auth.plugin import Credentials
 from replica_client.wire.compressed import Compression, FrameDecoder, encode_frames
 from replica_client.wire.framing import MAX_PIECE_SIZE
@@ -76,6 +78,8 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         self.compression: Compression | None = None
         self.tls_version = ""
         self.auth_plugin = ""
+        self.fingerprint = ""
+        self.verified_by = ""
         self._socket_transport: asyncio.WriteTransport | None = None
 
     async def open(self) -> None:
@@ -119,6 +123,8 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
             unix_socket=bool(options.unix_socket),
             allow_public_key_retrieval=options.allow_public_key_retrieval,
             server_public_key=self._public_key,
+            verified=bool(options.unix_socket),
+            unverified_password=options.unverified_password,
         )
         wanted = Compression(options.compression) if options.compression else None
         if wanted is not None and not greeting.capabilities & wanted.capability:
@@ -140,19 +146,33 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         if context is not None:
             if greeting.capabilities & Capability.CLIENT_SSL:
                 self.write_packet(session.ssl_request())
-                await self._start_tls(context)
-                session.secured(replace(credentials, secure=True))
-            elif options.tls.mode is not TlsMode.PREFERRED or options.tls.ca is not None:
-                raise TlsError(
-                    f"{options.address} offers no TLS; use tls=disabled if that is acceptable"
+                certificate = await self._start_tls(context)
+                self.verified_by = options.tls.proof
+                credentials = replace(
+                    credentials,
+                    secure=True,
+                    verified=bool(self.verified_by),
+                    certificate=certificate,
                 )
+                session.secured(credentials)
+            elif options.tls.is_required:
+                raise TlsError("the server offers no TLS; use tls=disabled if that is acceptable")
         self.write_packet(session.response())
+        exposed = False
         while session.ok is None:
             payload = await self.read_payload()
             self.auth_plugin = session.plugin_name
             answer = session.receive(payload)
+            if session.exposed and not exposed:
+                exposed = True
+                tell_exposed(options, session.plugin_name, self.tls_version, self.fingerprint)
             if answer is not None:
                 self.write_packet(answer)
+        if session.proved:
+            self.verified_by = "the account's password"
+        tell_negotiated(
+            options, self.tls_version, self.verified_by, self.fingerprint, exposed=exposed
+        )
         self.client_flag = int(session.capabilities)
         self.server_status = session.ok.status
         self.auth_plugin = session.plugin_name
@@ -161,7 +181,8 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
             self._frames = FrameDecoder(wanted)
         self._auth_plugin_used = session.plugin_name
 
-    async def _start_tls(self, context: ssl.SSLContext) -> None:
+    async def _start_tls(self, context: ssl.SSLContext) -> bytes:
+        """Begin TLS; returns the server's certificate in DER."""
         if self._reader._buffer:
             raise UnexpectedPacketError(
                 "the server sent data before TLS began; somebody may listen"
@@ -169,14 +190,15 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         try:
             await self._writer.start_tls(context, server_hostname=self._options.host)
         except (OSError, EOFError) as error:  # ssl.SSLError is an OSError
-            raise TlsError(
-                f"{self._options.address}: {tls_failure(error, self._options.tls)}"
-            ) from None
+            raise TlsError(tls_failure(error, self._options.tls)) from None
         secure = self._writer.transport
         self._reader._transport = secure  # Python 3.11 leaves the old one there
         self._secure = True
-        tls = secure.get_extra_info("ssl_object")
-        self.tls_version = tls.version() or "" if tls is not None else ""
+        tls: ssl.SSLObject = secure.get_extra_info("ssl_object")
+        self.tls_version = tls.version() or ""
+        certificate = accepted_certificate(tls, self._options.tls)
+        self.fingerprint = fingerprint_of(certificate)
+        return certificate
 
     async def read_payload(self, limit: int | None = None) -> bytes:
         """The next payload, joined from its pieces.

@@ -16,6 +16,7 @@ _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "s": " ", "\\": "\\", "'
 _KNOWN = frozenset(
     ("user", "password", "host", "port", "socket", "database")
     + ("ssl_mode", "ssl_ca", "ssl_cert", "ssl_key", "tls", "tls_ca", "tls_cert", "tls_key")
+    + ("tls_fingerprint", "unverified_password")
     + ("tls_key_password", "compression")
     + ("connect_timeout", "read_timeout", "server_public_key", "allow_public_key_retrieval")
 )

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import getpass
+import ipaddress
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from replica_client.errors import ConfigError
+from replica_client.wire.auth.plugin import UnverifiedPassword
 
 DEFAULT_PORT = 3306
 MIB = 1 << 20
+
+_FINGERPRINT = re.compile(r"sha256:([0-9a-f]{64})")
 
 
 class TlsMode(StrEnum):
@@ -35,6 +40,9 @@ class TlsOptions:
         cert: file of our own certificate (PEM), for accounts that require one.
         key: file of its private key (PEM); None: it is in ``cert``.
         key_password: of the private key.
+        fingerprint: ``sha256:`` and 64 hexadecimal digits, which colons may divide: SHA-256 of the
+            server's certificate (DER), whoever signed it. Several with commas: one of them. The
+            connection is then made with TLS or not at all.
     """
 
     mode: TlsMode = TlsMode.PREFERRED
@@ -42,6 +50,40 @@ class TlsOptions:
     cert: str | None = None
     key: str | None = None
     key_password: str | None = field(default=None, repr=False)
+    fingerprint: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.fingerprint is None:
+            return
+        texts = [text.strip().lower() for text in self.fingerprint.split(",")]
+        plain = [text[:7] + text[7:].replace(":", "") for text in texts]
+        if not all(_FINGERPRINT.fullmatch(text) for text in plain):
+            raise ConfigError(
+                "tls_fingerprint wants sha256: and the 64 hexadecimal digits that "
+                "`openssl x509 -noout -fingerprint -sha256 -in server-cert.pem` shows"
+            )
+        if self.mode is TlsMode.DISABLED:
+            raise ConfigError("tls_fingerprint is given and tls is disabled: leave one of them out")
+        object.__setattr__(self, "fingerprint", ",".join(plain))
+
+    @property
+    def is_required(self) -> bool:
+        """Whether a server without TLS is refused."""
+        wanted = self.mode not in (TlsMode.DISABLED, TlsMode.PREFERRED)
+        return wanted or self.verifies_chain or self.fingerprint is not None
+
+    @property
+    def proof(self) -> str:
+        """What a certificate that was accepted is known by; empty: nothing that tells it is theirs.
+
+        A chain to one of the system's authorities without a look at the name is nothing: everybody
+        can get such a certificate.
+        """
+        if self.fingerprint is not None:
+            return "its fingerprint"
+        if self.mode is TlsMode.VERIFY_IDENTITY:
+            return "its chain and name"
+        return "its chain" if self.ca is not None and self.verifies_chain else ""
 
     @property
     def verifies_chain(self) -> bool:
@@ -70,6 +112,8 @@ class ConnectOptions:
         max_packet_size: bytes that one packet (one event) may have.
         allow_public_key_retrieval: without TLS, trust the RSA key that the server sends for
             caching_sha2_password and sha256_password.
+        unverified_password: who gets the password itself inside TLS when nothing proves the
+            server's certificate: ``never``, ``caching_sha2`` or ``any``.
         server_public_key: file of the server's RSA key (PEM), or None.
         compression: ``""`` none, ``zlib`` or ``zstd``: the protocol's own compression.
         program_name: what the server's connection attributes show.
@@ -87,6 +131,7 @@ class ConnectOptions:
     read_timeout: float = 60.0
     max_packet_size: int = 1024 * MIB
     allow_public_key_retrieval: bool = False
+    unverified_password: UnverifiedPassword = UnverifiedPassword.CACHING_SHA2
     server_public_key: str | None = None
     compression: str = ""
     program_name: str = "replica_client"
@@ -102,6 +147,16 @@ class ConnectOptions:
             raise ConfigError(f"compression is {self.compression!r}: give zlib, zstd or nothing")
         if not self.user:
             object.__setattr__(self, "user", _system_user())
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the server is on this machine."""
+        if self.unix_socket or self.host.lower() == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
 
     @property
     def address(self) -> str:

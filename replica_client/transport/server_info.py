@@ -39,6 +39,8 @@ class ServerInfo:
         auth_plugin: plugin that we logged in with.
         lower_case_table_names: 0 where names of tables and databases that differ in letter case are of two
             tables, else 1 or 2; None when it does not tell.
+        verified_by: what proved that the certificate is the server's; empty when nothing did.
+        fingerprint: of its certificate, as ``tls_fingerprint`` takes it; empty without TLS.
     """
 
     flavor: ServerFlavor
@@ -50,6 +52,8 @@ class ServerInfo:
     tls: str = ""
     auth_plugin: str = ""
     lower_case_table_names: int | None = None
+    verified_by: str = ""
+    fingerprint: str = ""
 
     @property
     def folds_names(self) -> bool | None:

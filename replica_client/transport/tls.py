@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ssl
 
-from replica_client.errors import ConfigError
+from replica_client.errors import ConfigError, TlsError
 from replica_client.transport.options import TlsMode, TlsOptions
+from replica_client.wire.auth.certificate_proof import fingerprint_of
 
 
 def client_context(options: TlsOptions) -> ssl.SSLContext | None:
@@ -34,6 +35,22 @@ def client_context(options: TlsOptions) -> ssl.SSLContext | None:
         except (OSError, ssl.SSLError) as error:
             raise ConfigError(f"tls_cert {options.cert}: {_reason(error)}") from None
     return context
+
+
+def accepted_certificate(tls: ssl.SSLObject, options: TlsOptions) -> bytes:
+    """The server's certificate (DER), after a look at its fingerprint.
+
+    Raises:
+        TlsError: it is not the one that the options ask for.
+    """
+    certificate = tls.getpeercert(binary_form=True) or b""
+    found = fingerprint_of(certificate)
+    if options.fingerprint is not None and found not in options.fingerprint.split(","):
+        raise TlsError(
+            f"the server's certificate has the fingerprint {found}, not that of tls_fingerprint: it was "
+            "replaced, or somebody stands between us and the server; ask who runs it"
+        )
+    return certificate
 
 
 def _reason(error: OSError) -> str:

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from replica_client.errors import ConfigError
 from replica_client.transport.option_file import from_environment, read_option_file
 from replica_client.transport.options import ConnectOptions, TlsMode, TlsOptions
+from replica_client.wire.auth.plugin import UnverifiedPassword
 
 SCHEMES = ("mysql", "mariadb")
 
@@ -48,12 +49,18 @@ _OPTIONS: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
     "tls_cert": ("tls.cert", str, "a file"),
     "tls_key": ("tls.key", str, "a file"),
     "tls_key_password": ("tls.key_password", str, "text"),
+    "tls_fingerprint": ("tls.fingerprint", str, "sha256: and 64 digits"),
     "socket": ("unix_socket", str, "a path"),
     "password": ("password", _password, "text"),
     "connect_timeout": ("connect_timeout", float, "seconds"),
     "read_timeout": ("read_timeout", float, "seconds"),
     "max_packet_size": ("max_packet_size", int, "bytes"),
     "allow_public_key_retrieval": ("allow_public_key_retrieval", _truth, "true | false"),
+    "unverified_password": (
+        "unverified_password",
+        lambda text: UnverifiedPassword(text.lower()),
+        " | ".join(UnverifiedPassword),
+    ),
     "server_public_key": ("server_public_key", str, "a file"),
     "compression": ("compression", str.lower, "zlib | zstd"),
     "program_name": ("program_name", str, "text"),
@@ -69,11 +76,10 @@ def parse_url(url: str, environment: Mapping[str, str] | None = None) -> Connect
     """Read a source's URL; parts are percent-decoded.
 
     Options: ``tls`` (disabled, preferred, required, verify-ca, verify-identity), ``tls_ca``,
-        ``tls_cert``,
-    ``tls_key``, ``tls_key_password``, ``socket``, ``password``, ``connect_timeout``, ``read_timeout``,
-    ``max_packet_size``, ``allow_public_key_retrieval``, ``server_public_key``, ``compression``,
-    ``program_name``. MySQL's names (``ssl-mode``, ``ssl-ca`` …) and hyphens for underscores are
-    understood.
+    ``tls_cert``, ``tls_key``, ``tls_key_password``, ``tls_fingerprint``, ``socket``, ``password``,
+    ``connect_timeout``, ``read_timeout``, ``max_packet_size``, ``allow_public_key_retrieval``,
+    ``server_public_key``, ``unverified_password``, ``compression``, ``program_name``. MySQL's names
+    (``ssl-mode``, ``ssl-ca`` …) and hyphens for underscores are understood.
 
     What the URL leaves out comes from the option file that it names (``option_file=~/.my.cnf``,
     groups client and replica_client), then from the variables REPLICA_CLIENT_USER and

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from replica_client.constants.capabilities import Capability
-from replica_client.errors import UnexpectedPacketError
+from replica_client.errors import TlsError, UnexpectedPacketError
 from replica_client.wire.auth import CLIENT_PLUGINS, UNMARKED_PLUGINS, client_plugin
+from replica_client.wire.auth.certificate_proof import has_proof, is_proved
 from replica_client.wire.auth.plugin import ClientPlugin, Credentials
 from replica_client.wire.handshake import HandshakeResponse, HandshakeV10, SslRequest
 from replica_client.wire.packets import (
@@ -55,6 +56,7 @@ class LoginSession:
         plugin_name: the authentication plugin in use.
         ok: the server's final packet; None while the login is under way.
         capabilities: what both sides speak.
+        proved: the server proved its certificate with the password.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class LoginSession:
         self.capabilities = wanted & (greeting.capabilities | Capability.CLIENT_LONG_PASSWORD)
         self.plugin_name = greeting.auth_plugin or "mysql_native_password"
         self.ok: OkPacket | None = None
+        self.proved = False
         self._greeting = greeting
         self._user = user
         self._credentials = credentials
@@ -87,6 +90,7 @@ class LoginSession:
         self._attributes = attributes or {}
         self._plugin: ClientPlugin | None = None
         self._rounds = 0
+        self._exposed = False
 
     def ssl_request(self) -> bytes:
         """The payload after which TLS begins; the caller then passes secure credentials."""
@@ -125,6 +129,7 @@ class LoginSession:
 
         Raises:
             ServerError: the server refused.
+            TlsError: the server's proof of its certificate is wrong.
             ProtocolError: it sent what has no place here, or wants what we do not give.
         """
         self._rounds += 1
@@ -132,13 +137,16 @@ class LoginSession:
         if self._rounds > MAX_AUTH_ROUNDS:
             raise UnexpectedPacketError("authentication does not come to an end")
         if header == OK_HEADER:
-            self.ok = OkPacket.decode(payload)
+            ok = OkPacket.decode(payload)
+            self._check_proof(ok.info)
+            self.ok = ok
             return None
         if header == ERR_HEADER:
             raise server_error_of(payload)
         if header == EOF_HEADER:
             switch = AuthSwitchRequest.decode(payload)
             self.plugin_name = switch.plugin
+            self._exposed = self.exposed
             self._plugin = client_plugin(switch.plugin, self._credentials)
             return self._plugin.begin(switch.data)
         if header == MORE_DATA_HEADER and self._plugin is not None:
@@ -146,3 +154,24 @@ class LoginSession:
         if payload and self._plugin is not None and self.plugin_name in UNMARKED_PLUGINS:
             return self._plugin.more(payload)
         raise UnexpectedPacketError(f"packet starting with 0x{header & 0xFF:02x} during login")
+
+    @property
+    def exposed(self) -> bool:
+        """Whether the password itself went to a server that nothing had proved."""
+        return self._exposed or (self._plugin is not None and self._plugin.exposed)
+
+    def _check_proof(self, info: bytes) -> None:
+        credentials = self._credentials
+        if self._plugin is None or not credentials.certificate or credentials.verified:
+            return
+        known = self._plugin.password_hash()
+        # Whoever has the password can make a proof.
+        if not known or self.exposed or not has_proof(info):
+            return
+        if not is_proved(info, known, self._greeting.scramble, credentials.certificate):
+            raise TlsError(
+                "the server's certificate is not the one that it proves with the password: "
+                "somebody stands between us and the server, and has its login; change the password "
+                "when nothing else explains it (a proxy that ends TLS wants tls_ca or tls_fingerprint)"
+            )
+        self.proved = True

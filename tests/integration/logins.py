@@ -38,6 +38,7 @@ PASSWORD = "pä€ s/@:#%"
 TRANSPORTS = ("disabled", "preferred", "required", "verify-ca", "verify-identity", "socket", "ipv6")
 COMPRESSIONS = ("", "zlib", "zstd")
 NEEDS_SECRECY = ("mysql_clear_password", "dialog")
+NEEDS_PROOF = (*NEEDS_SECRECY, "sha256_password")
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,9 @@ def expected(place: Place, account: Account, transport: str, compression: str) -
         return TlsError.__name__
     secret = transport == "socket" or (transport != "disabled" and place.tls)
     if account.plugin in NEEDS_SECRECY and not secret:
+        return UnexpectedPacketError.__name__
+    unproved = transport in ("preferred", "required", "ipv6") and place.tls
+    if account.plugin in NEEDS_PROOF and unproved:
         return UnexpectedPacketError.__name__
     return "logged in"
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -215,6 +216,22 @@ def test_position(fresh_server, name: str) -> None:
     assert look(server, position=Position(newest, 4, late))["position"].severity is Severity.OK
 
 
+def test_a_login_that_only_the_servers_cache_lets_in(server) -> None:
+    one = server("mysql-9.7")
+    look(one)  # the cache has the account now
+    plain = f"{one.url('repl')}?tls=disabled"
+
+    def tls(url: str) -> Finding:
+        found = asyncio.run(diagnose(url))
+        return next(finding for finding in found if finding.check == "tls")
+
+    assert tls(plain).severity is Severity.WARNING
+    assert "after its restart" in tls(plain).text
+    assert tls(f"{plain}&allow_public_key_retrieval=1").severity is Severity.NOTE
+    key = one.datadir / "public_key.pem"
+    assert tls(f"{plain}&server_public_key={key}").severity is Severity.NOTE
+
+
 def facts(**changes: object) -> SourceFacts:
     values: dict[str, object] = {
         "server": ServerInfo(ServerFlavor.MYSQL, (9, 7, 4), "9.7.4"),
@@ -234,7 +251,12 @@ def test_what_no_server_of_the_tests_can_be_set_to() -> None:
     assert of("tls", is_local=True).severity is Severity.NOTE
     encrypted = ServerInfo(ServerFlavor.MYSQL, (9, 7, 4), "9.7.4", tls="TLSv1.3")
     assert of("tls", server=encrypted).severity is Severity.NOTE
-    assert of("tls", server=encrypted, is_verified=True).severity is Severity.OK
+    showing = replace(encrypted, auth_plugin="caching_sha2_password", fingerprint="sha256:ab")
+    assert of("tls", server=showing).severity is Severity.WARNING
+    assert "tls_fingerprint=sha256:ab" in of("tls", server=showing).remedy
+    assert of("tls", server=showing, is_local=True).severity is Severity.NOTE
+    verified = replace(showing, verified_by="its fingerprint")
+    assert of("tls", server=verified).severity is Severity.OK
     blind = of("primary_keys", tables=Answer([(0,)]))
     assert (blind.severity, "GRANT SELECT" in blind.remedy) == (Severity.NOTE, True)
     assert "agrees with ours" in of("clock", clock_skew=0.01).text
@@ -261,6 +283,10 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_command(fresh_server, tmp_path: Path) -> None:
     server = fresh_server("mysql-9.7")
+    done = run(server.url())
+    assert done.returncode == 0
+    [line] = done.stderr.splitlines()  # the server's cache of passwords is empty
+    assert "caching_sha2_password sent the password inside TLSv1.3" in line
     done = run(server.url())
     assert (done.returncode, done.stderr) == (0, "")
     assert "ok       binlog_format        ROW" in done.stdout

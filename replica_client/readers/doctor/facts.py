@@ -10,6 +10,7 @@ from typing import Any
 from replica_client.errors import ServerError
 from replica_client.transport import statements
 from replica_client.transport.connection import SourceConnection
+from replica_client.transport.options import ConnectOptions
 from replica_client.transport.server_info import ServerInfo
 
 _SYSTEM = "('mysql', 'sys', 'information_schema', 'performance_schema')"
@@ -87,7 +88,7 @@ class SourceFacts:
         clock_error: how far that may be wrong.
         address: where it is.
         is_local: on this machine.
-        is_verified: its certificate was checked.
+        needs_tls: the login would fail without a server that has our account in its cache.
         user: that we logged in as.
     """
 
@@ -104,7 +105,7 @@ class SourceFacts:
     clock_error: float
     address: str = ""
     is_local: bool = False
-    is_verified: bool = False
+    needs_tls: bool = False
     user: str = ""
 
     def variable(self, name: str) -> str:
@@ -133,7 +134,6 @@ async def gather_facts(connection: SourceConnection) -> SourceFacts:
         purged = await connection.gtid_purged() if files.rows else ""
     except ServerError:
         purged = ""
-    host = options.host.lower()
     return SourceFacts(
         server=connection.server,
         variables=variables,
@@ -147,10 +147,16 @@ async def gather_facts(connection: SourceConnection) -> SourceFacts:
         clock_skew=skew,
         clock_error=error,
         address=options.address,
-        is_local=bool(options.unix_socket) or host in ("localhost", "::1") or host[:4] == "127.",
-        is_verified=bool(connection.server.tls) and options.tls.verifies_chain,
+        is_local=options.is_local,
+        needs_tls=_needs_tls(options, connection.server),
         user=options.user,
     )
+
+
+def _needs_tls(options: ConnectOptions, server: ServerInfo) -> bool:
+    """Whether only the server's cache of passwords makes a login without TLS work."""
+    trusted = options.unix_socket or options.server_public_key or options.allow_public_key_retrieval
+    return not server.tls and not trusted and server.auth_plugin == "caching_sha2_password"
 
 
 async def _ask(connection: SourceConnection, sql: str) -> Answer:

@@ -13,6 +13,7 @@ _OLDEST_MARIADB = (5, 5, 0)
 _SHOWN_TABLES = 5
 _PASSING_SKEW = 2.0
 _NO_SKEW = 0.05
+_SHOWING_PLUGINS = ("caching_sha2_password", "sha256_password", "mysql_clear_password", "dialog")
 
 
 def settings(facts: SourceFacts) -> Iterator[Finding]:
@@ -51,12 +52,23 @@ def _version(facts: SourceFacts) -> Finding:
 def _tls(facts: SourceFacts) -> Finding:
     if facts.server.tls:
         text = f"the connection is encrypted with {facts.server.tls}"
-        if facts.is_verified or facts.is_local:
-            return ok("tls", text)
-        return note(
+        if facts.server.verified_by:
+            return ok("tls", f"{text}; the certificate is verified by {facts.server.verified_by}")
+        shown = facts.server.auth_plugin in _SHOWING_PLUGINS
+        how = note if facts.is_local or not shown else warning
+        return how(
             "tls",
-            f"{text}, but whose certificate the server has was not checked",
-            "put tls=verify-identity (and tls_ca, unless its CA is the system's) into the URL",
+            f"{text}, but nothing verified the server's certificate"
+            + f": {facts.server.auth_plugin} gives the password to whoever answers" * shown,
+            "put tls=verify-identity (and tls_ca, unless its CA is the system's) into the URL, or "
+            f"tls_fingerprint={facts.server.fingerprint} if the certificate is the server's own",
+        )
+    if facts.needs_tls:
+        return warning(
+            "tls",
+            "the connection is not encrypted, and caching_sha2_password works only while the server "
+            "has this account in its cache: not after its restart or FLUSH PRIVILEGES",
+            "use tls=required, or server_public_key with the server's public_key.pem",
         )
     if facts.is_local:
         return note("tls", "the connection is not encrypted; it stays on this machine")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from replica_client.errors import UnexpectedPacketError
-from replica_client.wire.auth.plugin import Credentials, no_more
+from replica_client.wire.auth.plugin import ClientPlugin, Credentials
 from replica_client.wire.auth.rsa import encrypt_password
 
 REQUEST_PUBLIC_KEY = b"\x02"
@@ -27,7 +27,7 @@ def verify_sha2(response: bytes, scramble: bytes, password: bytes) -> bool:
     return response == scramble_sha2(password, scramble)
 
 
-class CachingSha2Client:
+class CachingSha2Client(ClientPlugin):
     """Client side.
 
     The server answers the first response with 3 (cached: done) or 4 (send the password itself):
@@ -35,8 +35,10 @@ class CachingSha2Client:
     or, when that is allowed, asked for.
     """
 
+    name = "caching_sha2_password"
+
     def __init__(self, credentials: Credentials) -> None:
-        self._credentials = credentials
+        super().__init__(credentials)
         self._scramble = b""
         self._key_asked = False
 
@@ -50,13 +52,14 @@ class CachingSha2Client:
         credentials = self._credentials
         if self._key_asked:
             self._key_asked = False
+            self.exposed = True
             return encrypt_password(credentials.password, self._scramble, data)
         if data == FAST_AUTH_SUCCEEDED:
             return None
         if data != FULL_AUTH_NEEDED:
-            raise no_more("caching_sha2_password")
+            return super().more(data)
         if credentials.secure:
-            return credentials.password + b"\0"
+            return self._clear_password()
         if credentials.server_public_key is not None:
             return encrypt_password(
                 credentials.password, self._scramble, credentials.server_public_key

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 
 from replica_client.errors import MalformedPacketError
-from replica_client.wire.auth.plugin import Credentials, no_more
+from replica_client.wire.auth.plugin import ClientPlugin
 
 _P = 2**255 - 19
 _L = 2**252 + 27742317777372353535851937790883648493
@@ -89,11 +89,10 @@ def verify(response: bytes, message: bytes, password: bytes) -> bool:
     return response == sign(password, message)
 
 
-class Ed25519Client:
+class Ed25519Client(ClientPlugin):
     """Client side."""
 
-    def __init__(self, credentials: Credentials) -> None:
-        self._credentials = credentials
+    name = "client_ed25519"
 
     def begin(self, scramble: bytes) -> bytes:
         """The signature."""
@@ -103,6 +102,7 @@ class Ed25519Client:
             )
         return sign(self._credentials.password, scramble[:32])
 
-    def more(self, data: bytes) -> bytes | None:
-        """This plugin has no second step."""
-        raise no_more("client_ed25519")
+    def password_hash(self) -> bytes:
+        """The public key, 32 bytes."""
+        password = self._credentials.password
+        return public_key(password) if password else b""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from replica_client.wire.auth.plugin import Credentials, no_more
+from replica_client.wire.auth.plugin import ClientPlugin
 
 
 def _sha1(data: bytes) -> bytes:
@@ -28,16 +28,16 @@ def verify_native(response: bytes, scramble: bytes, password: bytes) -> bool:
     return response == scramble_native(password, scramble)
 
 
-class NativePasswordClient:
+class NativePasswordClient(ClientPlugin):
     """Client side."""
 
-    def __init__(self, credentials: Credentials) -> None:
-        self._credentials = credentials
+    name = "mysql_native_password"
 
     def begin(self, scramble: bytes) -> bytes:
         """The 20-byte response."""
         return scramble_native(self._credentials.password, scramble)
 
-    def more(self, data: bytes) -> bytes | None:
-        """This plugin has no second step."""
-        raise no_more("mysql_native_password")
+    def password_hash(self) -> bytes:
+        """SHA1(SHA1(password)), 20 bytes."""
+        password = self._credentials.password
+        return _sha1(_sha1(password)) if password else b""

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from typing import TYPE_CHECKING
 
 from replica_client.errors import MalformedPacketError
-from replica_client.wire.auth.plugin import Credentials, no_more
+from replica_client.wire.auth.plugin import ClientPlugin, Credentials
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 SCRAMBLE_SIZE = 32
 SALT_SIZE = 18
@@ -28,10 +32,13 @@ def _seed(password: bytes, factor: int, salt: bytes) -> bytes:
 
 def sign(password: bytes, factor: int, salt: bytes, message: bytes) -> bytes:
     """The signature of a message with the account's key."""
+    return _key(password, factor, salt).sign(message)
+
+
+def _key(password: bytes, factor: int, salt: bytes) -> Ed25519PrivateKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    key = Ed25519PrivateKey.from_private_bytes(_seed(password, factor, salt))
-    return key.sign(message)
+    return Ed25519PrivateKey.from_private_bytes(_seed(password, factor, salt))
 
 
 def parameters(factor: int, salt: bytes) -> bytes:
@@ -47,13 +54,15 @@ def verify(response: bytes, scramble: bytes, password: bytes, factor: int, salt:
     return signature == sign(password, factor, salt, scramble + client)
 
 
-class ParsecClient:
+class ParsecClient(ClientPlugin):
     """Client side."""
 
+    name = "parsec"
+
     def __init__(self, credentials: Credentials) -> None:
-        self._credentials = credentials
+        super().__init__(credentials)
         self._scramble = b""
-        self._signed = False
+        self._parameters = b""
 
     def begin(self, scramble: bytes) -> bytes:
         """The empty packet that asks for the salt."""
@@ -66,11 +75,18 @@ class ParsecClient:
 
     def more(self, data: bytes) -> bytes | None:
         """The signature."""
-        if self._signed:
-            raise no_more("parsec")
+        if self._parameters:
+            return super().more(data)
         if data[:1] != _ALGORITHM or len(data) != 2 + SALT_SIZE or data[1] > MAX_FACTOR:
             raise MalformedPacketError("parsec: the server's salt packet cannot be read")
-        self._signed = True
+        self._parameters = data
         client = secrets.token_bytes(SCRAMBLE_SIZE)
         message = self._scramble + client
         return client + sign(self._credentials.password, data[1], data[2:], message)
+
+    def password_hash(self) -> bytes:
+        """The server's salt packet and the public key, 52 bytes."""
+        password, data = self._credentials.password, self._parameters
+        if not password or not data:
+            return b""
+        return data + _key(password, data[1], data[2:]).public_key().public_bytes_raw()

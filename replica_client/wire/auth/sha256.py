@@ -7,17 +7,19 @@ can put another key in between there.
 from __future__ import annotations
 
 from replica_client.errors import UnexpectedPacketError
-from replica_client.wire.auth.plugin import Credentials, no_more
+from replica_client.wire.auth.plugin import ClientPlugin, Credentials
 from replica_client.wire.auth.rsa import encrypt_password
 
 REQUEST_PUBLIC_KEY = b"\x01"
 
 
-class Sha256Client:
+class Sha256Client(ClientPlugin):
     """Client side."""
 
+    name = "sha256_password"
+
     def __init__(self, credentials: Credentials) -> None:
-        self._credentials = credentials
+        super().__init__(credentials)
         self._scramble = b""
         self._key_asked = False
 
@@ -28,7 +30,7 @@ class Sha256Client:
         if not credentials.password:
             return b"\0"
         if credentials.secure and not credentials.unix_socket:
-            return credentials.password + b"\0"
+            return self._clear_password()
         if credentials.server_public_key is not None:
             return encrypt_password(
                 credentials.password, self._scramble, credentials.server_public_key
@@ -44,6 +46,7 @@ class Sha256Client:
     def more(self, data: bytes) -> bytes | None:
         """The password under the key that just arrived."""
         if not self._key_asked:
-            raise no_more("sha256_password")
+            return super().more(data)
         self._key_asked = False
+        self.exposed = not self._credentials.unix_socket
         return encrypt_password(self._credentials.password, self._scramble, data)

@@ -1,7 +1,9 @@
 """Authentication plugins: known vectors, and both sides against each other."""
 
 import base64
+import hashlib
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -11,13 +13,16 @@ from replica_client.errors import (
     MalformedPacketError,
     ProtocolError,
     ServerError,
+    TlsError,
     UnexpectedPacketError,
 )
 from replica_client.testing.certificates import rsa_key
 from replica_client.wire.auth import CLIENT_PLUGINS, UNMARKED_PLUGINS, client_plugin, ed25519
 from replica_client.wire.auth.caching_sha2 import scramble_sha2
+from replica_client.wire.auth.certificate_proof import certificate_proof
 from replica_client.wire.auth.native import scramble_native
-from replica_client.wire.auth.plugin import Credentials
+from replica_client.wire.auth.parsec import verify as verify_parsec
+from replica_client.wire.auth.plugin import Credentials, UnverifiedPassword
 from replica_client.wire.auth.server import ServerLogin, is_final
 from replica_client.wire.handshake import HandshakeResponse, HandshakeV10
 from replica_client.wire.login import BASE_CAPABILITIES, LoginSession
@@ -27,10 +32,116 @@ SCRAMBLE = bytes(range(1, 21))
 LONG_SCRAMBLE = bytes(range(32))
 
 
-def test_native_password_vector() -> None:
-    # SHA1(p) ^ SHA1(scramble + SHA1(SHA1(p))), checked against a MySQL 5.6 login.
+# Logins of the password "secret" that MySQL 9.7.4 and MariaDB 11.8.6 accepted: random bytes of the
+# greeting, those of the plugin, and our answer to them.
+ACCEPTED = {
+    "mysql_native_password": (
+        "693878776c3a787048575b437a625a7c253f4b3e",
+        "693878776c3a787048575b437a625a7c253f4b3e",
+        "840f35818f6e482f28963a752f1ca06d69820c2d",
+    ),
+    "client_ed25519": (
+        "7b2953474c2a282c434a2e4349267d697328695b",
+        "9d205743a728ad018bbe4b8b8cc0dacc99dd6926cd67ba9bd5be7bf49b916199",
+        "88558adf0c6ae38fd300d18276100bc6a3388d0ec86b6ffd60f311da736c1e59"
+        "cc201f68236507e31b4c7b31a9cb42c5c50d93a27224a1ba3773d59d686bef0f",
+    ),
+    "parsec": (
+        "3f5c3326654b2a2d42446d793b56224268633a38",
+        "276ad8eea2306e6aab9dc7230117c8727196db90cd75e54de07f44a41f070e87",
+        "82c3b57153e993c55e8f87a02df83aec293e3bbbe6ea29bdd95baca41ffc1903da5003903c88d2de56e6dfe4"
+        "1d69c5db117c9619cef920f1832f326c291b9b33156e2f77c3d0e10c9d33bbd2c740d77c110f2d73e708608c"
+        "b3295f44749b3102",
+    ),
+    "caching_sha2_password": (
+        "4a7b2729170d540f7f012c113311105223446430",
+        "4a7b2729170d540f7f012c113311105223446430",
+        "5285362724e5c7b6aa42be21d7c54070f8871aca0e31455f546ae10824b91754",
+    ),
+}
+PARSEC_SALT = bytes.fromhex("50000d1dc4ef41647e4438a07bf250e9f441804b")
+FINGERPRINT = bytes.fromhex("92cd7bd1f87b21bbd9aa9204cf32073e572d8566c36b7f21fe2ac253eb494297")
+# What MariaDB 11.8.6 put into the OK packets of those logins, for that certificate.
+PROOFS = {
+    "mysql_native_password": b"5DEF4FCABDF5E29444FD63B1614818C0EAEBA38C328C96AC53198543ED1DFA00",
+    "client_ed25519": b"AE37A98F51071D7E26AA01DDDFAFE9A8735F299CBBB8391478BD5BBAE12D84DB",
+    "parsec": b"85F7E63DA16008312F6B71BA9A20A94D42F92CDA28027D27E6F57CA0DD06FFB8",
+}
+
+
+@pytest.mark.parametrize(
+    "plugin", ["mysql_native_password", "caching_sha2_password", "client_ed25519"]
+)
+def test_answers_that_servers_accepted(plugin) -> None:
+    _, scramble, answer = map(bytes.fromhex, ACCEPTED[plugin])
+    client = client_plugin(plugin, Credentials(b"secret"))
+    assert client.begin(scramble) == answer
+    assert client_plugin(plugin, Credentials(b"Secret")).begin(scramble) != answer
+    assert client_plugin(plugin, Credentials(b"secret")).begin(scramble[::-1]) != answer
+
+
+def test_a_parsec_signature_that_a_server_accepted() -> None:
+    _, scramble, answer = map(bytes.fromhex, ACCEPTED["parsec"])
+    assert verify_parsec(answer, scramble, b"secret", PARSEC_SALT[1], PARSEC_SALT[2:])
+    assert not verify_parsec(answer, scramble, b"Secret", PARSEC_SALT[1], PARSEC_SALT[2:])
+
+
+@pytest.mark.parametrize("plugin", PROOFS)
+def test_proofs_of_a_certificate_that_a_server_sent(plugin) -> None:
+    greeted, scramble, _ = map(bytes.fromhex, ACCEPTED[plugin])
+    client = client_plugin(plugin, Credentials(b"secret"))
+    client.begin(scramble)
+    if plugin == "parsec":
+        client.more(PARSEC_SALT)
+    proof = b"A\x01" + PROOFS[plugin]
+    assert certificate_proof(client.password_hash(), greeted, FINGERPRINT) == proof
+
+
+CERTIFICATE = b"a certificate in DER"
+BEHIND_TLS = Credentials(b"secret", secure=True, certificate=CERTIFICATE)
+
+
+def session_behind_tls(info: bytes, credentials: Credentials = BEHIND_TLS) -> LoginSession:
+    session = LoginSession(greeting("mysql_native_password"), "repl", credentials)
+    session.response()
+    session.receive(OkPacket(info=info).encode())
+    return session
+
+
+def test_the_proof_of_a_certificate() -> None:
+    known = hashlib.sha1(hashlib.sha1(b"secret").digest()).digest()
+    right = certificate_proof(known, SCRAMBLE, hashlib.sha256(CERTIFICATE).digest())
+    assert session_behind_tls(right).proved
+    assert session_behind_tls(right.lower().replace(b"a", b"A", 1)).proved
+    for info in (b"", right[:40], b"\x05hello"):  # older servers; a certificate of an authority
+        session = session_behind_tls(info)
+        assert session.ok is not None
+        assert not session.proved
+    other = certificate_proof(known, SCRAMBLE, hashlib.sha256(b"another").digest())
+    guessed = certificate_proof(bytes(20), SCRAMBLE, hashlib.sha256(CERTIFICATE).digest())
+    for info in (other, guessed, right[:-1] + b"!"):
+        with pytest.raises(TlsError, match="stands between"):
+            session_behind_tls(info)
+    # A certificate that is verified already needs no proof, and its proxy's is another one.
+    assert session_behind_tls(other, replace(BEHIND_TLS, verified=True)).ok is not None
+    assert not session_behind_tls(right, replace(BEHIND_TLS, password=b"")).proved
+
+
+def test_whoever_was_given_the_password_proves_nothing_with_it() -> None:
+    session = LoginSession(greeting(), "repl", BEHIND_TLS)
+    session.response()
+    assert session.receive(AuthMoreData(b"\x04").encode()) == b"secret\0"
+    assert session.exposed
+    session.receive(AuthSwitchRequest("mysql_native_password", SCRAMBLE).encode())
+    known = hashlib.sha1(hashlib.sha1(b"secret").digest()).digest()
+    right = certificate_proof(known, SCRAMBLE, hashlib.sha256(CERTIFICATE).digest())
+    session.receive(OkPacket(info=right).encode())
+    assert session.exposed
+    assert not session.proved
+
+
+def test_no_password_is_no_answer() -> None:
     assert scramble_native(b"", SCRAMBLE) == b""
-    assert len(scramble_native(b"secret", SCRAMBLE)) == 20
 
 
 def test_ed25519_public_key_of_the_mariadb_documentation() -> None:
@@ -81,11 +192,12 @@ def talk(plugin: str, password: bytes, *, account: bytes = b"secret", **options)
         ("caching_sha2_password", {}),
         ("caching_sha2_password", {"cached": False, "secure": True}),
         ("caching_sha2_password", {"cached": False, "allow_public_key_retrieval": True}),
-        ("sha256_password", {"secure": True}),
+        ("sha256_password", {"secure": True, "verified": True}),
         ("sha256_password", {"secure": True, "unix_socket": True}),
         ("caching_sha2_password", {"cached": False, "secure": True, "unix_socket": True}),
         ("sha256_password", {"allow_public_key_retrieval": True}),
-        ("mysql_clear_password", {"secure": True}),
+        ("mysql_clear_password", {"secure": True, "verified": True}),
+        ("dialog", {"secure": True, "verified": True}),
     ],
 )
 def test_both_sides(plugin, options) -> None:
@@ -99,6 +211,33 @@ def test_both_sides(plugin, options) -> None:
 def test_no_clear_password_without_tls(plugin) -> None:
     with pytest.raises(UnexpectedPacketError, match="refused without TLS"):
         client_plugin(plugin, Credentials(b"secret")).begin(SCRAMBLE)
+
+
+CLEAR_PLUGINS = ("mysql_clear_password", "dialog", "sha256_password", "caching_sha2_password")
+
+
+@pytest.mark.parametrize("plugin", CLEAR_PLUGINS)
+@pytest.mark.parametrize("policy", UnverifiedPassword)
+def test_who_gets_the_password_inside_tls(plugin, policy) -> None:
+    unverified = replace(BEHIND_TLS, unverified_password=policy)
+    allowed = policy is UnverifiedPassword.ANY or (
+        policy is UnverifiedPassword.CACHING_SHA2 and plugin == "caching_sha2_password"
+    )
+
+    def ask(credentials: Credentials) -> bool:
+        client = client_plugin(plugin, credentials)
+        answer = client.begin(SCRAMBLE)
+        if plugin == "caching_sha2_password":
+            answer = client.more(b"\x04")
+        assert answer == b"secret\0"
+        return client.exposed
+
+    if allowed:
+        assert ask(unverified)
+    else:
+        with pytest.raises(UnexpectedPacketError, match="tls_fingerprint=sha256:[0-9a-f]{64} "):
+            ask(unverified)
+    assert not ask(replace(unverified, verified=True))
 
 
 @pytest.mark.parametrize("plugin", ["caching_sha2_password", "sha256_password"])
