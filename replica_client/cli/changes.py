@@ -22,6 +22,7 @@ from replica_client.position.prepared import PREPARED_KEY, PreparedLedger
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.readers.binlog_file import open_binlog
 from replica_client.readers.connect import connect
+from replica_client.readers.saved_state import reading_state_of
 from replica_client.readers.source_stream import SourceStream
 from replica_client.rows.change import Change
 from replica_client.rows.json_values import change_to_json
@@ -112,17 +113,21 @@ def changes(
         return
     paths = binlog_paths(sources)
     saved = None if store is None else store.load_checkpoint()
+    with reading_state_of(store):
+        losses = LossLedger.from_state(saved.state.get(LOSSES_KEY, [])) if saved else None
+        prepared = PreparedLedger.from_state(saved.state.get(PREPARED_KEY, [])) if saved else None
+        known = schema_of(None, saved)
     reader = open_binlog(
         paths,
         tables=tables,
         start=start if saved is None else saved.position,
         options=decode_options(key_file),
-        schema=schema_of(schema, saved),
+        schema=known or schema_of(schema, None),
         full_rows=full_rows,
         record_losses=record_losses or (),
-        losses=LossLedger.from_state(saved.state.get(LOSSES_KEY, [])) if saved else None,
+        losses=losses,
         lower_case_table_names=lower_case_table_names,
-        prepared=PreparedLedger.from_state(saved.state.get(PREPARED_KEY, [])) if saved else None,
+        prepared=prepared,
     )
     delivery = Delivery(lines, store, state=reader.state)
     with Stop().watching() as stop:

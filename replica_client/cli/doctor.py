@@ -14,8 +14,9 @@ from rich.text import Text
 
 from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.interruption import run_async
-from replica_client.cli.output import Lines, printable
+from replica_client.cli.output import Lines
 from replica_client.cli.sources import live_source
+from replica_client.codec.printable import printable
 from replica_client.errors import ConfigError
 from replica_client.position.position import Position
 from replica_client.position.stores.file import FilePositionStore

@@ -24,6 +24,7 @@ from replica_client.cli.output import (
 )
 from replica_client.cli.process_title import hide_passwords
 from replica_client.cli.program import PROGRAM
+from replica_client.daemon.logs import LineFormatter
 from replica_client.errors import ReplicaClientError
 
 
@@ -35,7 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     hide_passwords()
     prepare_standard_output()
     terminate_like_interrupt()
-    logging.basicConfig(level=logging.WARNING, format=f"{PROGRAM}: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(LineFormatter(f"{PROGRAM}: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         status = _run(words)

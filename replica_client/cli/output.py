@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
+from replica_client.codec.printable import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 def message(text: str) -> None:
-    """Say something to the user, on standard error."""
-    print(text, file=sys.stderr)  # noqa: T201
+    """Say something to the user, on standard error, without control characters."""
+    lines = map(printable, text.split("\n"))
+    print("\n".join(lines), file=sys.stderr)  # noqa: T201
 
 
 def console() -> Console:
@@ -130,13 +133,6 @@ def _naming_output() -> Iterator[None]:
         raise
     except OSError as error:
         raise OSError(error.errno, error.strerror, "standard output") from error
-
-
-def printable(text: str) -> str:
-    """The text with control characters as escapes, so that a value cannot steer the terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def clock(seconds: int) -> str:

@@ -20,6 +20,7 @@ from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.readers.binlog_file import open_binlog
 from replica_client.readers.live_schema import BinlogScan, read_source
+from replica_client.readers.saved_state import reading_state_of
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import Unverified
 from replica_client.schema.history import STATE_KEY, Place, SchemaHistory, Version
@@ -162,7 +163,8 @@ def load(sources: list[str], lower_case_table_names: int | None = None) -> Schem
             checkpoint = _checkpoint(sources)
             if checkpoint is None or STATE_KEY not in checkpoint.state:
                 raise ConfigError(f"{path} holds a position, and no schema history")
-            return SchemaHistory.from_state(checkpoint.state[STATE_KEY])
+            with reading_state_of(FilePositionStore(path)):
+                return SchemaHistory.from_state(checkpoint.state[STATE_KEY])
         return read_schema_file(path)
     url = live_source(sources)
     if url is not None:

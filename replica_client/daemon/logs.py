@@ -8,6 +8,8 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Literal
 
+from replica_client.codec.printable import printable
+
 LOGGER = "replica_client"
 ROUTE: ContextVar[str] = ContextVar("route", default="")
 """The route, ``source.sink``, that runs: what is logged for it names it."""
@@ -41,6 +43,15 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(entry, ensure_ascii=False)
 
 
+class LineFormatter(logging.Formatter):
+    """A line of text whose message holds no control characters; a traceback follows as it is."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """The record's line."""
+        record.message = printable(record.message)
+        return super().formatMessage(record)
+
+
 def set_up(level: str, layout: Literal["text", "json"]) -> None:
     """Send our messages to standard error; may be called again."""
     handler = logging.StreamHandler()
@@ -49,7 +60,7 @@ def set_up(level: str, layout: Literal["text", "json"]) -> None:
         handler.setFormatter(JsonFormatter())
     else:
         handler.setFormatter(
-            logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%Y-%m-%d %H:%M:%S")
+            LineFormatter("%(asctime)s %(levelname)-7s %(message)s", "%Y-%m-%d %H:%M:%S")
         )
     logger = logging.getLogger(LOGGER)
     for old in logger.handlers[:]:

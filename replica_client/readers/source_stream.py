@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Self, TypeVar, overload
@@ -36,6 +36,7 @@ from replica_client.readers.notices import Notice, batches_of, changes_of
 from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.replay import Replay, is_made_up
 from replica_client.readers.row_lane import RowLane
+from replica_client.readers.saved_state import reading_state_of
 from replica_client.readers.source_identity import IDENTITY_KEY, SourceIdentity
 from replica_client.readers.source_link import LinkOptions, SourceLink
 from replica_client.readers.source_start import (
@@ -222,16 +223,8 @@ class SourceStream:
             checkpoint = await asyncio.to_thread(self._store.load_checkpoint)
             if checkpoint is not None:
                 start = self._acknowledged = checkpoint.position
-                if STATE_KEY in checkpoint.state:
-                    self.history = SchemaHistory.from_state(checkpoint.state[STATE_KEY])
-                if LOSSES_KEY in checkpoint.state:
-                    self.losses = LossLedger.from_state(checkpoint.state[LOSSES_KEY])
-                if PREPARED_KEY in checkpoint.state:
-                    ledger = PreparedLedger.from_state(checkpoint.state[PREPARED_KEY])
-                    self.prepared = PreparedRows(ledger)
-                if IDENTITY_KEY in checkpoint.state:
-                    saved = checkpoint.state[IDENTITY_KEY]
-                    self._link.identity = SourceIdentity.from_state(saved)
+                with reading_state_of(self._store):
+                    self._take_state(checkpoint.state)
         last: ReplicaClientError | None = None
         for host in self._link.hosts():
             try:
@@ -243,6 +236,16 @@ class SourceStream:
             else:
                 return self
         raise last or ConnectionLostError("there is no host")
+
+    def _take_state(self, state: Mapping[str, object]) -> None:
+        if STATE_KEY in state:
+            self.history = SchemaHistory.from_state(state[STATE_KEY])
+        if LOSSES_KEY in state:
+            self.losses = LossLedger.from_state(state[LOSSES_KEY])
+        if PREPARED_KEY in state:
+            self.prepared = PreparedRows(PreparedLedger.from_state(state[PREPARED_KEY]))
+        if IDENTITY_KEY in state:
+            self._link.identity = SourceIdentity.from_state(state[IDENTITY_KEY])
 
     async def _open_at(self, host: ConnectOptions, start: Start) -> None:
         connection = await SourceConnection.open(host)

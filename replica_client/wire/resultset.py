@@ -71,7 +71,9 @@ def encode_row(values: Iterable[Value]) -> bytes:
         if value is None:
             out.uint(_NULL, 1)
         else:
-            out.lenenc_bytes(value if isinstance(value, bytes) else str(value).encode())
+            out.lenenc_bytes(
+                value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogateescape")
+            )
     return out.done()
 
 

@@ -19,6 +19,7 @@ from replica_client.errors import (
     BackupError,
     BackupGapError,
     BackupMismatchError,
+    BinlogDecodeError,
     ChecksumMismatchError,
     ReplicaClientError,
     ServerError,
@@ -473,16 +474,52 @@ async def test_directories_that_are_no_backup(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../evil.000001", "a/b.000001", ".hidden.000001", "backup.json", "x"]
+    "name",
+    [
+        "../evil.000001",
+        "/etc/evil.000001",
+        "a/b.000001",
+        "a\\b.000001",
+        ".hidden.000001",
+        ".000001",
+        "backup.json",
+        "x",
+        "",
+        "a\nb.000001",
+        "a.000001\n",
+        "a\0.000001",
+        "\x1b[2Ja.000001",
+        "a\u202eb.000001",
+        "a.\u0661\u0662",  # digits, but not ASCII's
+        "\udcff.000001",  # bytes that are not UTF-8
+        "\udce4" * 90 + ".000001",
+        "\u20ac" * 90 + ".000001",  # more bytes than a file name may have
+    ],
 )
 async def test_a_name_that_leads_elsewhere_is_refused(tmp_path, name) -> None:
     maker = BinlogMaker()
     maker.transaction()
-    async with BinlogSource(maker.save(tmp_path / "binlog.000001")) as source:
+    no_files = {"SHOW BINARY LOGS": (["Log_name", "File_size"], [])}
+    path = maker.save(tmp_path / "binlog.000001")
+    async with BinlogSource(path, answers=no_files) as source:
         source.library.files[0].name = name
-        with pytest.raises(ReplicaClientError, match="names a binlog file"):
+        with pytest.raises(ReplicaClientError, match="names a binlog file") as caught:
             await back_up(source, tmp_path / "copy")
+        assert str(caught.value).isprintable()
     assert [p.name for p in (tmp_path / "copy").iterdir()] == []
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["binlog.000001", "copy"]
+
+
+@pytest.mark.parametrize("name", ["../evil.000002", "\udcff.000002", "a\n.000002", "x"])
+async def test_a_file_that_says_that_a_strange_one_follows(tmp_path, name) -> None:
+    maker = BinlogMaker()
+    maker.transaction()
+    maker.rotate(name)
+    async with BinlogSource(maker.save(tmp_path / "binlog.000001")) as source:
+        with pytest.raises(BinlogDecodeError, match="which is no binlog file's name") as caught:
+            await back_up(source, tmp_path / "copy")
+        assert str(caught.value).isprintable()
+    assert {p.name for p in (tmp_path / "copy").iterdir()} == {"binlog.000001", INDEX_NAME}
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntFlag
 from typing import Any
 
-from replica_client.cli.output import printable
+from replica_client.codec.printable import printable
 from replica_client.codec.reader import ByteReader
 from replica_client.errors import ShortBufferError
 

@@ -29,7 +29,7 @@ from replica_client.errors import BackupError, BackupMismatchError
 INDEX_NAME: Final = "backup.json"
 _FORMAT: Final = "replica-client-backup"
 _VERSION: Final = 1
-_NAME = re.compile(r"[^/\0.][^/\0]*\.\d{1,19}")
+_NAME = re.compile(r"[^./\\][^/\\]*\.[0-9]{1,19}")
 _MAX_NAME_SIZE = 255
 
 
@@ -180,8 +180,14 @@ class Catalog:
 
 
 def is_binlog_name(name: str) -> bool:
-    """Whether a name is one that a binlog file may have: no path, a number at its end."""
-    return bool(_NAME.fullmatch(name)) and len(name.encode()) <= _MAX_NAME_SIZE
+    """Whether a name is one that a binlog file may have.
+
+    A base name of printable characters (so UTF-8 can write it) without a path and without a dot at its
+    start, and a number in ASCII digits.
+    """
+    if not name.isprintable() or not _NAME.fullmatch(name):
+        return False
+    return len(name.encode()) <= _MAX_NAME_SIZE
 
 
 def file_number(name: str) -> int:
@@ -243,6 +249,9 @@ def _decode(document: Any) -> tuple[SourceIdentity, list[FileRecord]]:
             raise ValueError(f"{record.name!r:.80} is no binlog file name")
         if not isinstance(record.size, int):
             raise ValueError(f"the size of {record.name} is no number")
+        follows = record.next_file
+        if follows is not None and not (isinstance(follows, str) and is_binlog_name(follows)):
+            raise ValueError(f"{follows!r:.80} is no binlog file name")
     if not all(record.finished for record in records[:-1]):
         raise ValueError("a file before the last is not finished")
     return SourceIdentity(**_known(SourceIdentity, document["source"])), records

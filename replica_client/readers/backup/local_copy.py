@@ -14,7 +14,12 @@ from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.file_scan import MAGIC
 from replica_client.binlog.header import HEADER_SIZE
 from replica_client.codec.crc import crc32
-from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag, EventType
+from replica_client.constants.event_types import (
+    ChecksumAlgorithm,
+    EventFlag,
+    EventType,
+    event_type_name,
+)
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import (
     BackupMismatchError,
@@ -22,7 +27,12 @@ from replica_client.errors import (
     ChecksumMismatchError,
 )
 from replica_client.gtid import GtidSet
-from replica_client.readers.backup.catalog import FileRecord, naming, sync_directory
+from replica_client.readers.backup.catalog import (
+    FileRecord,
+    is_binlog_name,
+    naming,
+    sync_directory,
+)
 from replica_client.readers.backup.gtid_trail import GtidTrail
 
 _LOG = logging.getLogger("replica_client")
@@ -188,7 +198,16 @@ class LocalCopy:
         else:
             self.check(data, position)
         if code == _ROTATE:
-            record.next_file = self._decoder.decode(data, position).body.next_file
+            follows = self._decoder.decode(data, position).body.next_file
+            if not is_binlog_name(follows):
+                raise BinlogDecodeError(
+                    f"it names {follows!r:.100} as the file that follows, which is no binlog file's name",
+                    file=record.name,
+                    position=position,
+                    event_type=code,
+                    event_name=event_type_name(code),
+                )
+            record.next_file = follows
         elif code == EventType.START_ENCRYPTION_EVENT:
             record.decrypted = True
         self._trail.feed(data, position)

@@ -82,6 +82,23 @@ def test_a_damaged_position_file_is_one_line(run, shop, tmp_path):
     assert position_file.read_text(encoding="utf-8") == "{"
 
 
+@pytest.mark.parametrize("damage", ["x", 7, None, "", "eJwDAAAAAAE=", ["a"]])
+@pytest.mark.parametrize("part", ["schema_history", "losses"])
+def test_a_damaged_part_of_a_position_file_names_it_and_the_remedy(
+    run, shop, tmp_path, part, damage
+):
+    position_file = tmp_path / "shop.position"
+    run("changes", "--position-file", position_file, *shop)
+    document = json.loads(position_file.read_text(encoding="utf-8"))
+    document["state"][part] = damage
+    position_file.write_text(json.dumps(document), encoding="utf-8")
+    result = run("changes", "--position-file", position_file, *shop)
+    assert (result.status, result.out) == (1, "")
+    assert len(result.err.splitlines()) == 1
+    assert f"position file {position_file} is damaged" in result.err
+    assert "position set" in result.err
+
+
 def test_a_position_that_cannot_be_saved_is_one_line(run, shop, tmp_path):
     result = run("changes", "--position-file", tmp_path / "none" / "x", *shop)
     assert result.status == 1

@@ -2,6 +2,7 @@
 
 import errno
 import importlib
+import logging
 import os
 import re
 import tomllib
@@ -163,3 +164,18 @@ def test_no_secret_of_a_url_is_printed(run):
     assert result.status == 1
     assert "127.0.0.1:1" in result.err
     assert "hunter2" not in result.err
+
+
+def test_what_others_wrote_cannot_steer_the_terminal(capsys, caplog):
+    from replica_client.cli.output import message
+    from replica_client.daemon.logs import LineFormatter
+
+    evil = "a\x1b]0;pwned\x07\x1b[2J\u202e\x9b1m\r\udcff"
+    message(f"replica-client: {evil}\nsecond line")
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 2
+    assert shown.replace("\n", "").isprintable()
+    logging.getLogger("replica_client").warning("file %s", f"{evil}\n2026-01-01 INFO forged")
+    line = LineFormatter("%(levelname)s %(message)s").format(caplog.records[-1])
+    assert line.isprintable()
+    assert line.startswith("WARNING file a\\x1b")
