@@ -62,9 +62,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     if len(words) == 2 and words[0] == "run" and not words[1].startswith("-"):
         # A daemon is to be back soon after a crash: what reads arguments takes long to import.
-        from replica_client.cli.serving import serve
+        try:
+            from replica_client.cli.serving import serve
 
-        serve(Path(words[1]))
+            serve(Path(words[1]))
+        except KeyboardInterrupt:
+            pass  # a signal before there was anything to finish
         return DONE
     from replica_client.cli.app import run_words
 

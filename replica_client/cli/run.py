@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -51,7 +52,8 @@ def run(
     if config is None:
         raise typer.BadParameter("give the configuration file", param_hint="CONFIG.toml")
     if not check and not systemd_unit:
-        serve(config)
+        with contextlib.suppress(KeyboardInterrupt):  # before there was anything to finish
+            serve(config)
         return
     found = extra_module("replica_client.daemon.config_file", "daemon").read_config(config)
     if check:

@@ -6,7 +6,6 @@ h11 reads requests; sizes, times and the number of connections are bounded.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ipaddress
 import logging
 from collections.abc import Callable, Mapping
@@ -85,18 +84,20 @@ class HttpServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task: asyncio.Task[None] | None = asyncio.current_task()
         assert task is not None
+        if len(self._open) >= _MAX_CONNECTIONS:
+            # Whoever came first and says nothing, or reads nothing, gives way.
+            self._open.pop(next(iter(self._open))).transport.abort()
         self._open[task] = writer
         try:
-            if len(self._open) <= _MAX_CONNECTIONS:
-                async with asyncio.timeout(_REQUEST_SECONDS):
-                    await self._answer(reader, writer)
+            async with asyncio.timeout(_REQUEST_SECONDS):
+                await self._answer(reader, writer)
+                writer.close()
+                await writer.wait_closed()
         except (OSError, TimeoutError, h11.RemoteProtocolError):
             pass  # the peer's fault, and its loss
         finally:
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
-            del self._open[task]
+            writer.transport.abort()  # what is not read by now stays unread
+            self._open.pop(task, None)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_REQUEST)

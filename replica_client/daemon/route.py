@@ -198,6 +198,8 @@ class Route:
             )
         try:
             checkpoint = await self._until_stopped(sink.open())
+            if checkpoint is not None:
+                observation.committed = checkpoint.position  # shown also while the source is away
             hosts = await asyncio.to_thread(hosts_of, self.config.source, self._directory)
             if self.config.sink.snapshot and isinstance(sink, CopyingSink):
                 checkpoint = await self._until_stopped(self._copy(sink, hosts, checkpoint))
@@ -275,7 +277,11 @@ class Route:
         return guard
 
     async def _follow(self, stream: SourceStream, sink: Sink) -> None:
-        await self._until_stopped(stream.__aenter__())
+        try:
+            await self._until_stopped(stream.__aenter__())
+        finally:
+            if stream.acknowledged is not None:
+                self.observation.committed = stream.acknowledged
         try:
             options = self._stream_options(sink)
             guard = self._guard(stream, sink)
@@ -291,7 +297,6 @@ class Route:
                 or not isinstance(options.start, datetime.datetime),
                 guard=guard,
             )
-            self.observation.committed = stream.acknowledged
             self.observation.enter(RouteState.STREAMING)
             _LOG.info("%s: follows from %s", self.name, stream.position)
             await self._delivery.run(self._stop, stream.acknowledged)

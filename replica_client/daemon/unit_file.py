@@ -12,6 +12,9 @@ Description=replica-client: follows MySQL and MariaDB sources ({config})
 Documentation=man:systemd.service(5)
 After=network-online.target
 Wants=network-online.target
+# It tries again by itself what fails; who ends ten times in five minutes cannot start at all.
+StartLimitIntervalSec=300
+StartLimitBurst=10
 
 [Service]
 Type=notify
@@ -28,13 +31,23 @@ DynamicUser=yes
 StateDirectory=replica-client
 # The state directory in the configuration is this one:
 Environment=REPLICA_CLIENT__DAEMON__STATE=/var/lib/replica-client
+UMask=0077
 NoNewPrivileges=yes
+CapabilityBoundingSet=
+AmbientCapabilities=
 ProtectSystem=strict
 ProtectHome=read-only
 PrivateTmp=yes
 PrivateDevices=yes
 ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
 ProtectControlGroups=yes
+ProtectClock=yes
+ProtectHostname=yes
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
 RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
 LockPersonality=yes
 {writable}

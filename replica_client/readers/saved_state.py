@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from replica_client.errors import PositionStoreError, ReplicaClientError
+from replica_client.errors import PositionFormatError, PositionStoreError, ReplicaClientError
 
 
 @contextmanager
@@ -27,4 +27,4 @@ def reading_state_of(store: object) -> Iterator[None]:
         raise PositionStoreError(
             f"{where} is damaged: {reason}; restore it from a copy, or set the position anew with "
             "replica-client position set"
-        ) from error
+        ) from PositionFormatError(reason)  # no other try mends it

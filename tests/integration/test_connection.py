@@ -285,6 +285,10 @@ async def test_plugins(server, name, clause, plugin, tls) -> None:
             with pytest.raises(UnexpectedPacketError, match="allow_public_key_retrieval"):
                 await connect(url)
             url += "&allow_public_key_retrieval=true"
+        elif plugin == "sha256_password":
+            with pytest.raises(UnexpectedPacketError, match="unverified_password=any"):
+                await connect(url)
+            url += "&unverified_password=any"
         for _ in range(2):
             async with await connect(url) as connection:
                 assert connection.server.auth_plugin == plugin

@@ -98,6 +98,22 @@ def test_a_signal_ends_it_with_status_0_and_a_second_daemon_is_refused(config):
         assert process.wait(30) == 0
 
 
+@pytest.mark.parametrize("words", [(), ("--",)])
+def test_a_signal_in_the_first_seconds_ends_it_with_status_0(config, words):
+    command = [sys.executable, "-m", "replica_client", "run", *words, str(config)]
+    statuses = []
+    for delay in (0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 0.9, 1.2, 1.6, 2.5):
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            time.sleep(delay)
+            process.send_signal(signal.SIGTERM)
+            statuses.append((delay, process.wait(30)))
+            assert "Traceback" not in process.stderr.read()
+    # A signal before Python runs our first line ends it as a signal does.
+    ours = [(delay, status) for delay, status in statuses if status != -signal.SIGTERM]
+    assert len(ours) >= 5
+    assert all(status == 0 for _, status in ours), statuses
+
+
 PLACES = ["file", "sqlite", "route"]
 
 

@@ -6,7 +6,9 @@ import asyncio
 import json
 import logging
 import os
+import shutil
 import socket
+import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -19,10 +21,13 @@ from replica_client.daemon.config_file import read_config
 from replica_client.daemon.lock import StateLock
 from replica_client.daemon.notify import Notifier
 from replica_client.daemon.observation import Observation, RouteState
+from replica_client.daemon.route import is_passing
 from replica_client.daemon.source_watch import SourceEnd
 from replica_client.daemon.unit_file import unit_file
-from replica_client.errors import ConfigError
+from replica_client.errors import ConfigError, PositionStoreError
 from replica_client.position.position import Position
+from replica_client.readers.saved_state import reading_state_of
+from replica_client.schema.history import SchemaHistory
 from tests.unit.daemon.conftest import running, until
 from tests.unit.daemon.test_delivery import route
 
@@ -194,12 +199,21 @@ def test_no_systemd_is_no_fault(tmp_path):
     assert Notifier({"WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"}).watchdog_seconds is None
 
 
-def test_the_unit_names_what_it_runs(configure):
+def test_the_unit_names_what_it_runs(configure, tmp_path):
     config = read_config(configure({"path": "out/lines.db"}), {})
     text = unit_file(config, Path("/usr/bin/replica-client"))
     assert f"ExecStart=/usr/bin/replica-client run {config.file}\n" in text
     assert "Type=notify" in text
     assert "WatchdogSec=60" in text
+    for line in ("UMask=0077", "CapabilityBoundingSet=", "StartLimitBurst=10"):
+        assert f"\n{line}\n" in text
+    if shutil.which("systemd-analyze"):
+        unit = tmp_path / "replica-client.service"
+        unit.write_text(text.replace("/usr/bin/replica-client", "/bin/true"))
+        done = subprocess.run(
+            ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True
+        )
+        assert (done.returncode, done.stderr) == (0, "")
     assert f"ReadWritePaths={config.directory}/out\n" in text
 
 
@@ -271,3 +285,29 @@ def test_json_lines_of_the_log():
         "replica_client",
     )
     assert entry["time"].endswith("+00:00")
+
+
+@pytest.mark.parametrize("holds", [True, False])
+async def test_the_saved_position_is_shown_while_the_source_is_away(
+    configure, disk, wanted, source, holds
+):
+    one = disk(holds=holds)
+    async with running(configure()) as service:
+        await until(lambda: one.lines == wanted)
+        await until(lambda: route(service).observation.committed is not None)
+        await until(lambda: service.lag_bytes(route(service)) == 0)
+        committed = route(service).observation.committed
+    await source.close()
+    async with running(configure()) as service:
+        await until(lambda: bool(route(service).observation.errors) and service.http is not None)
+        status = json.loads((await get(service, "status.json"))[1])
+        assert status["routes"][0]["state"] in ("retrying", "connecting", "opening sink")
+        shown = status["routes"][0]
+        assert (shown["file"], shown["offset"]) == (committed.file, committed.offset)
+        assert route(service).observation.committed == committed
+
+
+def test_a_damaged_saved_state_needs_hands():
+    with pytest.raises(PositionStoreError) as caught, reading_state_of(None):
+        SchemaHistory.from_state("x")
+    assert not is_passing(caught.value)
