@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
@@ -43,6 +44,16 @@ class Stop:
 def terminate_like_interrupt() -> None:
     """Make SIGTERM raise KeyboardInterrupt, as SIGINT does."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def end_at_once() -> None:
+    """Let a signal end the process with status 0 while there is nothing to finish yet."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        os._exit(0)  # an exception could come in the middle of an import
+
+    for number in SIGNALS:
+        signal.signal(number, end)
 
 
 def run_async(work: Coroutine[Any, Any, None]) -> None:

@@ -15,7 +15,7 @@ from replica_client.cli.failures import (
     exit_status,
     one_line,
 )
-from replica_client.cli.interruption import terminate_like_interrupt
+from replica_client.cli.interruption import end_at_once, terminate_like_interrupt
 from replica_client.cli.output import (
     Lines,
     discard_standard_output,
@@ -33,13 +33,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0 done, 1 the input or the source is faulty, 2 wrong usage, 130 interrupted.
     """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if _runs_the_daemon(words):
+        end_at_once()
+    else:
+        terminate_like_interrupt()
     hide_passwords()
     prepare_standard_output()
-    terminate_like_interrupt()
     handler = logging.StreamHandler()
     handler.setFormatter(LineFormatter(f"{PROGRAM}: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         status = _run(words)
         Lines().flush()
@@ -59,15 +62,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+def _runs_the_daemon(words: list[str]) -> bool:
+    """Whether it is ``run CONFIG.toml``, not one of the questions that ``run`` answers."""
+    options = [word for word in words if word.startswith("-") and word != "--"]
+    return words[:1] == ["run"] and not options
+
+
 def _run(words: list[str]) -> int:
     if len(words) == 2 and words[0] == "run" and not words[1].startswith("-"):
         # A daemon is to be back soon after a crash: what reads arguments takes long to import.
-        try:
-            from replica_client.cli.serving import serve
+        from replica_client.cli.serving import serve
 
-            serve(Path(words[1]))
-        except KeyboardInterrupt:
-            pass  # a signal before there was anything to finish
+        serve(Path(words[1]))
         return DONE
     from replica_client.cli.app import run_words
 

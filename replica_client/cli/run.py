@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import sys
@@ -52,8 +51,7 @@ def run(
     if config is None:
         raise typer.BadParameter("give the configuration file", param_hint="CONFIG.toml")
     if not check and not systemd_unit:
-        with contextlib.suppress(KeyboardInterrupt):  # before there was anything to finish
-            serve(config)
+        serve(config)
         return
     found = extra_module("replica_client.daemon.config_file", "daemon").read_config(config)
     if check:
