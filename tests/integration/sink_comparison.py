@@ -85,7 +85,7 @@ def compare_sink(
         return _compare_lines(got, options, server, tables, start, stop, exactly=True)
     if kind == "stdout":
         assert output is not None, "stdout: output is wanted"
-        got = output.read_text("utf-8").splitlines()
+        got = text_lines(output.read_text("utf-8"))
         return _compare_lines(got, options, server, tables, start, stop, exactly=False)
     if kind == "redis":
         return _compare_lines(
@@ -110,8 +110,13 @@ def file_lines(directory: Path, name: str = "changes") -> list[str]:
             data = data[: saved["length"]]
         elif number > saved["file"]:
             continue
-        lines += data.decode().splitlines()
+        lines += text_lines(data.decode())
     return lines
+
+
+def text_lines(text: str) -> list[str]:
+    """Lines that end with a newline and nothing else: values may hold other separators."""
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def redis_lines(options: Mapping[str, Any]) -> list[str]:

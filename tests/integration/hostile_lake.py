@@ -1,0 +1,74 @@
+"""A lake of tables with hostile names: what it shows, and where its files are."""
+
+from __future__ import annotations
+
+import glob
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deltalake import DeltaTable
+
+from replica_client.schema.quoting import mysql_name, mysql_names
+from replica_client.spark.config import load_config
+from replica_client.spark.delta_files import dataset_of
+from replica_client.spark.lake.catalog import LakeCatalog
+from replica_client.spark.pipeline import run_pipeline
+from replica_client.spark.verify.verification import Verification
+from tests.servers.local import LocalServer
+
+if TYPE_CHECKING:
+    from tests.integration.hostile_names import Hostile
+
+_LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def prove_lake(source: LocalServer, directory: Path, tables: Sequence[Hostile]) -> int:
+    """Copy tables into a lake, follow a change of each, and compare; returns rows.
+
+    Raises:
+        AssertionError: the lake differs, or is not where it should be.
+    """
+    directory.mkdir()
+    file = directory / "pipeline.toml"
+    patterns = [f"{glob.escape(table.database)}.{glob.escape(table.name)}" for table in tables]
+    file.write_text(
+        f"[source]\nurl = {json.dumps(source.url())}\ntables = {json.dumps(patterns)}\n"
+        'start = "snapshot"\n[pipeline]\noutput = "lake"\ntrigger = "available-now"\n'
+        f'master = "local[2]"\n[spark]\n"spark.driver.extraJavaOptions" = {json.dumps(_LIGHT)}\n',
+        encoding="utf-8",
+    )
+    run_pipeline(file)
+    for table in tables:
+        source.execute(f"DELETE FROM {table.sql_name} WHERE {mysql_name(table.columns[0])} = 1")
+    result = run_pipeline(file)
+    assert not result.not_current
+    rows = 0
+    lake = directory / "lake"
+    catalog = LakeCatalog.load(lake)
+    assert catalog is not None
+    homes = {catalog.home(name) for name in catalog.tables}
+    assert len(homes) == len(tables)
+    assert {path.parent.parent for path in homes} == {lake / "tables"}
+    assert set((lake / "tables").glob("*/*")) == homes
+    for table in tables:
+        columns = [*table.columns, *table.texts]
+        with source.connected() as connection, connection.cursor() as cursor:
+            cursor.execute(f"SELECT {mysql_names(columns)} FROM {table.sql_name}")
+            theirs = Counter(tuple(map(_plain, row)) for row in cursor.fetchall())
+        home = catalog.home((table.database, table.name))
+        found = dataset_of(DeltaTable(str(home))).to_table(columns=columns).to_pylist()
+        mine = Counter(tuple(_plain(row[name]) for name in columns) for row in found)
+        assert mine == theirs, (table, (mine - theirs), (theirs - mine))
+        rows += sum(theirs.values())
+    verified = Verification(load_config(file)).run()
+    assert {one.outcome for one in verified.tables} == {"equal"}, verified.tables
+    known = {"pipeline.toml", "lake"}
+    assert {path.name for path in directory.iterdir()} <= known, list(directory.iterdir())
+    return rows
+
+
+def _plain(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,27 @@
+"""Hostile names, labels, defaults and comments through every sink (a short scripts/prove_hostile_names)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.hostile_names import prove_hostile_names
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+
+
+@pytest.mark.parametrize(
+    ("source_name", "target_name"), [("mysql-9.7", "mariadb-11.8"), ("mariadb-11.8", "mysql-9.7")]
+)
+def test_every_sink_shows_what_the_source_has(
+    source_name: str, target_name: str, fresh_server: Any, tmp_path: Path
+) -> None:
+    source = fresh_server(source_name, ["binlog-row-metadata=FULL"])
+    target = fresh_server(target_name, ["skip-log-bin", "general-log=ON", "log-output=TABLE"])
+    report = prove_hostile_names(source, target, tmp_path / "all", texts=300, seed=3)
+    assert report.texts >= 300
+    assert report.statements > 100
+    assert set(report.compared) == {"file", "maxwell", "parquet", "sqlite", "replayed", "mysql"}
+    assert all(report.compared.values())
