@@ -167,6 +167,7 @@ class TransactionAssembler:
         self._xid: int | None = None
         self._thread_id: int | None = None
         self._is_first_hand: bool | None = None
+        self._xa_commit = False
 
     def feed(
         self, placed: PlacedEvent, decoder: BinlogDecoder, tracker: PositionTracker
@@ -484,6 +485,7 @@ class TransactionAssembler:
         self._revision = self.schema.history.revision
         self._gtid, self._commit_timestamp_us, self._is_first_hand = "", None, None
         self._xid = self._thread_id = None
+        self._xa_commit = False
         self._resume = None
         self._losses.end_transaction()
 
@@ -570,6 +572,7 @@ class TransactionAssembler:
         spools = () if xid is None else self.prepared.end(xid, start)
         try:
             if end.commits and spools:
+                self._xa_commit = True
                 start = replace(start, gtid_set=tracker.gtids_before(boundary))
                 yield from self._kept_parts(event, chain.from_iterable(spools), start)
         finally:
@@ -608,6 +611,7 @@ class TransactionAssembler:
             self._losses.take(event_index),
             self._xid,
             self._thread_id,
+            self._xa_commit,
         )
 
 

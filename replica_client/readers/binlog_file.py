@@ -174,7 +174,7 @@ class BinlogFileReader:
             self.history.fold_names(self._letter_case != 0)
         self.prepared = self._pending.copy()
         prepared = FilePrepared(
-            self.prepared, self._files, self._decode, self.history, self._assembler_of
+            self.prepared, lambda: self._files, self._decode, self.history, self._assembler_of
         )
         return TransactionAssembler(self._assembly, self._decode, resume, self.history, prepared)
 

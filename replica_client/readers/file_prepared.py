@@ -24,7 +24,7 @@ class FilePrepared(PreparedRows):
 
     Args:
         ledger: the transactions that were prepared before reading began.
-        files: all that may be read, in order.
+        files: lists all that may be read, in order; called when something is looked for.
         decode: how values are decoded.
         history: the schema history at work.
         make: makes what reads a transaction.
@@ -33,23 +33,24 @@ class FilePrepared(PreparedRows):
     def __init__(
         self,
         ledger: PreparedLedger,
-        files: Sequence[BinlogFile],
+        files: Callable[[], Sequence[BinlogFile]],
         decode: DecodeOptions,
         history: SchemaHistory,
         make: AssemblerMaker,
     ) -> None:
         super().__init__(ledger)
-        # A stream cannot be read again.
-        self._files = [file for file in files if file.stream is None]
-        self._names = [file.name for file in self._files]
+        self._list = files
+        self._files: dict[str, BinlogFile] = {}
         self._decode = decode
         self._history = history
         self._make = make
 
     def read_back(self, xid: XaId, commit: Position) -> None:
         """See :class:`PreparedRows`: from the place in the ledger, else from the last one before."""
+        # A stream cannot be read again.
+        self._files = {file.name: file for file in self._list() if file.stream is None}
         known = self.ledger.find(xid)
-        if known is not None and known.start.file in self._names:
+        if known is not None and known.start.file in self._files:
             start: Position | None = known.start
         else:
             start = self._find(xid, commit)
@@ -68,16 +69,18 @@ class FilePrepared(PreparedRows):
 
     def _events(self, start: Position) -> Iterator[tuple[EventFeed, PlacedEvent]]:
         feed = EventFeed(self._decode, start, mode="file")
-        file = self._files[self._names.index(start.file)]
+        file = self._files[start.file]
         for position, data in raw_events(file, feed, start.offset):
             for placed in feed.feed(data, position, file.name):
                 yield feed, placed
 
     def _find(self, xid: XaId, commit: Position) -> Position | None:
         """Where the transaction with the last XA PREPARE of an xid before a place begins."""
-        if commit.file not in self._names:
+        names = list(self._files)
+        if commit.file not in names:
             return None
-        for file in reversed(self._files[: self._names.index(commit.file) + 1]):
+        for name in reversed(names[: names.index(commit.file) + 1]):
+            file = self._files[name]
             found: Position | None = None
             for prepared, boundary in prepares(file, commit, self._decode):
                 if prepared == xid:

@@ -142,6 +142,11 @@ class LaneTransaction:
         return None if self.thread < 0 else int(self.thread)
 
     @property
+    def xa_commit(self) -> bool:
+        """See the class."""
+        return False
+
+    @property
     def items(self) -> Iterator[RowsOfEvent]:
         """See the class."""
         return iter(self.rows)

@@ -49,6 +49,7 @@ class Transaction:
         losses: changes that could not be delivered, where the user chose a record instead of an error.
         xid: the number that the source's storage engines gave the commit; None where there is none.
         thread_id: of the source's connection that ran it; None where the binlog does not tell.
+        xa_commit: whether its rows are those of an XA transaction, which stand before :attr:`start`.
     """
 
     start: Position
@@ -64,6 +65,7 @@ class Transaction:
     losses: tuple[Loss, ...] = ()
     xid: int | None = None
     thread_id: int | None = None
+    xa_commit: bool = False
 
     @property
     def items(self) -> Iterator[RowsOfEvent | SchemaChange | Loss]:

@@ -86,7 +86,7 @@ class TableCopy:
         return self.database, self.table
 
     def rows_at(self, file: str, position: int) -> Standing:
-        """Where the rows of an event stand."""
+        """Where the rows of a transaction stand that begins at a place."""
         place = Place.of(file, position)
         if place < self._places[1]:
             return Standing.BEFORE

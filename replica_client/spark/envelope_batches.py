@@ -98,9 +98,11 @@ class EnvelopeChanges:
         self._ready: list[pa.RecordBatch] = []
         self._ready_rows = 0
         self._read = 0
+        self._has_xa = False
 
     def keep_back(self, transaction: Transaction) -> Transaction:
         """Take of a transaction what is no ordinary row; returns what is left."""
+        self._has_xa |= transaction.xa_commit
         told = transaction.schema_changes or transaction.losses
         if not told and not any(is_partial(r.event.body) for r in transaction.rows):
             return transaction
@@ -150,14 +152,20 @@ class EnvelopeChanges:
         if len(found) == 1:
             yield found[0]
         elif found:
-            yield from _in_order(found)
+            yield from _in_order(found, by_offset=not self._has_xa)
+        self._has_xa = False
 
 
-def _in_order(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of batches, each in order, all in order."""
+def _in_order(batches: list[pa.RecordBatch], *, by_offset: bool) -> Iterator[pa.RecordBatch]:
+    """The rows of batches, each in order, all in order.
+
+    Args:
+        batches: them.
+        by_offset: whether the offsets of events of one file ascend; those of XA transactions do not.
+    """
     table = pa.Table.from_batches(batches)
     # In one file numbers tell the order, else only the version's text does.
-    one_file = pc.count_distinct(table.column("_file")).as_py() == 1
+    one_file = by_offset and pc.count_distinct(table.column("_file")).as_py() == 1
     order = pc.sort_indices(table, sort_keys=_EVENT_ORDER if one_file else _ORDER)
     for at in range(0, len(order), MAX_ROWS):
         part = table.take(order.slice(at, MAX_ROWS)).combine_chunks()

@@ -15,11 +15,13 @@ from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import DataLossError
 from replica_client.position.position import Position
+from replica_client.position.prepared import PreparedLedger
 from replica_client.position.tracker import PositionTracker
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.readers.event_feed import EventFeed, PlacedEvent
 from replica_client.readers.file_batches import FileBatches
 from replica_client.readers.file_bytes import BinlogFile, open_events
+from replica_client.readers.file_prepared import FilePrepared
 from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batching import BatchAssembler
@@ -27,7 +29,7 @@ from replica_client.schema.catalog import Absent, TableChange
 from replica_client.schema.history import SchemaChange, SchemaHistory, schema_change
 from replica_client.schema.model import TableModel
 from replica_client.schema.names import fold_table
-from replica_client.spark.file_list import ListedFile
+from replica_client.spark.file_list import ListedFile, list_files
 from replica_client.spark.statement_meaning import PLAIN_CONTROL, ReadStatement
 
 FIRST_EVENT = 4
@@ -123,6 +125,7 @@ def file_batches(
     decode: DecodeOptions,
     history: SchemaHistory | None,
     changes: Changes,
+    paths: tuple[str, ...] = (),
 ) -> Iterator[pa.RecordBatch]:
     """The batches of the transactions from one point between transactions to another.
 
@@ -134,6 +137,8 @@ def file_batches(
         decode: how values are decoded.
         history: what tables look like at the start.
         changes: makes the batches.
+        paths: of all files, where the rows of an XA transaction are looked for that is committed in the
+            range and was prepared before it.
 
     Raises:
         BinlogDecodeError: the first fault.
@@ -141,7 +146,17 @@ def file_batches(
     """
     check_files(files)
     feed = EventFeed(decode, start, mode="file")
-    assembler = KeepingAssembler(changes, assembly, decode, history)
+    history = SchemaHistory() if history is None else history
+
+    def read_again(known: SchemaHistory, rows: PreparedRows) -> TransactionAssembler:
+        return TransactionAssembler(assembly, decode, None, known, rows)
+
+    def list_all() -> list[BinlogFile]:
+        listed = list_files(paths) if paths else files
+        return [BinlogFile(file.name, Path(file.path)) for file in listed]
+
+    prepared = FilePrepared(PreparedLedger(), list_all, decode, history, read_again)
+    assembler = KeepingAssembler(changes, assembly, decode, history, prepared)
     reader = FileBatches(
         feed, assembler, changes.batches, stop, lambda transaction: None, notices=False
     )

@@ -152,7 +152,14 @@ def batches(
         )
     else:
         found = file_batches(
-            part.files, part.start, part.stop, source.assembly(), source.decode, history, changes
+            part.files,
+            part.start,
+            part.stop,
+            source.assembly(),
+            source.decode,
+            history,
+            changes,
+            source.paths,
         )
     for batch in found:
         batch = part.filters.apply(batch)
@@ -175,7 +182,21 @@ def cut_rows(source: SourceOptions, parts: list[BinlogRange], max_rows: int) -> 
             ):
                 rows += end - begin
                 if version != last and last and rows > max_rows:
-                    offset = version.rpartition(":")[2].partition("/")[0]
-                    return Position(batch.column("_file")[begin].as_py(), int(offset))
+                    known = [batch.column("_file")[begin].as_py(), part.start.file]
+                    cut = _place_of(version, [*known, *(file.name for file in part.files)])
+                    if cut is not None:
+                        return cut
                 begin, last = end, version
+    return None
+
+
+def _place_of(version: str, files: list[str]) -> Position | None:
+    """The place that a ``_commit_version`` was made of; None if it is in none of the files.
+
+    Rows of an XA transaction may be in another file than their commit.
+    """
+    head, _, indexes = version.rpartition(":")
+    for file in files:
+        if Position(file, 0).sort_key().rpartition(":")[0] == head:
+            return Position(file, int(indexes.partition("/")[0]))
     return None

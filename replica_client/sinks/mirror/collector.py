@@ -8,6 +8,7 @@ from typing import Any
 
 from replica_client.errors import SinkError
 from replica_client.position.losses import Loss
+from replica_client.position.position import Position
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
@@ -99,7 +100,7 @@ class Collector:
         numbers: dict[int, int] = {}
         for item in transaction.items:
             if isinstance(item, RowsOfEvent):
-                yield from self._rows(item)
+                yield from self._rows(item, transaction.start)
             elif isinstance(item, SchemaChange):
                 yield from self.flush()
                 self._encoders.clear()
@@ -123,11 +124,12 @@ class Collector:
         self._encoders = {}
         self._count = self._size = 0
 
-    def _rows(self, rows: RowsOfEvent) -> Iterator[Step]:
+    def _rows(self, rows: RowsOfEvent, start: Position) -> Iterator[Step]:
         name = (rows.shape.database, rows.shape.table)
         standing = Standing.BEHIND
         if name in self._copies:
-            standing = self._copies[name].rows_at(rows.event.file, rows.event.position)
+            # Not by their own place: rows of an XA transaction stand before its commit.
+            standing = self._copies[name].rows_at(start.file, start.offset)
         if standing is Standing.BEFORE:
             return
         inside = standing is Standing.INSIDE
