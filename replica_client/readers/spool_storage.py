@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import weakref
 from typing import IO, Final
 
 from replica_client.errors import SpoolError
@@ -76,6 +77,8 @@ class SpoolStorage:
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(dir=self._directory, buffering=0)  # noqa: SIM115
+                # Where nobody closes it, it goes with the last of its spools.
+                weakref.finalize(self, self._file.close)
             self._file.seek(block * BLOCK_SIZE + offset)
             while data:
                 data = data[self._file.write(data) :]
