@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from replica_client.binlog.options import DecodeOptions
 from replica_client.binlog.values.decimal import decimal_exists
-from replica_client.binlog.values.enum_set import EnumValue, SetValue
+from replica_client.binlog.values.enum_set import EnumValue
 from replica_client.binlog.values.geometry import Geometry
 from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
 from replica_client.constants.column_types import ColumnType
@@ -109,10 +109,6 @@ def _enum(value: EnumValue) -> str:
     return str(value.index) if value.label is None else value.label
 
 
-def _set(value: SetValue) -> str:
-    return str(value.bits) if value.labels is None else ",".join(value.labels)
-
-
 def _json(value: Any) -> str | None:
     # Differences to a document that is not in the binlog are a tuple.
     return None if isinstance(value, tuple) else str(value.text)
@@ -168,7 +164,7 @@ def arrow_column(column: ColumnShape, options: DecodeOptions | None = None) -> A
     if code == _T.MYSQL_TYPE_ENUM:
         return ArrowColumn(pa.dictionary(pa.int32(), pa.string()), _enum)
     if code == _T.MYSQL_TYPE_SET:
-        return ArrowColumn(pa.dictionary(pa.int32(), pa.string()), _set)
+        return ArrowColumn(pa.dictionary(pa.int32(), pa.string()), str)
     if code == _T.MYSQL_TYPE_JSON:
         return ArrowColumn(pa.string(), _json)
     if code == _T.MYSQL_TYPE_GEOMETRY:

@@ -73,7 +73,7 @@ def _enum(value: EnumValue) -> str:
 
 
 def _set(value: SetValue) -> str:
-    return str(value.bits) if value.labels is None else _text(",".join(value.labels))
+    return str(value.bits) if value.labels is None else _text(str(value))
 
 
 def _sequence(value: Any) -> str:

@@ -27,7 +27,7 @@ from replica_client.readers.transaction import Transaction
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import Unverified
 from replica_client.schema.history import STATE_KEY, SchemaHistory
-from tests.integration.ddl_generator import Ddl, q
+from tests.integration.ddl_generator import Col, Ddl, q
 from tests.servers.local import LocalServer
 
 _NUMBERS = {
@@ -175,7 +175,7 @@ class Writer:
             return
         if before is None:
             chosen = [c for c in columns if c.name not in ("my_row_id", "s", "e")]
-            values = ", ".join(self._literal(column) for column in chosen)
+            values = ", ".join(literal(self.rng, column) for column in chosen)
             sql = f"INSERT IGNORE INTO {path} ({', '.join(q(c.name) for c in chosen)}) VALUES ({values})"
         elif self.rng.random() < 0.3:
             sql = f"DELETE FROM {path}"
@@ -184,7 +184,7 @@ class Writer:
             chosen = [c for c in chosen if c.name not in ("my_row_id", "s", "e")]
             if not chosen:
                 return
-            sets = ", ".join(f"{q(c.name)} = {self._literal(c)}" for c in chosen)
+            sets = ", ".join(f"{q(c.name)} = {literal(self.rng, c)}" for c in chosen)
             sql = f"UPDATE IGNORE {path} SET {sets}"
         if not self.ddl.run(sql):
             return
@@ -192,49 +192,47 @@ class Writer:
         if before != after:
             self.expected.append(Expected(".".join(table), before, after, loose))
 
-    def _literal(self, column: Any) -> str:
-        rng, base = self.rng, column.base
-        if column.nullable and rng.random() < 0.15:
-            return "NULL"
-        if base in _NUMBERS:
-            top = _NUMBERS[base] * (2 if "unsigned" in column.type and base != "bigint" else 1)
-            if "unsigned" in column.type:
-                return str(
-                    rng.randrange(top // 2, top + 1) + (9 * 10**18 if base == "bigint" else 0)
-                )
-            return str(rng.randrange(-_NUMBERS[base], _NUMBERS[base]))
-        if base in ("decimal", "double", "float"):
-            return f"{rng.randrange(-99, 999)}.{rng.choice((0, 25, 5))}"
-        if base == "bit":
-            return str(rng.randrange(2))
-        if base in ("date", "datetime", "timestamp"):
-            return f"'20{rng.randrange(10, 30)}-0{rng.randint(1, 9)}-11 10:11:12.345678'"
-        if base == "time":
-            return f"'{rng.randrange(-800, 800)}:11:12.345678'"
-        if base == "year":
-            return str(rng.randrange(1950, 2100))
-        if base in ("enum", "set"):
-            count = column.type.count("','") + 1
-            return str(rng.randint(1, count))
-        if base == "json":
-            return f'\'[{rng.randrange(99)}, {{"k": "ä"}}]\''
-        if base == "uuid":
-            return f"'123e4567-e89b-12d3-a456-4266141740{rng.randrange(10, 99)}'"
-        if base == "inet6":
-            return f"'2001:db8::{rng.randrange(1, 99)}'"
-        if column.charset is None:
-            return f"x'{rng.randrange(256):02x}00ff{rng.randrange(256):02x}'"
-        texts = ("a", "Text", "äöü é", "жук", "x%y", "日本", "")
-        if column.charset in ("ascii", "latin1", "cp1251", "gbk") or base == "longtext":
-            texts = ("a", "Text", "ab c", "{}")
-        text = rng.choice(texts) + ("" if base == "longtext" else str(rng.randrange(100)))
-        if base == "longtext":
-            text = f"[{rng.randrange(1000)}]"
-        return (
-            "'" + text[:3] + "'"
-            if column.type.startswith(("char(1)", "varchar(3)"))
-            else f"'{text}'"
-        )
+
+def literal(rng: random.Random, column: Col) -> str:
+    """A value of a column, as SQL."""
+    base = column.base
+    if column.nullable and rng.random() < 0.15:
+        return "NULL"
+    if base in _NUMBERS:
+        top = _NUMBERS[base] * (2 if "unsigned" in column.type and base != "bigint" else 1)
+        if "unsigned" in column.type:
+            return str(rng.randrange(top // 2, top + 1) + (9 * 10**18 if base == "bigint" else 0))
+        return str(rng.randrange(-_NUMBERS[base], _NUMBERS[base]))
+    if base in ("decimal", "double", "float"):
+        return f"{rng.randrange(-99, 999)}.{rng.choice((0, 25, 5))}"
+    if base == "bit":
+        return str(rng.randrange(2))
+    if base in ("date", "datetime", "timestamp"):
+        return f"'20{rng.randrange(10, 30)}-0{rng.randint(1, 9)}-11 10:11:12.345678'"
+    if base == "time":
+        return f"'{rng.randrange(-800, 800)}:11:12.345678'"
+    if base == "year":
+        return str(rng.randrange(1950, 2100))
+    if base in ("enum", "set"):
+        count = column.type.count("','") + 1
+        return str(rng.randint(1, count))
+    if base == "json":
+        return f'\'[{rng.randrange(99)}, {{"k": "ä"}}]\''
+    if base == "uuid":
+        return f"'123e4567-e89b-12d3-a456-4266141740{rng.randrange(10, 99)}'"
+    if base == "inet6":
+        return f"'2001:db8::{rng.randrange(1, 99)}'"
+    if column.charset is None:
+        return f"x'{rng.randrange(256):02x}00ff{rng.randrange(256):02x}'"
+    texts = ("a", "Text", "äöü é", "жук", "x%y", "日本", "")
+    if column.charset in ("ascii", "latin1", "cp1251", "gbk") or base == "longtext":
+        texts = ("a", "Text", "ab c", "{}")
+    text = rng.choice(texts) + ("" if base == "longtext" else str(rng.randrange(100)))
+    if base == "longtext":
+        text = f"[{rng.randrange(1000)}]"
+    return (
+        "'" + text[:3] + "'" if column.type.startswith(("char(1)", "varchar(3)")) else f"'{text}'"
+    )
 
 
 def _selected(value: Any, type_code: int, collation: int) -> Any:

@@ -70,7 +70,7 @@ class EnumValue(str):
 class SetValue:
     """A SET value: some of the column's labels, in the order of the definition.
 
-    ``str()`` is MySQL's own text, labels joined with commas (the number when they are not known).
+    ``str()`` is MySQL's own text (:func:`joined`; the number when the labels are not known).
     It equals such a string, another value with the same bits and labels, a Python set of labels,
     and the integer of its bits.
 
@@ -104,7 +104,7 @@ class SetValue:
         return self.bits.bit_count()
 
     def __str__(self) -> str:
-        return str(self.bits) if self.labels is None else ",".join(self.labels)
+        return str(self.bits) if self.labels is None else joined(self.labels)
 
     def __repr__(self) -> str:
         return f"SetValue({self.bits}, {self.labels!r})"
@@ -128,6 +128,14 @@ class SetValue:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SetValue, (self.bits, self.labels)
+
+
+def joined(labels: Iterable[str]) -> str:
+    """The text of a SET value: the server writes a comma only behind what is not empty."""
+    text = ""
+    for label in labels:
+        text = f"{text},{label}" if text else label
+    return text
 
 
 def enum_values(labels: Sequence[str]) -> tuple[EnumValue, ...]:

@@ -113,3 +113,21 @@ def test_sizes() -> None:
     for data in (b"", b"123456789"):
         with pytest.raises(ValueError):
             decode_set(data)
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [
+        (("", "x"), "x"),
+        (("x", ""), "x,"),
+        (("a", "", "b"), "a,,b"),
+        (("",), ""),
+        ((), ""),
+        (("a", "b"), "a,b"),
+    ],
+)
+def test_a_set_with_an_empty_label_has_the_text_of_the_server(
+    labels: tuple[str, ...], text: str
+) -> None:
+    # Seen with SELECT of SET('', 'x'), SET('x', '') and SET('a', '', 'b') on MySQL 9.7 and MariaDB 11.8.
+    assert str(SetValue((1 << len(labels)) - 1, labels)) == text
