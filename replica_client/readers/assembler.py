@@ -43,6 +43,7 @@ from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import TableState
+from replica_client.schema.ddl.changes import TableName
 from replica_client.schema.history import SchemaChange, SchemaHistory
 from replica_client.schema.shape import TableShape
 
@@ -60,6 +61,7 @@ _GTIDS = frozenset(
         EventType.GTID_TAGGED_LOG_EVENT,
     )
 )
+_STATEMENTS = frozenset((*_QUERIES, EventType.EXECUTE_LOAD_QUERY_EVENT))
 _FILE_GTIDS = (EventType.PREVIOUS_GTIDS_LOG_EVENT, EventType.GTID_LIST_EVENT)
 _LOADS = frozenset(
     (
@@ -360,6 +362,12 @@ class TransactionAssembler:
             return None
         return table_map if self.schema.needs_proof(table_map, decoder.format) else None
 
+    def perhaps_views(self, event: BinlogEvent, decoder: BinlogDecoder) -> tuple[TableName, ...]:
+        """The names in a statement's text of which a look at the live source could tell what they are."""
+        if event.header.type_code not in _STATEMENTS:
+            return ()
+        return self.schema.perhaps_views(event, decoder.format)
+
     def _take_query(
         self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker
     ) -> None:
@@ -418,8 +426,14 @@ class TransactionAssembler:
         self, event: BinlogEvent, text: str, event_index: int, table: tuple[str, str]
     ) -> None:
         if self._options.on_statement == "error":
+            what = ""
+            if table[1] and not self.schema.typed_selection.wants(*table):
+                what = (
+                    f", under a name, {'.'.join(table)}, that is not known to be a table's: it may be a view "
+                    "of a wanted table"
+                )
             error = DataLossError(
-                f"{_place(event)}: rows were changed by a statement logged as text ({text!r}); set "
+                f"{_place(event)}: rows were changed by a statement logged as text ({text!r}){what}; set "
                 "binlog_format=ROW on the source, or take such statements with on_statement='deliver'"
             )
             self._losses.lose("statement", error, event, event_index, self._gtid, table, 1)

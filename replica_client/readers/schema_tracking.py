@@ -10,7 +10,7 @@ from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.errors import UnknownTableError
 from replica_client.readers.query_text import UNKNOWN, Provenance, read_query
-from replica_client.readers.statements import may_change_rows
+from replica_client.readers.statements import first_word, may_change_rows
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import Absent, TableChange, TableState, Unverified
 from replica_client.schema.ddl.changes import TableName, Unrelated
@@ -31,6 +31,8 @@ from replica_client.schema.shape import TableShape
 _LOG = logging.getLogger("replica_client")
 # MariaDB's two-phase ALTER: it counts when it is committed.
 _START_ALTER, _ROLLBACK_ALTER = 0x02, 0x08
+
+_SERVERS_OWN: Final = "mysql"
 
 UnknownTablePolicy = Literal["error", "positional"]
 """What becomes of a table whose definition is not known: an error, or names ``col_1``, ``col_2`` …"""
@@ -101,26 +103,64 @@ class SchemaTracker:
         binlog_format: BinlogFormat,
         provenance: Provenance = UNKNOWN,
     ) -> tuple[TableName, ...]:
-        """Wanted tables whose rows a statement changed that the binlog has as text.
+        """Wanted tables whose rows a statement changed, or may have changed, that the binlog has as text.
 
-        ``("", "")`` stands for tables that the text does not tell, as in the call of a procedure.
+        ``("", "")`` stands for tables that the text does not tell, as in the call of a procedure. A name that is
+        not known to be that of a table may be that of a view of a wanted one.
         """
+        tables = self._named_targets(event, binlog_format, provenance)
+        if tables is None:
+            return (("", ""),)
+        wanted = self.typed_selection
+        made = first_word(event.body.query) == b"CREATE"  # its own table
+        return tuple(
+            table
+            for table in tables
+            if wanted.wants(*table) or not (made or self._is_no_view(table))
+        )
+
+    def perhaps_views(
+        self, event: BinlogEvent, binlog_format: BinlogFormat
+    ) -> tuple[TableName, ...]:
+        """Unwanted names whose rows a statement's text changes, and of which it is not known what they are."""
+        wanted = self.typed_selection
+        if first_word(event.body.query) == b"CREATE":
+            return ()
+        return tuple(
+            table
+            for table in self._named_targets(event, binlog_format) or ()
+            if not wanted.wants(*table) and not self._is_no_view(table)
+        )
+
+    def _named_targets(
+        self,
+        event: BinlogEvent,
+        binlog_format: BinlogFormat,
+        provenance: Provenance = UNKNOWN,
+    ) -> tuple[TableName, ...] | None:
         body = event.body
         if not may_change_rows(body.query):
             return ()
         read = read_query(event, binlog_format, provenance, self._exists)
         tables = changed_tables(read.text, read.context)
         if tables is None:
-            return (("", ""),)
+            return None
         if read.doubtful is not None:
             others = changed_tables(read.doubtful.text, read.doubtful.context)
             tables = tuple(dict.fromkeys((*tables, *(others or ()))))
-        wanted, thread_id = self.typed_selection, read.context.thread_id
+        thread_id = read.context.thread_id
         return tuple(
-            table
-            for table in tables
-            if wanted.wants(*table) and not self.history.is_temporary(thread_id, table)
+            table for table in tables if not self.history.is_temporary(thread_id, table)
         )
+
+    def _is_no_view(self, table: TableName) -> bool:
+        """Whether rows that are changed under a name are rows of that name only."""
+        if isinstance(self.history.table(table), TableModel):
+            return True
+        if self._exact.selects_all:
+            return True  # tables of this name and of all others are wanted
+        # The server's own tables, of which files seldom tell; nobody makes views of other tables there.
+        return table[0] == _SERVERS_OWN and not self.typed_selection.wants_database(table[0])
 
     def passes_on(self, event: BinlogEvent, binlog_format: BinlogFormat) -> bool:
         """Whether a statement is delivered that changes neither a wanted table nor its rows.

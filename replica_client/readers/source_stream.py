@@ -320,11 +320,27 @@ class SourceStream:
         table_map = assembler.unproven(event, feed.decoder)
         if table_map is None:
             return
-        name = (table_map.schema, table_map.table)
-        state = assembler.schema.state_of(table_map)
+        await self._ask_for((table_map.schema, table_map.table), event, feed, assembler)
+
+    async def _prove_targets(
+        self, placed: PlacedEvent, feed: EventFeed, assembler: TransactionAssembler
+    ) -> None:
+        """Find out whether names in a statement logged as text are those of tables, not of views."""
+        for name in assembler.perhaps_views(placed.event, feed.decoder):
+            await self._ask_for(name, placed.event, feed, assembler)
+
+    async def _ask_for(
+        self,
+        name: tuple[str, str],
+        event: BinlogEvent,
+        feed: EventFeed,
+        assembler: TransactionAssembler,
+    ) -> None:
+        """Ask the source what a table is, once for all that is known of it."""
+        history = assembler.schema.history
+        state = history.table(name)
         if name in self._asked and self._asked[name] is state:
             return
-        history = assembler.schema.history
         start = transaction_start(feed.tracker.inside())
         place = Place.of(event.file, event.position)
 
@@ -437,6 +453,8 @@ class SourceStream:
         feed = self._live_feed()
         if placed.event.header.type_code == EventType.TABLE_MAP_EVENT:
             await self._prove(placed, feed, assembler)
+        else:
+            await self._prove_targets(placed, feed, assembler)
         xid = assembler.pending_commit(placed)
         if xid is not None and placed.boundary is not None:
             await self._read_back(xid, Position(placed.boundary.file, placed.boundary.offset))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from replica_client.schema.ddl.context import StatementContext
@@ -12,6 +13,7 @@ WORD, NAME, STRING, NUMBER, OPERATOR = "word", "name", "string", "number", "oper
 
 _SPACE = re.compile(r"[\s\x00]+")
 _LINE_COMMENT = re.compile(r"(?:#|--(?=[\s\x00]|$))[^\n]*")
+_COMMENT_MARK = re.compile(r"/\*|\*/")
 _EXECUTABLE = re.compile(r"/\*(M?)!([0-9]{5,6})?")
 _WORD = re.compile(r"[0-9]*[A-Za-z_$\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*")
 _NUMBER = re.compile(
@@ -64,6 +66,7 @@ def tokenize(text: str, context: StatementContext) -> list[Token]:
 def _tokens(text: str, context: StatementContext) -> list[Token]:
     tokens: list[Token] = []
     at, size, depth = 0, len(text), 0
+    adjacent = False
     while at < size:
         while (plain := _PLAIN.match(text, at)) is not None:
             at = plain.end()
@@ -94,13 +97,22 @@ def _tokens(text: str, context: StatementContext) -> list[Token]:
             at += 2
             continue
         token = _token(text, at, char, context)
-        if token.kind is STRING and tokens and tokens[-1].kind is STRING:
-            # Adjacent strings are one.
-            last = tokens.pop()
-            token = Token(STRING, last.text + token.text, "", last.start, token.end)
+        adjacent |= token.kind is STRING and bool(tokens) and tokens[-1].kind is STRING
         tokens.append(token)
         at = token.end
-    return tokens
+    return _joined(tokens) if adjacent else tokens
+
+
+def _joined(tokens: list[Token]) -> list[Token]:
+    """The tokens, with adjacent strings as one."""
+    found: list[Token] = []
+    for is_string, run in groupby(tokens, lambda token: token.kind is STRING):
+        several = list(run)
+        if is_string and len(several) > 1:
+            text = "".join(token.text for token in several)
+            several = [Token(STRING, text, "", several[0].start, several[-1].end)]
+        found += several
+    return found
 
 
 _kept_tokens = lru_cache(maxsize=4)(_tokens)
@@ -168,14 +180,12 @@ def _runs(match: re.Match[str], context: StatementContext) -> bool:
 def _comment_end(text: str, at: int) -> int:
     """The end of a comment that is not run; others may be inside of an executable one."""
     nested = text[at + 2 : at + 3] == "!" or text.startswith("/*M!", at)
-    depth, at = 1, at + 2
-    while depth:
-        end = text.find("*/", at)
-        if end < 0:
-            raise LexerError("a comment is not closed")
-        inner = text.find("/*", at, end) if nested else -1
-        if inner >= 0:
-            depth, at = depth + 1, inner + 2
-        else:
-            depth, at = depth - 1, end + 2
-    return at
+    depth = 1
+    for mark in _COMMENT_MARK.finditer(text, at + 2):
+        if mark[0] == "*/":
+            depth -= 1
+        elif nested:
+            depth += 1
+        if not depth:
+            return mark.end()
+    raise LexerError("a comment is not closed")

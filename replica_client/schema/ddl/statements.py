@@ -74,8 +74,10 @@ _kept_meaning = lru_cache(maxsize=4)(_meaning)
 
 def without_prefix(tokens: list[Token]) -> list[Token]:
     """The tokens behind MariaDB's ``SET STATEMENT … FOR``, and without the semicolon."""
-    while tokens and tokens[-1].upper == ";":
-        tokens = tokens[:-1]
+    end = len(tokens)
+    while end and tokens[end - 1].upper == ";":
+        end -= 1
+    tokens = tokens[:end]
     if len(tokens) < 4 or tokens[0].upper != "SET" or tokens[1].upper != "STATEMENT":
         return tokens
     depth = 0
@@ -193,7 +195,8 @@ def _affected(tokens: Sequence[Token], context: StatementContext, reason: str) -
     for at, token in enumerate(tokens):
         if token.kind != WORD:
             continue
-        cursor = Cursor(tokens[at + 1 :])
+        cursor = Cursor(tokens)
+        cursor.at = at + 1
         try:
             if token.upper in _TABLE_WORDS or (token.upper == "TRUNCATE" and not at):
                 cursor.take("IF", "NOT", "EXISTS") or cursor.take("IF", "EXISTS")
