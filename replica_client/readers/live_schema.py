@@ -99,10 +99,12 @@ async def _read(
     with contextlib.suppress(ServerError):  # of a server without such keys
         await connection.query(queries.SHOW_HIDDEN)
     one, args = table is not None, table or ()
-    databases = queries.read_databases(await connection.query(queries.DATABASES))
-    columns = await connection.query(queries.columns_query(server.flavor, one_table=one), args)
-    keys = await connection.query(queries.keys_query(one_table=one), args)
-    tables = await connection.query(queries.tables_query(one_table=one), args)
+    databases = queries.read_databases(await connection.query(queries.DATABASES, lists_all=True))
+    columns = await connection.query(
+        queries.columns_query(server.flavor, one_table=one), args, lists_all=True
+    )
+    keys = await connection.query(queries.keys_query(one_table=one), args, lists_all=True)
+    tables = await connection.query(queries.tables_query(one_table=one), args, lists_all=True)
     models = queries.read_tables(tables, columns, keys, server.flavor, server.version)
     return databases, [await with_true_labels(connection, model) for model in models]
 

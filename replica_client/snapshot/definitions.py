@@ -35,9 +35,11 @@ async def read_definitions(
     with contextlib.suppress(ServerError):  # of a server without such keys
         await connection.query(queries.SHOW_HIDDEN)
     one, args = table is not None, table or ()
-    columns = await connection.query(queries.columns_query(server.flavor, one_table=one), args)
-    keys = await connection.query(queries.keys_query(one_table=one), args)
-    tables = await connection.query(queries.tables_query(one_table=one), args)
+    columns = await connection.query(
+        queries.columns_query(server.flavor, one_table=one), args, lists_all=True
+    )
+    keys = await connection.query(queries.keys_query(one_table=one), args, lists_all=True)
+    tables = await connection.query(queries.tables_query(one_table=one), args, lists_all=True)
     models = queries.read_tables(tables, columns, keys, server.flavor, server.version)
     models = [await with_true_labels(connection, model) for model in models]
     if server.folds_names:  # lower_case_table_names=2 shows them as they were made

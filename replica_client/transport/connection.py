@@ -46,6 +46,8 @@ from replica_client.wire.dump_session import DumpSession
 DEFAULT_HEARTBEAT_PERIOD = 10.0
 HEARTBEATS_PER_DEADLINE = 3
 DEFAULT_NET_WRITE_TIMEOUT = 3600
+MAX_ANSWER_SIZE = 64 << 20
+"""Bytes of memory that the answer to a statement may take, about, which lists no columns of all tables."""
 _UNKNOWN_CHARACTER_SET = 1115
 
 
@@ -162,7 +164,13 @@ class SourceConnection:
             await self.query("SET NAMES utf8")
 
     async def query(
-        self, sql: str, args: Sequence[Any] = (), *, columns: int = 0, rows: int = 0
+        self,
+        sql: str,
+        args: Sequence[Any] = (),
+        *,
+        columns: int = 0,
+        rows: int = 0,
+        lists_all: bool = False,
     ) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows; ``%s`` in it stands for the arguments.
 
@@ -171,13 +179,16 @@ class SourceConnection:
             args: its arguments.
             columns: how many each row must have at least.
             rows: how many rows there must be at least.
+            lists_all: whether the answer is a list of all tables or columns, which may be long.
 
         Raises:
             ServerError: the server refused the statement.
             TransportError: the connection failed, or ``read_timeout`` passed.
-            ProtocolError: the answer is not one.
+            ProtocolError: the answer is not one, or is too long.
         """
         connection = self._live()
+        allowed = self.options.max_answer_size
+        connection.begin_answer(allowed if lists_all else min(allowed, MAX_ANSWER_SIZE))
         try:
             async with asyncio.timeout(self.options.read_timeout):
                 with _translated(
@@ -225,6 +236,7 @@ class SourceConnection:
             ProtocolError: the answer is not one.
         """
         connection = self._live()
+        connection.begin_answer(None)
         what = f"{sql.split(maxsplit=1)[0]} at {self.options.address}"
         ended = False
         try:

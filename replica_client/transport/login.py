@@ -40,7 +40,10 @@ from replica_client.wire.server_errors import server_error_of
 
 MAX_GREETING_SIZE = 4096
 
+MAX_LOGIN_SIZE = 1 << 20
+"""Bytes of one packet before the login is done: nobody there has proven anything."""
 _READ_SIZE = 1 << 16
+_VALUE_SIZE = 64
 
 _ERR = bytes([ERR_HEADER])
 
@@ -75,6 +78,8 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         self._greeting: HandshakeV10 | None = None
         self._frames: FrameDecoder | None = None
         self._plain = bytearray()
+        self._answer_limit: int | None = None
+        self._answer_size = 0
         self.compression: Compression | None = None
         self.tls_version = ""
         self.auth_plugin = ""
@@ -160,7 +165,7 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         self.write_packet(session.response())
         exposed = False
         while session.ok is None:
-            payload = await self.read_payload()
+            payload = await self.read_payload(MAX_LOGIN_SIZE)
             self.auth_plugin = session.plugin_name
             answer = session.receive(payload)
             if session.exposed and not exposed:
@@ -265,20 +270,41 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         allowed = self._options.max_packet_size if limit is None else limit
         if size > allowed:
             self.close()
-            name = "max_packet_size" if limit is None else "what a greeting may have"
+            name = "max_packet_size" if limit is None else "what it may have here"
             raise PacketTooLargeError(
                 f"a packet of at least {size} bytes is larger than {name} ({allowed})"
                 + ("; raise that option if it is legitimate" if limit is None else "")
             )
 
     async def _read_packet(self, packet_type: type[MysqlPacket] = MysqlPacket) -> MysqlPacket:
-        payload = await self.read_payload()
+        limit = self._answer_limit
+        left = None if limit is None else max(0, limit - self._answer_size)
+        if left is not None and left < self._options.max_packet_size:
+            payload = await self._within_answer(left)
+        else:
+            payload = await self.read_payload()
+        if limit is not None:
+            fields = 0 if self._result is None else self._result.field_count or 0
+            self._answer_size += len(payload) + _VALUE_SIZE * (1 + fields)
         if payload[:1] == _ERR:
             result, self._result = self._result, None
             if result is not None:
                 result.unbuffered_active = False
             raise server_error_of(payload)
         return packet_type(payload, self._encoding)
+
+    def begin_answer(self, limit: int | None) -> None:
+        """Let the packets from here on take so much memory, about; None: as much as they like."""
+        self._answer_limit, self._answer_size = limit, 0
+
+    async def _within_answer(self, left: int) -> bytes:
+        try:
+            return await self.read_payload(left)
+        except PacketTooLargeError:
+            raise PacketTooLargeError(
+                f"{self._options.address} answers a statement with more than {self._answer_limit} bytes "
+                "(counted as they take memory); where that is legitimate, raise max_answer_size"
+            ) from None
 
     async def command(self, payload: bytes) -> None:
         """Send a command whose answer is a single OK."""

@@ -110,6 +110,7 @@ class ConnectOptions:
         connect_timeout: seconds until the login must be done.
         read_timeout: seconds until the answer to a statement must be there.
         max_packet_size: bytes that one packet (one event) may have.
+        max_answer_size: bytes of memory that the list of all tables and columns may take, about.
         allow_public_key_retrieval: without TLS, trust the RSA key that the server sends for
             caching_sha2_password and sha256_password.
         unverified_password: who gets the password itself inside TLS when nothing proves the
@@ -130,6 +131,7 @@ class ConnectOptions:
     connect_timeout: float = 10.0
     read_timeout: float = 60.0
     max_packet_size: int = 1024 * MIB
+    max_answer_size: int = 512 * MIB
     allow_public_key_retrieval: bool = False
     unverified_password: UnverifiedPassword = UnverifiedPassword.CACHING_SHA2
     server_public_key: str | None = None
@@ -143,6 +145,8 @@ class ConnectOptions:
             raise ConfigError("connect_timeout and read_timeout must be greater than 0 seconds")
         if self.max_packet_size < MIB:
             raise ConfigError("max_packet_size must be at least 1 MiB")
+        if self.max_answer_size < MIB:
+            raise ConfigError("max_answer_size must be at least 1 MiB")
         if self.compression not in ("", "zlib", "zstd"):
             raise ConfigError(f"compression is {self.compression!r}: give zlib, zstd or nothing")
         if not self.user:

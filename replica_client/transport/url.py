@@ -55,6 +55,7 @@ _OPTIONS: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
     "connect_timeout": ("connect_timeout", float, "seconds"),
     "read_timeout": ("read_timeout", float, "seconds"),
     "max_packet_size": ("max_packet_size", int, "bytes"),
+    "max_answer_size": ("max_answer_size", int, "bytes"),
     "allow_public_key_retrieval": ("allow_public_key_retrieval", _truth, "true | false"),
     "unverified_password": (
         "unverified_password",
@@ -77,8 +78,8 @@ def parse_url(url: str, environment: Mapping[str, str] | None = None) -> Connect
 
     Options: ``tls`` (disabled, preferred, required, verify-ca, verify-identity), ``tls_ca``,
     ``tls_cert``, ``tls_key``, ``tls_key_password``, ``tls_fingerprint``, ``socket``, ``password``,
-    ``connect_timeout``, ``read_timeout``, ``max_packet_size``, ``allow_public_key_retrieval``,
-    ``server_public_key``, ``unverified_password``, ``compression``, ``program_name``. MySQL's names
+    ``connect_timeout``, ``read_timeout``, ``max_packet_size``, ``max_answer_size``,
+    ``allow_public_key_retrieval``, ``server_public_key``, ``unverified_password``, ``compression``, ``program_name``. MySQL's names
     (``ssl-mode``, ``ssl-ca`` …) and hyphens for underscores are understood.
 
     What the URL leaves out comes from the option file that it names (``option_file=~/.my.cnf``,
