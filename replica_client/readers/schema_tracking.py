@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Literal
+from typing import Final, Literal
 
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.event import BinlogEvent
@@ -149,9 +149,7 @@ class SchemaTracker:
             others = changed_tables(read.doubtful.text, read.doubtful.context)
             tables = tuple(dict.fromkeys((*tables, *(others or ()))))
         thread_id = read.context.thread_id
-        return tuple(
-            table for table in tables if not self.history.is_temporary(thread_id, table)
-        )
+        return tuple(table for table in tables if not self.history.is_temporary(thread_id, table))
 
     def _is_no_view(self, table: TableName) -> bool:
         """Whether rows that are changed under a name are rows of that name only."""

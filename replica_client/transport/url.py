@@ -79,8 +79,8 @@ def parse_url(url: str, environment: Mapping[str, str] | None = None) -> Connect
     Options: ``tls`` (disabled, preferred, required, verify-ca, verify-identity), ``tls_ca``,
     ``tls_cert``, ``tls_key``, ``tls_key_password``, ``tls_fingerprint``, ``socket``, ``password``,
     ``connect_timeout``, ``read_timeout``, ``max_packet_size``, ``max_answer_size``,
-    ``allow_public_key_retrieval``, ``server_public_key``, ``unverified_password``, ``compression``, ``program_name``. MySQL's names
-    (``ssl-mode``, ``ssl-ca`` …) and hyphens for underscores are understood.
+    ``allow_public_key_retrieval``, ``server_public_key``, ``unverified_password``, ``compression``,
+    ``program_name``. MySQL's names (``ssl-mode``, ``ssl-ca`` …) and hyphens for underscores are understood.
 
     What the URL leaves out comes from the option file that it names (``option_file=~/.my.cnf``,
     groups client and replica_client), then from the variables REPLICA_CLIENT_USER and

@@ -84,7 +84,7 @@ SERVERS = pytest.mark.parametrize(
 
 @SERVERS
 def test_every_change_through_a_view_is_refused_or_recorded(as_text) -> None:
-    texts = [(one,) for one in CHANGES]
+    texts: list[tuple[str, ...]] = [(one,) for one in CHANGES]
     texts += [PREPARED, CALLED]
     if as_text.flavor == "mariadb":
         texts.append(("INSERT INTO y.v VALUES (8, 8) RETURNING a",))
