@@ -20,26 +20,18 @@ from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.transport.connection import SourceConnection
 from replica_client.wire.server_errors import TRANSIENT_ERRORS
 
-_BEYOND_UTF8MB3: Final = frozenset(("utf8mb4", "utf16", "utf16le", "utf32", "gb18030"))
 _SAMPLE: Final = 10_000
-
-
-def doubtful_labels(column: ColumnModel) -> tuple[int, ...]:
-    """Which labels of a listed column (the first is 1) may be others."""
-    if column.charset not in _BEYOND_UTF8MB3:
-        return ()
-    return tuple(at for at, label in enumerate(column.labels or (), 1) if "?" in label)
 
 
 async def with_true_labels(connection: SourceConnection, table: TableModel) -> TableModel:
     """A table as it was listed, with the labels that its source has."""
-    if not any(map(doubtful_labels, table.columns)):
+    if not any(column.doubtful_labels for column in table.columns):
         return table
     # A strict mode refuses variables of a type whose labels look alike in utf8mb3.
     await connection.query("SET @replica_client_mode = @@SESSION.sql_mode, SESSION sql_mode = ''")
     try:
         columns = [
-            await _true_column(connection, table, column) if doubtful_labels(column) else column
+            await _true_column(connection, table, column) if column.doubtful_labels else column
             for column in table.columns
         ]
     finally:
@@ -50,7 +42,7 @@ async def with_true_labels(connection: SourceConnection, table: TableModel) -> T
 async def _true_column(
     connection: SourceConnection, table: TableModel, column: ColumnModel
 ) -> ColumnModel:
-    doubtful = doubtful_labels(column)
+    doubtful = column.doubtful_labels
     found: dict[int, str] = {}
     # Old servers have no such variables, and a user may not have the right to select.
     for ask in (_of_variables, _of_rows):

@@ -4,8 +4,9 @@ A server logs most statements as the client sent them, in the client's character
 writes itself: CREATE TABLE … SELECT as a CREATE TABLE with all columns, CREATE TABLE … LIKE of a temporary
 table, CREATE TABLE of a generated key, and DROP, TRUNCATE and DELETE of its own. Those are in UTF-8, with
 backslash escapes, and under MYSQL40 and MYSQL323 without character sets, while the event still names the
-client's settings. (Seen on MySQL 5.6 and 9.7, MariaDB 10.11 and 11.8. A replica that applies such an event runs
-it under the client's settings, and its tables are then called so.)
+client's settings. Labels of ENUM and SET lose there what utf8mb3 has not: a ``?`` may be another
+character. (Seen on MySQL 5.6 and 9.7, MariaDB 10.11 and 11.8. A replica that applies such an event runs it
+under the client's settings, and its tables are then called so.)
 
 Where both readings mean the same, nothing has to be found out. Where they differ, these tell for certain:
 
@@ -69,6 +70,8 @@ _GENERATED_KEY: Final = (
 )
 # Functions that make a statement one of its thread.
 _OF_THREAD: Final = re.compile(rb"connection_id|_lock\b|pseudo_thread", re.IGNORECASE)
+_LABEL: Final = re.compile(rb"(?:enum|set)\(.*\?", re.IGNORECASE | re.DOTALL)
+_INNODB: Final = re.compile(rb"\) ENGINE=InnoDB")
 _UTF8: Final = ("utf8mb3", "utf8mb4")
 _DOUBT: Final = (
     "the binlog does not tell whether the client or the server wrote this statement, "
@@ -138,6 +141,18 @@ def read_query(
         provenance: what the events around it tell.
         exists: whether a table is known to be there, where that is known.
     """
+    read = _read(event, layout, provenance, exists)
+    if _LABEL.search(event.body.query) and _may_be_listed(event, read.context, provenance):
+        return read._replace(meaning=_listed(read.meaning))
+    return read
+
+
+def _read(
+    event: BinlogEvent,
+    layout: BinlogFormat,
+    provenance: Provenance,
+    exists: Callable[[TableName], bool] | None,
+) -> ReadQuery:
     body = event.body
     context = query_context(body, layout)
     if provenance.in_group and _CREATE.match(body.query):
@@ -168,6 +183,30 @@ def _may_be_the_servers(query: bytes, collation: int | None, context: StatementC
     if plain and not context.sql_mode & (MODE_NO_BACKSLASH_ESCAPES | MODE_WITHOUT_CHARSETS):
         return False
     return any(form.match(query) for form in (_CREATE, _DROP, _EMPTIED))
+
+
+def _may_be_listed(event: BinlogEvent, context: StatementContext, provenance: Provenance) -> bool:
+    """Whether the server may have written a CREATE TABLE, as it writes its listings."""
+    query = event.body.query
+    if _CREATE.match(query) is None:
+        return False
+    if provenance.in_group is not False or _GENERATED_KEY in query:
+        return True
+    if event.header.flags & EventFlag.LOG_EVENT_THREAD_SPECIFIC_F:
+        return True
+    if context.is_mariadb or context.version < (5, 7, 0):
+        return False
+    # A dump names the engine; that of CREATE TABLE … SELECT is named where the client named it.
+    return context.version < (8, 0, 21) or _INNODB.search(query) is None
+
+
+def _listed(meaning: Meaning) -> Meaning:
+    if not isinstance(meaning, CreateTable) or meaning.select:
+        return meaning
+    columns = tuple(
+        replace(column, listed=True) if column.type.labels else column for column in meaning.columns
+    )
+    return replace(meaning, columns=columns)
 
 
 def _as_the_servers(query: bytes, context: StatementContext) -> ReadQuery:

@@ -229,7 +229,7 @@ class SchemaTracker:
         state = self.state_of(table_map)
         if not isinstance(state, TableModel):
             return shape if told else None
-        if not told and lacks_charset(shape, state):
+        if not told and (lacks_charset(shape, state) or self._lacks_labels(state)):
             return None
         state = with_hash_columns(shape, state, binlog_format.flavor)
         return None if find_mismatch(shape, state) else resolve(shape, state)
@@ -262,7 +262,14 @@ class SchemaTracker:
             return not isinstance(state, TableModel) and may_have_hash_columns(shape, flavor)
         if not isinstance(state, TableModel):
             return True
-        return lacks_charset(shape, state)
+        return lacks_charset(shape, state) or self._lacks_labels(state)
+
+    def _lacks_labels(self, state: TableModel) -> bool:
+        """Whether DDL left labels in doubt, and the live source was not asked for them."""
+        if not any(column.unknown_labels for column in state.columns):
+            return False
+        versions = self.history.versions((state.database, state.name))
+        return bool(versions) and versions[-1].origin == "ddl"
 
 
 def _unknown_text(table_map: TableMapEvent, state: TableState | None) -> str:

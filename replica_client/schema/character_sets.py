@@ -13,6 +13,9 @@ BINARY: Final = "binary"
 WIDE_CHARSETS: Final = frozenset(("ucs2", "utf16", "utf16le", "utf32"))
 """Character sets that have no character of one byte."""
 
+BEYOND_UTF8MB3: Final = frozenset(("utf8mb4", "utf16", "utf16le", "utf32", "gb18030"))
+"""Character sets that have characters which utf8mb3 lacks."""
+
 _MAX_LENGTHS: Final = {
     **dict.fromkeys(("big5", "cp932", "euckr", "gb2312", "gbk", "sjis", "ucs2"), 2),
     **dict.fromkeys(("eucjpms", "ujis", "utf8mb3"), 3),

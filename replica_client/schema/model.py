@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Final, Self
 
 from replica_client.errors import SchemaError
-from replica_client.schema.character_sets import storable
+from replica_client.schema.character_sets import BEYOND_UTF8MB3, storable
 
 TEXT_KINDS: Final = frozenset(
     ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set")
@@ -58,6 +58,13 @@ class ColumnModel:
     def needs_charset(self) -> bool:
         """Whether it is text whose character set is not known."""
         return self.charset is None and self.kind in TEXT_KINDS
+
+    @property
+    def doubtful_labels(self) -> tuple[int, ...]:
+        """Which labels (the first is 1) may be others where they were written in utf8mb3: those with ``?``."""
+        if self.charset is not None and self.charset not in BEYOND_UTF8MB3:
+            return ()
+        return tuple(at for at, label in enumerate(self.labels or (), 1) if "?" in label)
 
     def in_charset(self, charset: str) -> Self:
         """The same column of text in a character set; labels lose what that does not have."""

@@ -345,6 +345,15 @@ _LABELS: Final = (
         ),
         in_files=False,
     ),
+    Form(
+        "selected labels outside the BMP",
+        (
+            "CREATE TABLE s (e ENUM('🐟x', 'b', '?') CHARACTER SET utf8mb4)",
+            "CREATE TABLE t SELECT * FROM s",
+        ),
+        in_files=False,
+        in_listings=False,
+    ),
 )
 _CHARSETS: Final = (
     _t(
@@ -695,14 +704,6 @@ _OTHERS: Final = (
             "CREATE TABLE t AS SELECT * FROM s",
             "CREATE TABLE u (z INT NOT NULL, KEY (z)) SELECT v, a FROM s",
             "CREATE TABLE w (a BIGINT) SELECT a, e FROM s",
-        ),
-    ),
-    Form(
-        "selected in statement format",
-        (
-            "CREATE TABLE s (a INT, v VARCHAR(3), e ENUM('a'))",
-            "SET binlog_format = STATEMENT",
-            "CREATE TABLE t SELECT a AS b, e FROM s WHERE 0",
         ),
     ),
     Form(

@@ -40,6 +40,7 @@ class ColumnText:
         row_bound: a period column, ``GENERATED ALWAYS AS ROW START`` or ``END``.
         default: the tokens behind DEFAULT; empty where there is none.
         computed: the source makes its values: a generated or AUTO_INCREMENT column.
+        listed: the server wrote it, as its listings do: a ``?`` in a label may stand for another character.
         versioned: WITH SYSTEM VERSIONING, which versions a table that does not say so itself (MariaDB).
     """
 
@@ -55,6 +56,7 @@ class ColumnText:
     default: tuple[Token, ...] = ()
     computed: bool = False
     versioned: bool = False
+    listed: bool = False
 
     def model(self, table_charset: str | None) -> ColumnModel:
         """The column in a table with this default character set.
@@ -87,7 +89,11 @@ class ColumnText:
             self.visible,
             found.compressed,
         )
-        return column if column.charset is None else column.in_charset(column.charset)
+        if column.charset is not None:
+            column = column.in_charset(column.charset)
+        if self.listed:
+            column = replace(column, unknown_labels=column.doubtful_labels)
+        return column
 
 
 def read_column(cursor: Cursor, context: StatementContext) -> ColumnText:
