@@ -12,7 +12,7 @@ import typer
 from replica_client.cli.change_text import row_text
 from replica_client.cli.delivery import Delivery
 from replica_client.cli.interruption import Stop, run_async
-from replica_client.cli.keys import KeyFile, decode_options
+from replica_client.cli.keys import InvalidText, KeyFile, decode_options
 from replica_client.cli.losses import tell_losses
 from replica_client.cli.output import Column, Lines, clock
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
@@ -79,6 +79,7 @@ def changes(
     ] = None,
     lower_case_table_names: LetterCase = None,
     key_file: KeyFile = None,
+    invalid_text: InvalidText = "strict",
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Print row changes: file, position, GTID, time, kind, table, the row before and after.
@@ -105,6 +106,7 @@ def changes(
             schema=known,
             full_rows=full_rows,
             record_losses=record_losses or (),
+            options=decode_options(None, invalid_text=invalid_text),
         )
         try:
             run_async(_from_source(stream, Delivery(lines), write))
@@ -121,7 +123,7 @@ def changes(
         paths,
         tables=tables,
         start=start if saved is None else saved.position,
-        options=decode_options(key_file),
+        options=decode_options(key_file, invalid_text=invalid_text),
         schema=known or schema_of(schema, None),
         full_rows=full_rows,
         record_losses=record_losses or (),

@@ -14,13 +14,14 @@ from rich.progress import Progress
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.encoder import encode_event
 from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.events.query import QueryEvent
 from replica_client.binlog.events.rows import NO_TABLE_ID, RowsEvent
 from replica_client.binlog.events.transaction_payload import TransactionPayloadEvent
 from replica_client.binlog.events.unknown import UnknownEvent
 from replica_client.binlog.options import DecodeOptions
 from replica_client.binlog.payload import split_payload
 from replica_client.cli.failures import FaultFoundError
-from replica_client.cli.keys import KeyFile, decode_options
+from replica_client.cli.keys import InvalidText, KeyFile, decode_options
 from replica_client.cli.output import Column, Lines, progress_console
 from replica_client.cli.raw_files import files_of, raw_events
 from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag, event_type_name
@@ -30,8 +31,10 @@ from replica_client.errors import (
     EncryptedBinlogError,
     SchemaError,
 )
+from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.rows.image import RowImageDecoder
-from replica_client.schema.shape import TableShape
+from replica_client.rows.selection import Selection
+from replica_client.schema.history import SchemaHistory
 
 EXAMPLE = "replica-client check /var/lib/mysql/binlog.0000*"
 
@@ -85,16 +88,18 @@ def check(
         list[str], typer.Argument(metavar="PATH", help="Binlog files or directories.")
     ],
     key_file: KeyFile = None,
+    invalid_text: InvalidText = "strict",
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Verify binlog files byte for byte.
 
-    Every checksum is verified, every event and row is decoded, and every event is encoded again and
+    Every checksum is verified, every event and row is decoded (with what the statements in the files tell of
+    their tables), and every event is encoded again and
     compared with its bytes. Prints the events per type, and the first fault of each kind with file,
     position and reason.
     """
     files = files_of(paths)
-    options = decode_options(key_file)
+    options = decode_options(key_file, invalid_text=invalid_text)
     findings = Findings()
     _run(files, options, findings)
     lines = Lines(_COUNTS)
@@ -113,7 +118,8 @@ def check(
 
 
 def _run(files: list[Path], options: DecodeOptions, findings: Findings) -> None:
-    sizes = (size for path in files for size in FileCheck(path, options, findings).run())
+    tables = SchemaTracker(SchemaHistory(), Selection(), on_mismatch="positional")
+    sizes = (size for path in files for size in FileCheck(path, options, findings, tables).run())
     console = progress_console()
     if not console.is_terminal:
         for _ in sizes:
@@ -137,13 +143,17 @@ class FileCheck:
         path: the file.
         options: how to decode.
         findings: where counts and faults go.
+        tables: what the statements in this file and those before it tell of tables.
     """
 
-    def __init__(self, path: Path, options: DecodeOptions, findings: Findings) -> None:
+    def __init__(
+        self, path: Path, options: DecodeOptions, findings: Findings, tables: SchemaTracker
+    ) -> None:
         self._path = path
+        self._tables = tables
         self._findings = findings
         self._decoder = BinlogDecoder(options, path.name)
-        self._shapes: dict[int, tuple[object, RowImageDecoder]] = {}
+        self._shapes: dict[int, tuple[object, object, RowImageDecoder]] = {}
 
     def run(self) -> Iterator[int]:
         """Check the file; yields the size of each event that is done."""
@@ -176,15 +186,18 @@ class FileCheck:
 
     def _rows(self, event: BinlogEvent) -> None:
         body = event.body
+        if isinstance(body, QueryEvent) and body.query not in (b"BEGIN", b"COMMIT"):
+            self._tables.run(event, self._decoder.format, 0)
         if not isinstance(body, RowsEvent) or (body.table_id in NO_TABLE_ID and not body.rows):
             return
         table_map = self._decoder.table_map(body.table_id)
         known = self._shapes.get(body.table_id)
-        if known is None or known[0] is not table_map:
-            shape = TableShape.from_table_map(table_map, self._decoder.format.flavor)
-            known = (table_map, RowImageDecoder(shape, self._decoder.options))
+        state = self._tables.state_of(table_map)
+        if known is None or known[0] is not table_map or known[1] is not state:
+            shape = self._tables.shape(table_map, self._decoder.format)
+            known = (table_map, state, RowImageDecoder(shape, self._decoder.options))
             self._shapes[body.table_id] = known
-        for _ in known[1].iter_event(event):
+        for _ in known[2].iter_event(event):
             self._findings.rows[event.header.type_code] += 1
 
     def _inside(self, event: BinlogEvent) -> None:

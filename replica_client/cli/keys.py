@@ -1,9 +1,9 @@
-"""``--key-file``: the keys of encrypted binlogs."""
+"""``--key-file`` and ``--invalid-text``: how binlogs are decoded."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -20,7 +20,22 @@ KeyFile = Annotated[
 ]
 
 
-def decode_options(key_file: Path | None, verify_checksum: bool = True) -> DecodeOptions:
+InvalidText = Annotated[
+    Literal["strict", "replace", "bytes"],
+    typer.Option(
+        "--invalid-text",
+        metavar="HOW",
+        help="Bytes that are no text of their character set (the server shows ?): strict stops, replace puts "
+        "U+FFFD, bytes gives the value as bytes.",
+    ),
+]
+
+
+def decode_options(
+    key_file: Path | None,
+    verify_checksum: bool = True,
+    invalid_text: Literal["strict", "replace", "bytes"] = "strict",
+) -> DecodeOptions:
     """Options of decoding with the keys of a file.
 
     Raises:
@@ -28,4 +43,4 @@ def decode_options(key_file: Path | None, verify_checksum: bool = True) -> Decod
         ReplicaClientError: it holds no keys.
     """
     keys = read_keys(key_file.read_bytes()) if key_file else {}
-    return DecodeOptions(verify_checksum=verify_checksum, keys=keys)
+    return DecodeOptions(verify_checksum=verify_checksum, keys=keys, invalid_text=invalid_text)

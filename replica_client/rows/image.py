@@ -555,6 +555,11 @@ class RowImageDecoder:
     def _failure(self, column: Column, offset: int, reason: object) -> ColumnDecodeError:
         if isinstance(reason, BinlogDecodeError):
             reason = reason.reason
+        elif isinstance(reason, UnicodeDecodeError):
+            reason = (
+                f"{reason}; invalid_text 'replace' puts U+FFFD there, 'bytes' gives its bytes "
+                "(--invalid-text on the command line)"
+            )
         return ColumnDecodeError(
             f"{self._table()} column {column.name} at offset {offset} of the rows: {reason}"
         )

@@ -1,0 +1,93 @@
+"""Labels that no listing of a source has, and bytes that are no text of their character set."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import replica_client as rc
+from replica_client.errors import ColumnDecodeError
+from replica_client.readers.live_schema import read_source
+from replica_client.schema.model import TableModel
+from replica_client.transport.connection import SourceConnection
+from replica_client.transport.url import parse_url
+
+SERVERS = {
+    "mysql-9.7": "binlog-row-metadata=MINIMAL",
+    "mysql-5.6": None,
+    "mariadb-10.11": "binlog-row-metadata=NO_LOG",
+    "mariadb-11.8": "binlog-row-metadata=MINIMAL",
+}
+
+
+@pytest.fixture(params=list(SERVERS))
+def source(request, fresh_server):
+    """Each server with the metadata that it writes by default, and tables that came before the binlog."""
+    option = SERVERS[request.param]
+    server = fresh_server(request.param, [] if option is None else [option])
+    server.execute("CREATE DATABASE d CHARACTER SET utf8mb4")
+    return server
+
+
+async def _told(server: Any, table: str) -> TableModel:
+    async with await SourceConnection.open(parse_url(server.url())) as connection:
+        history, _ = await read_source(connection, rc.DecodeOptions())
+    state = history.table(("d", table))
+    assert isinstance(state, TableModel)
+    return state
+
+
+async def test_labels_are_those_of_rows_or_refused(source) -> None:
+    server = source
+    server.execute(
+        "CREATE TABLE d.t (e ENUM('🐟x', 'b', '?'), s SET('🐠y', 'c', 'd?') CHARACTER SET utf16)"
+    )
+    enum, one_set = (await _told(server, "t")).columns
+    if server.flavor == "mariadb":
+        assert (enum.labels, enum.unknown_labels) == (("🐟x", "b", "?"), ())
+        assert (one_set.labels, one_set.unknown_labels) == (("🐠y", "c", "d?"), ())
+    else:
+        assert (enum.unknown_labels, one_set.unknown_labels) == ((1, 3), (1, 3))
+        async with rc.connect(server.url(), start="latest", tables="d.t") as stream:
+            server.execute("INSERT INTO d.t VALUES (2, 2)")
+            server.execute("INSERT INTO d.t VALUES (2, 3)")
+            changes = stream.changes()
+            assert (await anext(changes)).after["e"] == "b"
+            with pytest.raises(ColumnDecodeError, match="label 1 of column s is not known"):
+                await anext(changes)
+    for number in (1, 2, 3):
+        server.execute(f"INSERT INTO d.t VALUES ({number}, {1 << (number - 1)})")
+    enum, one_set = (await _told(server, "t")).columns
+    assert (enum.labels, enum.unknown_labels) == (("🐟x", "b", "?"), ())
+    assert (one_set.labels, one_set.unknown_labels) == (("🐠y", "c", "d?"), ())
+    async with rc.connect(server.url(), start="latest", tables="d.t") as stream:
+        server.execute("INSERT INTO d.t VALUES (1, 7)")
+        change = await anext(stream.changes())
+    assert change.after["e"] == "🐟x"
+    assert set(change.after["s"].labels) == {"🐠y", "c", "d?"}
+
+
+def _changes(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "replica_client", "changes", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_bytes_that_a_character_set_leaves_undefined(source) -> None:
+    server = source
+    server.rotate()
+    server.execute("CREATE DATABASE c")
+    server.execute("CREATE TABLE c.t (v VARCHAR(9) CHARACTER SET hebrew)")
+    server.execute("INSERT INTO c.t VALUES (x'61BF62')")
+    path = str(server.binlog_path(server.binlog_files()[-1]))
+    arguments = (path, "--json", "--tables", "c.t")
+    refused = _changes(*arguments)
+    assert refused.returncode != 0
+    assert "--invalid-text" in refused.stderr
+    replaced = _changes(*arguments, "--invalid-text", "replace")
+    assert replaced.returncode == 0, replaced.stderr
+    assert json.loads(replaced.stdout)["after"] == {"v": "a\ufffdb"}
+    assert _changes(*arguments, "--invalid-text", "bytes").returncode == 0
