@@ -17,7 +17,7 @@ LAYERS = [
     ["snapshot", "sinks"],
     ["readers"],
     ["rows", "position", "transport"],
-    ["schema"],
+    ["schema", "storage"],
     ["wire", "binlog"],
     ["gtid"],
     ["codec"],
