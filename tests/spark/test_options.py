@@ -67,6 +67,17 @@ def test_password_from_elsewhere(tmp_path, monkeypatch):
         assert password not in repr(options)
 
 
+def test_the_fingerprint_of_the_servers_certificate():
+    fingerprint = f"sha256:{'ab' * 32}"
+    options = SourceOptions.parse({**URL, "tlsFingerprint": fingerprint})
+    assert options.connect is not None
+    assert options.connect.tls.fingerprint == fingerprint
+    with pytest.raises(ConfigError, match="tls_fingerprint wants"):
+        SourceOptions.parse({**URL, "tlsFingerprint": "ab"})
+    with pytest.raises(ConfigError, match="tlsFingerprint"):
+        SourceOptions.parse({**PATH, "tlsFingerprint": fingerprint})
+
+
 def test_secrets_are_not_shown():
     assert "hunter2" not in repr(SourceOptions.parse(URL))
 

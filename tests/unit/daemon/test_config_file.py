@@ -10,6 +10,7 @@ import pytest
 from replica_client.daemon.config_file import read_config
 from replica_client.daemon.configuration import bytes_of
 from replica_client.daemon.example import EXAMPLE
+from replica_client.daemon.source_access import hosts_of
 from replica_client.daemon.toml_lines import key_lines, line_of
 from replica_client.errors import ConfigError
 
@@ -199,3 +200,13 @@ def test_sizes(value, size):
 def test_sizes_that_are_none(value):
     with pytest.raises(ConfigError):
         bytes_of("x", value)
+
+
+def test_the_fingerprint_of_a_sources_certificate(configure):
+    fingerprint = f"sha256:{'ab' * 32}"
+    config = read_config(configure(source={"tls_fingerprint": fingerprint}), {})
+    [host] = hosts_of(config.sources[0], config.directory)
+    assert host.tls.fingerprint == fingerprint
+    config = read_config(configure(source={"tls_fingerprint": "ab"}), {})
+    with pytest.raises(ConfigError, match="tls_fingerprint wants"):
+        hosts_of(config.sources[0], config.directory)

@@ -58,6 +58,15 @@ def test_url_with_an_option_file(tmp_path) -> None:
     assert options.tls.mode is TlsMode.REQUIRED
 
 
+def test_a_fingerprint_and_who_may_have_the_password_from_an_option_file(tmp_path) -> None:
+    path = tmp_path / "my.cnf"
+    fingerprint = f"sha256:{'ab' * 32}"
+    path.write_text(f"[client]\ntls-fingerprint={fingerprint}\nunverified_password=any\n")
+    options = parse_url(f"mysql://u@h/?option_file={path}", {})
+    assert options.tls.fingerprint == fingerprint
+    assert options.unverified_password == "any"
+
+
 def test_environment() -> None:
     assert parse_url("mysql://u@h/", {"MYSQL_PWD": "x"}).password == "x"
     both = {"MYSQL_PWD": "x", "REPLICA_CLIENT_PASSWORD": "y", "REPLICA_CLIENT_USER": "z"}

@@ -5,6 +5,7 @@ import pytest
 from replica_client.errors import ConfigError
 from replica_client.transport.options import ConnectOptions, TlsMode, TlsOptions
 from replica_client.transport.url import is_source_url, parse_url
+from replica_client.wire.auth.plugin import UnverifiedPassword
 
 
 def test_all_parts() -> None:
@@ -69,6 +70,11 @@ def test_mysqls_own_option_names(text) -> None:
         ("mysql://u:hunter2@h/?connect_timeout=soon", "connect_timeout .*seconds"),
         ("mysql://u:hunter2@h/?connect_timeout=0", "greater than 0"),
         ("mysql://u:hunter2@h/?compression=lz4", "zlib"),
+        ("mysql://u:hunter2@h/?tls_fingerprint=12:34", "tls_fingerprint wants sha256:"),
+        ("mysql://u:hunter2@h/?tls_fingerprint=", "tls_fingerprint wants sha256:"),
+        (f"mysql://u:hunter2@h/?tls_fingerprint=sha1:{'00' * 32}", "tls_fingerprint wants"),
+        (f"mysql://u:hunter2@h/?tls=disabled&tls_fingerprint=sha256:{'00' * 32}", "disabled"),
+        ("mysql://u:hunter2@h/?unverified_password=yes", "never | caching_sha2 | any"),
         ("mysql://u:hunter2@h/?max_packet_size=1", "1 MiB"),
         ("mysql://u:hunter2@h/?allow_public_key_retrieval=2", "true | false"),
     ],
@@ -91,3 +97,44 @@ def test_what_is_a_url() -> None:
     assert is_source_url("mariadb://h/")
     for text in ("binlog.000001", "/a/mysql://b", "http://h", "mysql", "mysql:/h"):
         assert not is_source_url(text)
+
+
+def test_fingerprints_as_openssl_and_we_write_them() -> None:
+    digits = "0123456789abcdef" * 4
+    with_colons = ":".join(digits[at : at + 2] for at in range(0, 64, 2)).upper()
+    for text in (f"sha256:{digits}", f"SHA256:{with_colons}", f" sha256:{digits} "):
+        tls = parse_url(f"mysql://u@h/?tls_fingerprint={text}").tls
+        assert tls.fingerprint == f"sha256:{digits}"
+        assert (tls.is_required, tls.verifies_chain, tls.proof) == (True, False, "its fingerprint")
+    two = f"sha256:{digits},sha256:{'0' * 64}"
+    assert parse_url(f"mysql://u@h/?tls-fingerprint={two}").tls.fingerprint == two
+
+
+@pytest.mark.parametrize(
+    ("query", "required", "proof"),
+    [
+        ("", False, ""),
+        ("tls=required", True, ""),
+        ("tls=verify-ca", True, ""),  # everybody has a certificate of a system's authority
+        ("tls=verify-identity", True, "its chain and name"),
+        ("tls_ca=/ca.pem", True, "its chain"),
+        ("tls=verify-ca&tls_ca=/ca.pem", True, "its chain"),
+    ],
+)
+def test_what_a_certificate_is_accepted_for(query, required, proof) -> None:
+    tls = parse_url(f"mysql://u@h/?{query}").tls
+    assert (tls.is_required, tls.proof) == (required, proof)
+
+
+def test_who_may_have_the_password() -> None:
+    assert parse_url("mysql://u@h/").unverified_password is UnverifiedPassword.CACHING_SHA2
+    options = parse_url("mysql://u@h/?unverified-password=NEVER")
+    assert options.unverified_password is UnverifiedPassword.NEVER
+
+
+def test_names_of_this_machine() -> None:
+    for host in ("localhost", "LOCALHOST", "127.0.0.1", "127.8.9.1", "::1"):
+        assert ConnectOptions(host=host).is_local
+    for host in ("127.0.0.1.example.com", "db1", "10.0.0.1", "::2", ""):
+        assert not ConnectOptions(host=host).is_local
+    assert ConnectOptions(host="db1", unix_socket="/s").is_local
