@@ -187,7 +187,7 @@ async def _from_source(
 
 def _json_writer(lines: Lines) -> Callable[[Change], None]:
     def write(change: Change) -> None:
-        lines.line(change_to_json(change))
+        lines.data(change_to_json(change))
 
     return write
 

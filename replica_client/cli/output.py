@@ -85,7 +85,17 @@ class Lines:
         self._headed = False
 
     def line(self, text: str) -> None:
-        """Write one line.
+        """Write one line for people, without control characters.
+
+        Raises:
+            OSError: standard output cannot be written.
+        """
+        if not text.isprintable():
+            text = "\n".join(map(printable, text.split("\n")))
+        self.data(text)
+
+    def data(self, text: str) -> None:
+        """Write one line for programs, as it is.
 
         Raises:
             OSError: standard output cannot be written.
@@ -95,7 +105,7 @@ class Lines:
 
     def json(self, value: Any) -> None:
         """Write one JSON object."""
-        self.line(json.dumps(value, ensure_ascii=False))
+        self.data(json.dumps(value, ensure_ascii=False))
 
     def heading(self) -> None:
         """Write the table's heading."""

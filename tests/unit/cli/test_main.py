@@ -167,7 +167,7 @@ def test_no_secret_of_a_url_is_printed(run):
 
 
 def test_what_others_wrote_cannot_steer_the_terminal(capsys, caplog):
-    from replica_client.cli.output import message
+    from replica_client.cli.output import Lines, message
     from replica_client.daemon.logs import LineFormatter
 
     evil = "a\x1b]0;pwned\x07\x1b[2J\u202e\x9b1m\r\udcff"
@@ -175,6 +175,13 @@ def test_what_others_wrote_cannot_steer_the_terminal(capsys, caplog):
     shown = capsys.readouterr().err
     assert shown.count("\n") == 2
     assert shown.replace("\n", "").isprintable()
+    Lines().line(f"== {evil}, line 1 of a file called ü…→\U0001f41f")
+    shown = capsys.readouterr().out
+    assert shown.count("\n") == 1
+    assert shown[:-1].isprintable()
+    assert shown.endswith("called ü…→\U0001f41f\n")
+    Lines().data(evil[:-1])
+    assert capsys.readouterr().out == evil[:-1] + "\n"
     logging.getLogger("replica_client").warning("file %s", f"{evil}\n2026-01-01 INFO forged")
     line = LineFormatter("%(levelname)s %(message)s").format(caplog.records[-1])
     assert line.isprintable()
