@@ -309,7 +309,7 @@ async def test_huge_packets_are_not_read() -> None:
     error = await attempt(b"\xff\xff\xff\x00" + bytes(100))
     assert isinstance(error, PacketTooLargeError)
     server, url = await hostile(GREETING, b"\xff\xff\xff\x02" + bytes(100))
-    with pytest.raises(PacketTooLargeError, match="max_packet_size"):
+    with pytest.raises(PacketTooLargeError, match="what it may have here"):
         await SourceConnection.open(parse_url(url + "&max_packet_size=1048576"))
     server.close()
     await server.wait_closed()
