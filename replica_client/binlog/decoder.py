@@ -25,8 +25,14 @@ from replica_client.binlog.header import HEADER_SIZE, EventHeader
 from replica_client.binlog.options import DecodeOptions
 from replica_client.binlog.payload import split_payload
 from replica_client.binlog.permutations import current_type_code, is_permuted
+from replica_client.binlog.server_version import parse_server_version
 from replica_client.codec.reader import ByteReader
-from replica_client.constants.event_types import ChecksumAlgorithm, EventType, event_type_name
+from replica_client.constants.event_types import (
+    ChecksumAlgorithm,
+    EventFlag,
+    EventType,
+    event_type_name,
+)
 from replica_client.errors import (
     BinlogDecodeError,
     BinlogFormatError,
@@ -52,6 +58,9 @@ _START_ENCRYPTION: Final = int(EventType.START_ENCRYPTION_EVENT)
 _OWN_HEADER_SIZE = (_FORMAT_DESCRIPTION, _START_V3)
 _BEGINS_FILE = (_FORMAT_DESCRIPTION, _ROTATE, _START_V3)
 _TYPE_OFFSET = 4
+_VERSION_4: Final = 4
+# Earlier ones also wrote where in its transaction an event ends.
+_ENDS_SINCE: Final = (5, 5, 0)
 _NO_FORMAT_NEEDED = frozenset(
     (
         EventType.START_EVENT_V3,
@@ -88,6 +97,7 @@ class BinlogDecoder:
         "_known_table_maps",
         "_options",
         "_table_maps",
+        "_tells_ends",
     )
 
     def __init__(
@@ -105,6 +115,7 @@ class BinlogDecoder:
         self._known_table_maps: dict[bytes, TableMapEvent] = {}
         self._is_permuted = is_permuted(self._format.server_version)
         self._cipher: EventCipher | None = None
+        self._tells_ends = False
 
     @property
     def format(self) -> BinlogFormat:
@@ -133,6 +144,36 @@ class BinlogDecoder:
     def is_plain(self) -> bool:
         """Whether the events are not encrypted and their type codes are those of now."""
         return self._cipher is None and not self._is_permuted
+
+    @property
+    def tells_ends(self) -> bool:
+        """Whether headers tell where in this file their events end, unless they have 0 there.
+
+        Not in relay logs, which keep what the source wrote, and not before MySQL 5.5.
+        """
+        return self._tells_ends
+
+    def check_end(self, event: BinlogEvent) -> None:
+        """Look whether an event of a file is where its header says.
+
+        Raises:
+            BinlogDecodeError: it is not: events before it were taken out of the file, or put in.
+        """
+        header = event.header
+        told = header.next_position
+        if (
+            not self._tells_ends
+            or not told
+            or event.inner_index is not None
+            or header.is_artificial
+        ):
+            return
+        if told != event.end_position & 0xFFFFFFFF:
+            error = BinlogDecodeError(
+                f"it ends at {event.end_position}, but its header says {told}: events before it are missing, "
+                "or are not of this file; get the file from the source again"
+            )
+            raise self._place(error, event.position, header.type_code, event.file)
 
     def table_map_of(self, content: bytes) -> TableMapEvent | None:
         """The table map with this body, which is not announced; None where it is not one."""
@@ -300,6 +341,7 @@ class BinlogDecoder:
         )
         if type_code in _BEGINS_FILE:
             self._begin_file(body, header.server_id)
+            self._tells_ends = _tells_ends(header, body, position, told=self._tells_ends)
         elif type_code == _START_ENCRYPTION:
             self._begin_encryption(body)
         return BinlogEvent(header, body, file, position, checksum, inner_index)
@@ -368,6 +410,17 @@ class BinlogDecoder:
             event_type=type_code,
             event_name=name,
         )
+
+
+def _tells_ends(header: EventHeader, body: EventBody, position: int, *, told: bool) -> bool:
+    """Whether headers behind this event tell where in the file their events end."""
+    if not isinstance(body, FormatDescriptionEvent):
+        # A relay log names the source's file by a ROTATE that is artificial.
+        return told and bool(header.timestamp) and not header.is_artificial
+    if position != MAGIC_SIZE or header.flags & EventFlag.LOG_EVENT_RELAY_LOG_F:
+        return False
+    version = parse_server_version(body.format.server_version)
+    return body.format.binlog_version == _VERSION_4 and version >= _ENDS_SINCE
 
 
 def _own_header_size(data: bytes) -> int:

@@ -169,6 +169,7 @@ class FileCheck:
         try:
             plain = self._decoder.decrypted(raw, position)
             event = self._decoder.decode(raw, position)
+            self._decoder.check_end(event)
             self._count(event, len(raw))
             self._rows(event)
             self._inside(event)

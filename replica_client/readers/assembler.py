@@ -40,7 +40,7 @@ from replica_client.readers.schema_tracking import SchemaTracker, UnknownTablePo
 from replica_client.readers.statements import controls_transaction
 from replica_client.readers.transaction import Statement, Transaction
 from replica_client.rows.change import RowsOfEvent
-from replica_client.rows.image import RowImageDecoder
+from replica_client.rows.image import RowImageDecoder, placed
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import TableState
 from replica_client.schema.ddl.changes import TableName
@@ -243,7 +243,7 @@ class TransactionAssembler:
         try:
             table_map = decoder.table_map(body.table_id)
         except MissingTableMapError as error:
-            self._losses.lose("undecodable", error, event, index, self._gtid)
+            self._losses.lose("undecodable", placed(error, event), event, index, self._gtid)
             return
         try:
             found = self._decoder_of(table_map, decoder)

@@ -9,9 +9,12 @@ from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.event_types import EventType
+from replica_client.errors import BinlogDecodeError
+from replica_client.position.groups import Role, role_of
 from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker, TransactionBoundary
 
+_ENDS_FILE = (EventType.STOP_EVENT, EventType.ROTATE_EVENT)
 _PAYLOAD = int(EventType.TRANSACTION_PAYLOAD_EVENT)
 
 
@@ -42,6 +45,7 @@ class EventFeed:
         self.options = options
         self.decoder = BinlogDecoder(options)
         self.tracker = PositionTracker(start, mode=mode)
+        self._in_file = mode == "file"
         self._abandoned: TransactionBoundary | None = None
 
     def change_source(self) -> None:
@@ -67,6 +71,27 @@ class EventFeed:
         position = self.tracker.locate(self.decoder.peek_header(data))
         return self.feed(data, position, self.tracker.file)
 
+    def _check_place(self, event: BinlogEvent) -> None:
+        """Look whether an event of a file is where it was written, and ends no file too early."""
+        self.decoder.check_end(event)
+        header = event.header
+        if self.tracker.in_transaction:
+            wrong = header.type_code in _ENDS_FILE
+            reason = "the file ends in the midst of a transaction"
+        else:
+            # MariaDB since 11.4 leaves out the ends of events between the first one and the last one.
+            wrong = not (header.next_position or header.is_artificial)
+            wrong = wrong and role_of(event) is not Role.OUTSIDE
+            reason = "a transaction begins in its midst"
+        if wrong:
+            raise BinlogDecodeError(
+                f"{reason}: events before this one are missing; get the file from the source again",
+                file=event.file or None,
+                position=event.position,
+                event_type=header.type_code,
+                event_name=header.type_name,
+            )
+
     def feed(self, data: bytes, position: int, file: str) -> Iterator[PlacedEvent]:
         """Take an event whose place is known.
 
@@ -74,6 +99,8 @@ class EventFeed:
             BinlogDecodeError: the bytes are not an event.
         """
         event = self.decoder.decode(data, position, file)
+        if self._in_file and self.decoder.tells_ends:
+            self._check_place(event)
         boundary = self.tracker.feed(event)
         if self._abandoned is not None and boundary is None:
             boundary, self._abandoned = self._abandoned, None

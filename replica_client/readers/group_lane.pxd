@@ -9,6 +9,7 @@ cdef class GroupLane:
     cdef LaneTables _tables
     cdef GtidRuns _gtids
     cdef bint _in_file
+    cdef bint _tells_ends
     cdef object _format
     cdef bint _works
     cdef readonly bint checks
@@ -35,6 +36,8 @@ cdef class GroupLane:
     @cython.final
     cdef Py_ssize_t _pass_over(
         self, EventQueue events, Py_ssize_t first, long long offset, long long stop) except -1
+    @cython.final
+    cdef bint _ends_at(self, const unsigned char* raw, Py_ssize_t start, long long offset) except -1
     @cython.final
     cdef bint _is_sound(self, EventQueue events, Py_ssize_t index) except -1
     cdef int _apply(

@@ -164,6 +164,8 @@ class GroupLane:
         self._feed: Any = feed
         self._assembler: Any = assembler
         self._in_file = in_file
+        # Whether headers say where in the file their events end.
+        self._tells_ends = False
         self._format: Any = None
         self._works = self.checks = False
         self._tail = 0
@@ -221,6 +223,7 @@ class GroupLane:
             )
             self._tail = 4 if format.checksum_algorithm == _CRC32 else 0
             self.checks = bool(self._tail) and self._feed.options.verify_checksum
+        self._tells_ends = self._in_file and decoder.tells_ends
         self._tables.begin_turn()
         if file != self._file:
             self._file = file
@@ -373,6 +376,8 @@ class GroupLane:
                     return 0
                 if self._part_size and offset - self._verified_begin >= self._part_size:
                     return 0
+                if self._tells_ends and not self._ends_at(raw, start, offset):
+                    return 0
                 self._verified_begin = -1
                 self._end = offset
                 return i - first + 1
@@ -385,6 +390,8 @@ class GroupLane:
                 if is_open or i != first + 1 or not self._takes_payloads:
                     return 0
                 if not self._look_inside(raw, at, end):
+                    return 0
+                if self._tells_ends and not self._ends_at(raw, start, offset):
                     return 0
                 self._verified_begin = -1
                 self._end = offset
@@ -457,6 +464,8 @@ class GroupLane:
                 i += 1
             if i == last or code != _XID or end - tail < start + header + 8:
                 break
+            if self._tells_ends and not self._ends_at(raw, start, offset + end - begin):
+                break
             i += 1
             gtids.join(raw, begin)
             self._last_count = i - at
@@ -466,6 +475,17 @@ class GroupLane:
             self._verified_begin = -1
             self._end = offset
         return at - first
+
+    @cython.final
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1, check=False)
+    def _ends_at(
+        self, raw: cython.p_const_uchar, start: cython.Py_ssize_t, offset: cython.longlong
+    ) -> cython.bint:
+        """Whether an event's header says that it ends there, or nothing: then none before it is missing."""
+        told: cython.ulonglong = load_le(raw, start + 13, 4)
+        return not told or told == cython.cast(cython.ulonglong, offset & _LOW_32)
 
     @cython.final
     @cython.cfunc

@@ -28,6 +28,7 @@ from typing import Final, NamedTuple
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.events.query import QueryEvent
+from replica_client.binlog.server_version import parse_server_version
 from replica_client.codec.charsets import UndecodableTextError, UnknownCollationError, decode_text
 from replica_client.constants.event_types import EventFlag
 from replica_client.schema.catalog import tables_touched
@@ -47,7 +48,6 @@ from replica_client.schema.ddl.context import (
 )
 from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.model import TEXT_KINDS
-from replica_client.schema.server_version import parse_server_version
 
 _UTF8MB4: Final = 45
 _NAME: Final = rb"(?:`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\"|[^\s(`\".]+)"

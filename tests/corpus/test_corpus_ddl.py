@@ -11,7 +11,7 @@ from replica_client.readers.query_text import statement_text
 from replica_client.schema.ddl.changes import NotUnderstood, Unrelated
 from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.statements import read_statement
-from replica_client.schema.server_version import parse_server_version
+from replica_client.binlog.server_version import parse_server_version
 from tests.corpus.binlogs import CORPUS, binlog_files, require_corpus
 
 GOAL = 0.99
