@@ -236,7 +236,7 @@ class TransactionAssembler:
         self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker
     ) -> None:
         body = event.body
-        self._savepoints.in_statement = not body.flags & STMT_END_F
+        self._savepoints.see_rows(ends_statement=bool(body.flags & STMT_END_F))
         if not body.column_count:
             return  # a dummy event that only carries STMT_END_F
         index = tracker.event_index

@@ -37,7 +37,8 @@ cdef class GroupLane:
     cdef Py_ssize_t _pass_over(
         self, EventQueue events, Py_ssize_t first, long long offset, long long stop) except -1
     @cython.final
-    cdef bint _ends_at(self, const unsigned char* raw, Py_ssize_t start, long long offset) except -1
+    cdef bint _end_where_told(
+        self, EventQueue events, Py_ssize_t first, Py_ssize_t last, long long offset) except -1
     @cython.final
     cdef bint _is_sound(self, EventQueue events, Py_ssize_t index) except -1
     cdef int _apply(

@@ -223,7 +223,7 @@ class GroupLane:
             )
             self._tail = 4 if format.checksum_algorithm == _CRC32 else 0
             self.checks = bool(self._tail) and self._feed.options.verify_checksum
-        self._tells_ends = self._in_file and decoder.tells_ends
+        self._tells_ends = not self._in_file or decoder.tells_ends
         self._tables.begin_turn()
         if file != self._file:
             self._file = file
@@ -328,6 +328,7 @@ class GroupLane:
         header: cython.Py_ssize_t = _HEADER
         max_event_size: cython.longlong = self._max_event_size
         in_file: cython.bint = self._in_file
+        tells_ends: cython.bint = self._tells_ends
         tables: LaneTables = self._tables
         tables.wanted = False
         self._inside = 0
@@ -351,12 +352,12 @@ class GroupLane:
                     return 0
             offset += size
             code = raw[start + 4]
-            if not in_file:
-                if raw[start + 17] & _ARTIFICIAL:
-                    return 0
+            if not in_file and raw[start + 17] & _ARTIFICIAL:
+                return 0
+            if tells_ends:
                 next_position = load_le(raw, start + 13, 4)
-                if next_position and next_position != cython.cast(
-                    cython.ulonglong, offset & _LOW_32
+                if next_position != cython.cast(cython.ulonglong, offset & _LOW_32) and (
+                    next_position or (in_file and i == first)
                 ):
                     return 0
             if 30 <= code <= 32 or 23 <= code <= 25:
@@ -376,8 +377,6 @@ class GroupLane:
                     return 0
                 if self._part_size and offset - self._verified_begin >= self._part_size:
                     return 0
-                if self._tells_ends and not self._ends_at(raw, start, offset):
-                    return 0
                 self._verified_begin = -1
                 self._end = offset
                 return i - first + 1
@@ -390,8 +389,6 @@ class GroupLane:
                 if is_open or i != first + 1 or not self._takes_payloads:
                     return 0
                 if not self._look_inside(raw, at, end):
-                    return 0
-                if self._tells_ends and not self._ends_at(raw, start, offset):
                     return 0
                 self._verified_begin = -1
                 self._end = offset
@@ -431,6 +428,7 @@ class GroupLane:
         end: cython.Py_ssize_t
         begin: cython.Py_ssize_t
         code: cython.int
+        tells_ends: cython.bint = self._tells_ends
         while at + 1 < last and (stop < 0 or offset < stop):
             begin = marks[2 * at]
             code = raw[begin + 4]
@@ -464,9 +462,9 @@ class GroupLane:
                 i += 1
             if i == last or code != _XID or end - tail < start + header + 8:
                 break
-            if self._tells_ends and not self._ends_at(raw, start, offset + end - begin):
-                break
             i += 1
+            if tells_ends and not self._end_where_told(events, at, i, offset):
+                break
             gtids.join(raw, begin)
             self._last_count = i - at
             offset += end - begin
@@ -480,12 +478,24 @@ class GroupLane:
     @cython.cfunc
     @cython.inline
     @cython.exceptval(-1, check=False)
-    def _ends_at(
-        self, raw: cython.p_const_uchar, start: cython.Py_ssize_t, offset: cython.longlong
+    def _end_where_told(
+        self,
+        events: EventQueue,
+        first: cython.Py_ssize_t,
+        last: cython.Py_ssize_t,
+        offset: cython.longlong,
     ) -> cython.bint:
-        """Whether an event's header says that it ends there, or nothing: then none before it is missing."""
-        told: cython.ulonglong = load_le(raw, start + 13, 4)
-        return not told or told == cython.cast(cython.ulonglong, offset & _LOW_32)
+        """Whether a transaction's events are where their headers say; the first one's has to say it."""
+        raw: cython.p_const_uchar = events.data
+        marks: cython.p_longlong = events.marks
+        told: cython.ulonglong
+        i: cython.Py_ssize_t
+        for i in range(first, last):
+            offset += marks[2 * i + 1] - marks[2 * i]
+            told = load_le(raw, marks[2 * i] + 13, 4)
+            if told != cython.cast(cython.ulonglong, offset & _LOW_32) and (told or i == first):
+                return False
+        return True
 
     @cython.final
     @cython.cfunc

@@ -68,6 +68,8 @@ class Savepoints:
         self._storage = SpoolStorage() if storage is None else storage
         self.rows = RowSpool(self._storage)
         self.in_statement = False
+        # Whether rows of such a statement came directly before: what follows is of a function then.
+        self._is_inside = False
         self._stack: list[_Savepoint] = []
         # Names that were set again while they were there.
         self._reused: list[str] = []
@@ -97,16 +99,21 @@ class Savepoints:
             DataLossError: which rows were taken back cannot be told; says why, without a position.
         """
         action, names = _read(query, context)
+        is_inside, self._is_inside = self._is_inside, False
         if action == "set":
             self._set(names[0], event_index)
         elif action == "rollback":
-            savepoint = self._roll_back(names, context)
+            savepoint = self._roll_back(names, context, is_inside=is_inside)
             if resume is not None and savepoint < resume.event_index <= event_index:
                 raise DataLossError(
                     f"ROLLBACK TO SAVEPOINT {names[0]!r} takes back rows that were delivered before {resume}"
                 )
             return savepoint
         return None
+
+    def see_rows(self, *, ends_statement: bool) -> None:
+        """A rows event came, of whatever table."""
+        self._is_inside = self.in_statement = not ends_statement
 
     def append(self, rows: RowsOfEvent) -> None:
         """Rows that may be taken back.
@@ -124,7 +131,7 @@ class Savepoints:
 
     def clear(self) -> None:
         """The transaction is over."""
-        self.in_statement = False
+        self.in_statement = self._is_inside = False
         if self._stack or len(self.rows):
             self._stack, self._reused, self._inner = [], [], []
             self.rows.close()
@@ -138,7 +145,9 @@ class Savepoints:
             self._stack = [one for one in self._stack if one not in same]
         self._stack.append(_Savepoint(name, self.rows.mark(), event_index))
 
-    def _roll_back(self, names: tuple[str, ...], context: StatementContext) -> int:
+    def _roll_back(
+        self, names: tuple[str, ...], context: StatementContext, *, is_inside: bool
+    ) -> int:
         if self.in_statement:
             self._inner += names
         found = {at for name in names if (at := self._find(name)) is not None}
@@ -149,7 +158,9 @@ class Savepoints:
             )
         at = found.pop()
         name, mark, event_index = self._stack[at]
-        if all(any(_is_same(one, name) for one in known) for known in (self._reused, self._inner)):
+        known = (self._reused, self._inner)
+        # In the midst of a function it is the function's own, which is the last one.
+        if not is_inside and all(any(_is_same(one, name) for one in some) for some in known):
             raise DataLossError(
                 f"ROLLBACK TO SAVEPOINT {name!r}, which was set more than once, also in a stored function or "
                 "trigger: the binlog does not tell which of them is meant"

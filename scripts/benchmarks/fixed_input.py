@@ -7,6 +7,7 @@ from pathlib import Path
 
 import replica_client as rc
 from benchmarks.callgrind import count
+from tests.unit.readers.relocation import relocated
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
 _SHORT, _LONG = 500, 2500
@@ -19,7 +20,7 @@ def fixed_binlog(path: Path, transactions: int) -> None:
     whole = [t for t in rc.open_binlog(file).transactions() if t.rows and not t.statements]
     one = max(whole, key=lambda t: len(t.rows))
     begin, end = one.start.offset, one.position.offset
-    path.write_bytes(data[:end] + data[begin:end] * transactions)
+    path.write_bytes(relocated(data[:end] + data[begin:end] * transactions))
 
 
 def per_transaction() -> dict[str, float]:

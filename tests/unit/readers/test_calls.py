@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import replica_client as rc
+from tests.unit.readers.relocation import relocated
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
 
@@ -20,7 +21,7 @@ def repeated(path: Path, times: int) -> Path:
     whole = [t for t in rc.open_binlog(file).transactions() if t.rows and not t.statements]
     one = max(whole, key=lambda t: len(t.rows))
     begin, end = one.start.offset, one.position.offset
-    path.write_bytes(data[:end] + data[begin:end] * times)
+    path.write_bytes(relocated(data[:end] + data[begin:end] * times))
     return path
 
 

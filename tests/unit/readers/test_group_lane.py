@@ -14,6 +14,7 @@ from replica_client.errors import ReplicaClientError
 from replica_client.readers import file_batches
 from replica_client.readers.column_lane import ColumnLane
 from replica_client.rows.selection import Selection
+from tests.unit.readers.relocation import relocated
 
 DEMO = Path(rc.__file__).parent / "testing" / "data"
 GOLDEN = sorted((Path(__file__).parents[2] / "golden").glob("*/*.binlog"))
@@ -161,7 +162,7 @@ def test_checksum_of_events_of_all_sizes(tmp_path: Path, monkeypatch: pytest.Mon
     sizes = [*range(1500), *(rng.randrange(1500, 40_000) for _ in range(50))]
     path = tmp_path / "binlog.000001"
     texts = b"".join(rows_query(size, rng) for size in sizes)
-    path.write_bytes(data[:end] + data[begin:xid] + texts + data[xid:end])
+    path.write_bytes(relocated(data[:end] + data[begin:xid] + texts + data[xid:end]))
     Counting.taken = 0
     assert_same(monkeypatch, source=path)
     assert Counting.taken > len(sizes)
@@ -220,6 +221,11 @@ def lane_and_events() -> tuple[ColumnLane, list[bytes]]:
     return found[0], events
 
 
+def moved(events: list[bytes]) -> list[bytes]:
+    """The events as they are when the first one is at 4."""
+    return events_of(relocated(bytes(4) + b"".join(events))[4:])
+
+
 def taken(lane: ColumnLane, events: list[bytes]) -> int:
     """How many are taken, whether checksums are looked at when they are cut or by the lane."""
     found = set()
@@ -243,7 +249,7 @@ def test_checksums_that_are_looked_at_together(count: int) -> None:
         others = [rows_query(rng.choice((0, size, 20, 90)), rng) for _ in range(count)]
         for at in {rng.randint(0, count), 0, count}:
             middle = [*others[:at], rows_query(size, rng), *others[at:]]
-            whole = [*events[:2], *middle, *events[2:]]
+            whole = moved([*events[:2], *middle, *events[2:]])
             assert taken(lane, whole) == len(whole)
             wrong = bytearray(whole[at + 2])
             wrong[rng.randrange(19, len(wrong))] ^= 1 << rng.randrange(8)
@@ -258,7 +264,7 @@ def test_every_bit_of_an_event_is_looked_at(size: int) -> None:
     lanes = range(4) if rc.compiled() else range(1)
     for place in lanes:
         before = [rows_query(30, rng) for _ in range(place)]
-        whole = [*events[:2], *before, rows_query(size, rng), *events[2:]]
+        whole = moved([*events[:2], *before, rows_query(size, rng), *events[2:]])
         assert taken(lane, whole) == len(whole)
         event = whole[2 + place]
         for bit in range(8 * len(event)) if rc.compiled() else range(0, 8 * len(event), 31):
@@ -273,7 +279,7 @@ def test_a_wrong_bit_in_any_event(tables: str, monkeypatch: pytest.MonkeyPatch) 
     data, events = file_and_transaction()
     number = int.from_bytes(events[0][36:44], "little")
     parts = [numbered(events, number + 1 + k) for k in range(25)]
-    good = data + b"".join(parts)
+    good = relocated(data + b"".join(parts))
     Counting.taken = 0
     assert_same(monkeypatch, source=good, tables=tables)
     assert Counting.taken >= 125
@@ -299,7 +305,7 @@ def test_transactions_that_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> N
     parts += [anonymous + b"".join(events[1:])] * 2
     many = [*events[:2], *(events[2:4] * 5), events[4]]
     parts += [numbered(many, first + 30 + k) for k in range(3)]
-    source = data + b"".join(parts)
+    source = relocated(data + b"".join(parts))
     Counting.taken = 0
     assert_same(monkeypatch, source=source, tables="no.such")
     assert Counting.taken >= 5 * len(numbers)
@@ -318,7 +324,7 @@ def test_tables_whose_ids_end_alike(tables: str, monkeypatch: pytest.MonkeyPatch
     ]
     both = [*events[:3], alike[0], events[3], alike[1], events[3], alike[1], events[4]]
     first = int.from_bytes(events[0][36:44], "little") + 1
-    source = data + b"".join(numbered(both, first + k) for k in range(6))
+    source = relocated(data + b"".join(numbered(both, first + k) for k in range(6)))
     Counting.taken = 0
     assert_same(monkeypatch, source=source, tables=tables)
     assert Counting.taken >= 5 * len(both)

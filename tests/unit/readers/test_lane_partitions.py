@@ -7,6 +7,7 @@ import pytest
 import replica_client as rc
 from tests.unit.readers import test_group_lane as columns
 from tests.unit.readers import test_row_lane as rows
+from tests.unit.readers.relocation import relocated
 from tests.unit.readers.test_lane_payloads import events_of, with_checksum
 
 ROWS, UPDATE = (30, 31, 32), 31
@@ -22,7 +23,7 @@ def partitioned(data: bytes, extra: bytes, of_update: bytes) -> bytes:
             out.append(with_checksum(event[:27] + body))
         else:
             out.append(event)
-    return b"".join(out)
+    return relocated(b"".join(out))
 
 
 @pytest.mark.parametrize("path", columns.FILES, ids=lambda path: path.name)
@@ -65,4 +66,4 @@ def test_extra_info_that_is_longer_than_the_event(monkeypatch: pytest.MonkeyPatc
         for event in events_of(partitioned(plain, b"\x01\x07\x00", b"\x01\x07\x00\x01\x00")):
             out.append(with_checksum(event[:cut]) if event[4] in ROWS else event)
         for lane in (columns, rows):
-            lane.assert_same(monkeypatch, source=b"".join(out))
+            lane.assert_same(monkeypatch, source=relocated(b"".join(out)))

@@ -13,6 +13,7 @@ import replica_client as rc
 from replica_client.binlog.events.transaction_payload import PayloadCompression
 from replica_client.binlog.payload import make_payload
 from replica_client.readers import group_lane
+from tests.unit.readers.relocation import relocated
 from tests.unit.readers.test_group_lane import FILES, Counting, assert_same, outcome
 
 GTID, QUERY, XID, PAYLOAD = 33, 2, 16, 40
@@ -54,7 +55,7 @@ def compressed(data: bytes, compression: PayloadCompression = PayloadCompression
                 inner = []
         else:
             out.append(event)
-    return b"".join([*out, *inner])
+    return relocated(b"".join([*out, *inner]))
 
 
 @pytest.fixture(params=FILES, ids=lambda path: path.name)
@@ -133,7 +134,7 @@ def test_payloads_with_something_wrong_in_them(seed: int, monkeypatch: pytest.Mo
         damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
         body = bytes(damaged)
     events[wrong] = with_checksum(header + body)
-    source = b"\xfebin" + b"".join(events)
+    source = relocated(b"\xfebin" + b"".join(events))
     assert_same(monkeypatch, source=source)
     assert_same(monkeypatch, source=source, tables="shop.o*")
 

@@ -25,9 +25,9 @@ def _run(program: str, context: StatementContext = MARIADB, resume: Position | N
         if statement.isdigit():
             event = BinlogEvent(HEADER, statement)
             savepoints.append(RowsOfEvent(event, None, None, index, 0, ""))  # type: ignore[arg-type]
-            savepoints.in_statement = False
+            savepoints.see_rows(ends_statement=True)
         elif statement == "…":
-            savepoints.in_statement = True
+            savepoints.see_rows(ends_statement=False)
         else:
             query = statement.encode("utf-8", "surrogateescape")
             savepoints.run(query, context, index, resume)
@@ -52,6 +52,8 @@ def _run(program: str, context: StatementContext = MARIADB, resume: Position | N
         ("/* c */ savepoint s; 1; rollback /* c */ work to savepoint S; 2", "2"),
         ("savepoint s; 1; Rollback\tTo s; 2", "2"),
         ("SAVEPOINT `a``b`; 1; ROLLBACK TO `A``B`; 2", "2"),
+        # A function that is called twice.
+        ("1; SAVEPOINT x; 2; …; ROLLBACK TO x; 3; SAVEPOINT x; 4; …; ROLLBACK TO x; 5", "135"),
         # MySQL 5.6 doubles backticks only where a savepoint is set.
         ("SAVEPOINT `a``b`; 1; ROLLBACK TO `A`B`; 2", "2"),
         ("SAVEPOINT `a```; 1; ROLLBACK TO `a``; 2", "2"),
@@ -84,7 +86,7 @@ def test_ansi_quotes() -> None:
         ("SAVEPOINT `ß`; 1; ROLLBACK TO s", "collation"),
         # A function has its own savepoint of this name.
         ("SAVEPOINT s; 1; …; SAVEPOINT s; 2; ROLLBACK TO s", "stored function"),
-        ("SAVEPOINT s; 1; SAVEPOINT s; …; ROLLBACK TO s", "stored function"),
+        ("SAVEPOINT s; 1; SAVEPOINT s; …; ROLLBACK TO s; ROLLBACK TO s", "stored function"),
         ("SAVEPOINT `s; 1", "cannot be read"),
         ("SAVEPOINT `a````b`; 1; SAVEPOINT `a``b`; 2; ROLLBACK TO `a``b`", "either of two"),
     ],
