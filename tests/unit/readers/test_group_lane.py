@@ -170,7 +170,7 @@ def test_checksum_of_events_of_all_sizes(tmp_path: Path, monkeypatch: pytest.Mon
     for size in (5, 70, 300, 9000):
         event = bytearray(rows_query(size, rng))
         event[rng.randrange(19, len(event))] ^= 1 << rng.randrange(8)
-        path.write_bytes(data[:end] + data[begin:xid] + event + data[xid:end])
+        path.write_bytes(relocated(data[:end] + data[begin:xid] + event + data[xid:end]))
         assert_same(monkeypatch, source=path)
         assert outcome(Counting, monkeypatch, source=path)[1] is not None
 
