@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.options import DecodeOptions
-from replica_client.binlog.server_version import parse_server_version
 from replica_client.constants.event_types import EventType
 from replica_client.errors import ConfigError, SchemaError, ServerError
 from replica_client.position.position import Position
