@@ -9,7 +9,7 @@ from typing import Final
 from replica_client.constants.column_types import ColumnType
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaMismatchError
-from replica_client.schema.character_sets import BINARY, representative_id
+from replica_client.schema.character_sets import BINARY, charset_of_id, representative_id
 from replica_client.schema.fit import NUMBER_KINDS, misfit
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
 from replica_client.schema.shape import (
@@ -159,6 +159,9 @@ def resolve(shape: TableShape, model: TableModel) -> TableShape:
 
 def _definition(model: ColumnModel, shape: ColumnShape, index: int | None) -> ColumnDefinition:
     collation = None
+    told = charset_of_id(shape.collation_id)
+    if model.needs_charset and model.labels is not None and told is not None:
+        model = model.in_charset(told)  # labels lose what it does not have
     if model.kind in TEXT_KINDS and model.charset is not None:
         collation = representative_id(model.charset)
     elif model.kind.endswith(("blob", "binary")):

@@ -153,7 +153,7 @@ def read_type(cursor: Cursor, context: StatementContext) -> TypeText:
         return TypeText("vector", (_numbers(cursor) or [2048])[0])
     if word in ("ENUM", "SET"):
         cursor.step()
-        return TypeText(word.lower(), labels=_labels(cursor))
+        return TypeText(word.lower(), labels=_labels(cursor, context))
     return _characters(cursor, oracle=oracle)
 
 
@@ -233,7 +233,7 @@ def _numbers(cursor: Cursor) -> list[int]:
     return found
 
 
-def _labels(cursor: Cursor) -> tuple[str, ...]:
+def _labels(cursor: Cursor, context: StatementContext) -> tuple[str, ...]:
     inside = Cursor(cursor.brackets())
     labels: list[str] = []
     while not inside.done:
@@ -242,7 +242,11 @@ def _labels(cursor: Cursor) -> tuple[str, ...]:
         if inside.token.kind == "number" and inside.token.text[:2] in ("x'", "X'", "0x"):
             raise NotUnderstoodError("a label as a number")
         # The server stores them without trailing spaces.
-        labels.append(inside.string().rstrip(" "))
+        label = inside.string().rstrip(" ")
+        if not context.is_mariadb and (0, 0, 0) < context.version < (8, 0, 0):
+            # Old MySQL ends them at a zero byte.
+            label = label.partition("\0")[0]
+        labels.append(label)
         if not inside.done:
             inside.expect(",")
     if not labels:

@@ -102,3 +102,28 @@ def test_sql_modes_change_types() -> None:
         "a datetime, b double, c decimal(5,0), d varchar(5) charset latin1, e longtext charset latin1,"
         " f varbinary(3), g longblob"
     )
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [((5, 6, 24), "c enum('a','') charset utf8mb4"), ((9, 7, 0), None)]
+)
+def test_old_servers_end_labels_at_a_zero_byte(
+    version: tuple[int, int, int], expected: str | None
+) -> None:
+    found = after(
+        "CREATE TABLE t (c ENUM('a\\0b', '\\0'))", context=replace(MYSQL, version=version)
+    )
+    assert found == (expected or "c enum('a\0b','\0') charset utf8mb4")
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("id INT AUTO_INCREMENT UNIQUE", "id int not null"),
+        ("id INT NULL AUTO_INCREMENT UNIQUE", "id int not null"),
+        ("id INT AUTO_INCREMENT NULL UNIQUE", "id int"),
+        ("id INT SERIAL DEFAULT VALUE", "id int not null"),
+    ],
+)
+def test_auto_increment_is_not_null(sql: str, expected: str) -> None:
+    assert after(f"CREATE TABLE t ({sql})") == expected
