@@ -93,11 +93,8 @@ class Maker:
 
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
-        self._seen: set[str] = set()
-        self.made = 0
 
     def text(self, longest: int = 24) -> str:
-        self.made += 1
         chance = self._chance
         if chance.random() < 0.2:
             return chance.choice(WHOLE + LABELS)
@@ -127,56 +124,76 @@ class Maker:
 
 @dataclass
 class Hostile:
-    """A table.
+    """A table: a number, an ENUM, a SET, and columns of text.
 
     Attributes:
         database: its database.
         name: its name.
-        columns: names of its columns: id, an ENUM, a SET, a text.
-        labels: of both.
+        columns: names of its columns.
+        added: of the column that an ALTER adds.
+        labels: of the ENUM; the first ones are the SET's.
         keyed: whether it has a primary key.
+        plain: whether its columns have ordinary names: a Delta table takes not every name.
     """
 
     database: str
     name: str
     columns: list[str]
+    added: str
     labels: list[str]
     keyed: bool
-    texts: list[str] = field(default_factory=list)
+    plain: bool
 
     @property
     def sql_name(self) -> str:
         return mysql_table(self.database, self.name)
 
+    @property
+    def texts(self) -> int:
+        """Names, labels, defaults and comments; those of columns with ordinary names are none."""
+        columns = len(self.columns) + 1
+        names = 1 + (0 if self.plain else columns)
+        return names + len(self.labels) + (columns + 1) + (columns - 3)
+
     def create(self, maker: Maker) -> Iterator[str]:
-        number, choice, several, text = map(mysql_name, self.columns)
-        labels = ", ".join(_text(label) for label in self.labels)
-        members = ", ".join(
-            _text(one) for one in dict.fromkeys(x.replace(",", ";") for x in self.labels)
-        )
+        number, choice, several, *texts = map(mysql_name, self.columns)
+        labels = ", ".join(map(_text, self.labels))
+        members = ", ".join(map(_text, self.labels[:8]))
         key = "PRIMARY KEY" if self.keyed else "NULL"
+        columns = [
+            f"{number} INT {key} COMMENT {_text(maker.text())}",
+            f"{choice} ENUM({labels}) COMMENT {_text(maker.text())}",
+            f"{several} SET({members}) COMMENT {_text(maker.text())}",
+            *(
+                f"{text} VARCHAR(60) DEFAULT {_text(maker.text())} COMMENT {_text(maker.text())}"
+                for text in texts
+            ),
+        ]
         yield (
-            f"CREATE TABLE {self.sql_name} ({number} INT {key} COMMENT {_text(maker.text())}, "
-            f"{choice} ENUM({labels}) COMMENT {_text(maker.text())}, "
-            f"{several} SET({members}) COMMENT {_text(maker.text())}, "
-            f"{text} VARCHAR(100) DEFAULT {_text(maker.text())} COMMENT {_text(maker.text())}) "
+            f"CREATE TABLE {self.sql_name} ({', '.join(columns)}) "
             f"CHARACTER SET utf8mb4 COLLATE utf8mb4_bin COMMENT {_text(maker.text(40))}"
-        )  # fmt: skip
+        )
 
     def fill(self, first: int, maker: Maker) -> str:
+        """Rows with every label; what is left out has its default."""
+        texts = self.columns[3:]
+        given = [name for name in texts if maker.flip()]
         rows = ", ".join(
-            f"({first + at}, {at + 1}, {1 << (at % 3)}, {_text(maker.text())})"
+            f"({first + at}, {at + 1}, {at % 256}"
+            + "".join(f", {_text(maker.text())}" for _ in given)
+            + ")"
             for at in range(len(self.labels))
         )
-        return f"INSERT INTO {self.sql_name} ({mysql_names(self.columns)}) VALUES {rows}"
+        names = mysql_names([*self.columns[:3], *given])
+        return f"INSERT INTO {self.sql_name} ({names}) VALUES {rows}"
 
-    def changes(self, maker: Maker, added: str) -> Iterator[str]:
-        number, choice, _, text = map(mysql_name, self.columns)
+    def changes(self, maker: Maker) -> Iterator[str]:
+        number, choice, _, text, *_ = map(mysql_name, self.columns)
         yield self.fill(100, maker)
         yield f"UPDATE {self.sql_name} SET {text} = {_text(maker.text())} WHERE {number} < 3"
         yield f"DELETE FROM {self.sql_name} WHERE {choice} = 2"
         yield (
-            f"ALTER TABLE {self.sql_name} ADD {mysql_name(added)} VARCHAR(100) CHARACTER SET utf8mb4 "
+            f"ALTER TABLE {self.sql_name} ADD {mysql_name(self.added)} VARCHAR(60) CHARACTER SET utf8mb4 "
             f"COLLATE utf8mb4_bin NOT NULL DEFAULT {_text(maker.text())} COMMENT {_text(maker.text())}"
         )
         yield f"DELETE FROM {self.sql_name} WHERE {number} = 100"
@@ -187,7 +204,7 @@ class Report:
     """What was proved.
 
     Attributes:
-        texts: names, labels, defaults, comments and values that were made.
+        texts: hostile names, labels, defaults and comments.
         tables: of the source.
         compared: rows or lines by sink.
         statements: of the mirror's server's general log that were looked at.
@@ -215,13 +232,12 @@ def make_tables(maker: Maker, count: int) -> list[Hostile]:
     found: dict[tuple[str, str], Hostile] = {}
     while len(found) < count:
         database, name = maker.pick(databases), maker.name()
-        labels = maker.distinct(6, lambda: maker.text().rstrip(" ").replace(",", ";") or "x")
+        labels = maker.distinct(40, lambda: maker.text().rstrip(" ").replace(",", ";") or "x")
         if (database, name) not in found:
-            # A Delta table takes not every name for a column.
             plain = maker.flip()
-            columns = list("nest") + ["added"] if plain else maker.distinct(5, maker.name)
+            columns = [f"c{at}" for at in range(13)] if plain else maker.distinct(13, maker.name)
             found[database, name] = Hostile(
-                database, name, columns[:4], labels, maker.flip(0.7), columns[4:]
+                database, name, columns[:12], columns[12], labels, maker.flip(0.7), plain
             )
     return list(found.values())
 
@@ -257,7 +273,7 @@ def prove_hostile_names(
     work = inside / "daemon"
     work.mkdir(parents=True)
     users = target.query("SELECT COUNT(*) FROM mysql.user")
-    tables = make_tables(maker, max(4, texts // 30))
+    tables = make_tables(maker, max(4, texts // 65))
     half = len(tables) // 2
     for database in dict.fromkeys(table.database for table in tables):
         source.execute(f"CREATE DATABASE {mysql_name(database)}")
@@ -266,21 +282,22 @@ def prove_hostile_names(
     sinks = sinks_of(work, target, redis_url)
     settings = {"url": source.url(), "start": "earliest"}
     with DaemonProcess(work, settings, list(sinks.values())) as daemon:
-        daemon.until_level(600)
+        daemon.until_level(1200)
         say(f"{half} tables are copied")
         for table in tables[half:]:
             _make(source, table, maker)
         for table in tables:
-            for statement in table.changes(maker, table.texts[0]):
+            for statement in table.changes(maker):
                 source.execute(statement)
-        daemon.until_level(600)
+        daemon.until_level(1200)
         say("all changes have arrived")
         assert not [route for route in daemon.status()["routes"] if route["errors"]], daemon.tail()
         daemon.get("/metrics")
         assert daemon.stop() == 0
     there = source_tables(source)
     assert sorted(there) == sorted((table.database, table.name) for table in tables)
-    report.texts, report.tables = maker.made, len(tables)
+    report.tables = len(tables)
+    report.texts = sum(table.texts for table in tables)
     for name, sink in sinks.items():
         own = {key: value for key, value in sink.items() if key not in ("name", "type", "snapshot")}
         report.compared[name] = compare_sink(sink["type"], own, source, tables=["*.*"]).rows
@@ -294,15 +311,7 @@ def prove_hostile_names(
     if lake_tables:
         from tests.integration.hostile_lake import prove_lake
 
-        # Patterns of a pipeline's option are a list with commas.
-        plain = [
-            table
-            for table in tables
-            if table.columns == list("nest")
-            and "," not in (both := f"{table.database}.{table.name}")
-            and both == both.strip()
-        ]
-        report.lake = prove_lake(source, inside / "pipeline", plain[:lake_tables])
+        report.lake = prove_lake(source, inside / "pipeline", tables, lake_tables)
         check_files(directory, inside, work)
     return report
 
