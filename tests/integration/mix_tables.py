@@ -167,7 +167,10 @@ class MixedDdl(Ddl):
             return False
         source, name = rng.choice(tables), f"{q(self.database)}.{q(self.fresh())}"
         path = f"{q(source[0])}.{q(source[1])}"
-        columns = [q(c.name) for c in self.columns(source)]
+        columns = [q(c.name) for c in self.columns(source) if "?" not in c.type]
+        if len(columns) < len(self.columns(source)):
+            # The server writes `?` for what is outside the BMP: readers refuse such labels, and must.
+            return self.run(f"CREATE TABLE {name} LIKE {path}")
         some = ", ".join(rng.sample(columns, rng.randint(1, len(columns)))) if columns else "1"
         alias = q(rng.choice(NAMES))
         replace = "" if self.mysql or rng.random() < 0.8 else " OR REPLACE"

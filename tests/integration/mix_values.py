@@ -13,6 +13,9 @@ from replica_client.binlog.values.json_binary import JsonDocument
 
 Row = dict[str, Any]
 
+UNREADABLE = "a value whose labels are no text"
+"""CONVERT TO leaves labels whose bytes are no text in the new character set: there is a number only."""
+
 _WHOLE = frozenset((1, 2, 3, 8, 9, 13))
 _DECIMAL = frozenset((0, 246))
 _FLOAT, _DOUBLE, _BIT, _JSON = 4, 5, 16, 245
@@ -53,9 +56,9 @@ def delivered(value: Any, type_code: int) -> Any:
     if value is None or value is ABSENT:
         return value
     if isinstance(value, EnumValue):
-        return f"number {value.index}" if value.label is None else value.label
+        return UNREADABLE if value.label is None else value.label
     if isinstance(value, SetValue):
-        return f"number {value.bits}" if value.labels is None else str(value)
+        return UNREADABLE if value.labels is None else str(value)
     if isinstance(value, bool | int | Decimal):
         return Decimal(value)
     if isinstance(value, float):

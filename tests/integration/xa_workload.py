@@ -175,7 +175,13 @@ class XaWorkload:
     def _begin(self) -> None:
         xid, raw = self._xid()
         session = self._session()
-        self._run(session, f"XA START {xid}")
+        try:
+            self._run(session, f"XA START {xid}")
+        except pymysql.err.OperationalError:
+            # MySQL 9.7 still has what a crash has rolled back, and lists it nowhere.
+            assert self.done["rolled back by a crash"]
+            self._idle.append(session)
+            return
         branch = Branch(xid, raw, session=session)
         self.open.append(branch)
         self._change(branch, self.rng.choice((0, 1, 1, 2, 3, 6)))
