@@ -13,7 +13,7 @@ from replica_client.cli.change_text import row_text
 from replica_client.cli.delivery import Delivery
 from replica_client.cli.interruption import Stop, run_async
 from replica_client.cli.keys import InvalidText, KeyFile, decode_options
-from replica_client.cli.losses import tell_losses
+from replica_client.cli.losses import tell_losses, tell_unmatched
 from replica_client.cli.output import Column, Lines, clock
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
 from replica_client.cli.sources import binlog_paths, live_source, no_letter_case
@@ -112,6 +112,7 @@ def changes(
             run_async(_from_source(stream, Delivery(lines), write))
         finally:
             tell_losses(stream.losses)
+            tell_unmatched(stream.unmatched_patterns)
         return
     paths = binlog_paths(sources)
     saved = None if store is None else store.load_checkpoint()
@@ -145,6 +146,7 @@ def changes(
         finally:
             delivery.commit()
             tell_losses(reader.losses)
+            tell_unmatched(reader.unmatched_patterns)
 
 
 async def _from_source(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from replica_client.cli.output import Lines, message
@@ -13,6 +13,15 @@ def tell_losses(losses: LossLedger) -> None:
     """Say on standard error what was lost so far; nothing when nothing was."""
     for count in losses.counts:
         message(f"lost: {count}; {count.reason}")
+
+
+def tell_unmatched(patterns: Sequence[str]) -> None:
+    """Say on standard error which patterns matched no table; nothing when each did."""
+    if patterns:
+        several = ", ".join(repr(pattern) for pattern in patterns)
+        message(
+            f"no table was read that matches --tables {several}; check the spelling and the letter case"
+        )
 
 
 def print_losses(state: Mapping[str, object], lines: Lines, *, json: bool) -> None:

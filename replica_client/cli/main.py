@@ -26,6 +26,7 @@ from replica_client.cli.process_title import hide_passwords
 from replica_client.cli.program import PROGRAM
 from replica_client.daemon.logs import LineFormatter
 from replica_client.errors import ReplicaClientError
+from replica_client.surface import options_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,8 +74,10 @@ def _run(words: list[str]) -> int:
         # A daemon is to be back soon after a crash: what reads arguments takes long to import.
         from replica_client.cli.serving import serve
 
-        serve(Path(words[1]))
+        with options_of("toml"):
+            serve(Path(words[1]))
         return DONE
     from replica_client.cli.app import run_words
 
-    return run_words(words)
+    with options_of("toml" if words[:1] == ["run"] else "command line"):
+        return run_words(words)

@@ -46,6 +46,7 @@ from replica_client.schema.catalog import TableState
 from replica_client.schema.ddl.changes import TableName
 from replica_client.schema.history import SchemaChange, SchemaHistory
 from replica_client.schema.shape import TableShape
+from replica_client.surface import remedies
 
 DEFAULT_PART_SIZE = 64 << 20
 _MAX_DECODERS = 10_000
@@ -434,7 +435,7 @@ class TransactionAssembler:
                 )
             error = DataLossError(
                 f"{_place(event)}: rows were changed by a statement logged as text ({text!r}){what}; set "
-                "binlog_format=ROW on the source, or take such statements with on_statement='deliver'"
+                f"binlog_format=ROW on the source, or {remedies('deliver statements', 'record statement')}"
             )
             self._losses.lose("statement", error, event, event_index, self._gtid, table, 1)
 

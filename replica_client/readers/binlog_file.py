@@ -100,6 +100,11 @@ class BinlogFileReader:
         }
         return state | {key: value for key, value in kept.items() if value}
 
+    @property
+    def unmatched_patterns(self) -> list[str]:
+        """Patterns of ``tables`` that match none of the tables that were read, and none that is known."""
+        return self._assembly.selection.unmatched_of(self.history)
+
     def events(self) -> Iterator[BinlogEvent]:
         """Every event, in order; a transaction payload is followed by the events inside it.
 

@@ -14,6 +14,7 @@ from replica_client.position.position import Position
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.shape import TableShape
+from replica_client.surface import remedies
 
 _LOG = logging.getLogger("replica_client")
 _OF_ROWS: Final = ("undecodable", "incomplete_row", "unknown_table")
@@ -119,8 +120,8 @@ class LossWatch:
         names = ", ".join(sorted(lacking)[:10]) + (" …" if len(lacking) > 10 else "")
         error = DataLossError(
             f"file {rows.event.file}, position {rows.event.position}: row images of {shape.database}."
-            f"{shape.table} lack {names}; set binlog_row_image=FULL on the source, or take incomplete "
-            "rows with full_rows=False"
+            f"{shape.table} lack {names}; set binlog_row_image=FULL on the source, or "
+            + remedies("incomplete rows")
         )
         recorded = self.records("incomplete_row")
         self.lose(
@@ -178,8 +179,8 @@ class LossWatch:
             return None
         error = DataLossError(
             f"file {event.file}, position {event.position}: the files before this one hold transactions "
-            f"that never came: {missing}; read those files too, take a new snapshot, or go on with a "
-            "record of the loss (record_losses='gtid_gap')"
+            f"that never came: {missing}; read those files too, take a new snapshot, or "
+            + remedies("record gtid_gap")
         )
         self.lose("gtid_gap", error, event, 0, missing, count=count)
         if isinstance(known, GtidSet) and isinstance(told, GtidSet):

@@ -27,6 +27,7 @@ from replica_client.schema.resolve import (
     with_hash_columns,
 )
 from replica_client.schema.shape import TableShape
+from replica_client.surface import remedies
 
 _LOG = logging.getLogger("replica_client")
 # MariaDB's two-phase ALTER: it counts when it is committed.
@@ -281,6 +282,6 @@ def _unknown_text(table_map: TableMapEvent, state: TableState | None) -> str:
     return (
         f"{table_map.schema}.{table_map.table}: the names of its columns are not known ({reason}); "
         "give a schema history that knows them (replica-client schema), set binlog_row_metadata=FULL on "
-        "the source, grant this user SELECT on the table when it is new to the stream, or take names by "
-        "position with on_unknown_table='positional'"
+        "the source, grant this user SELECT on the table when it is new to the stream, or "
+        + remedies("positional names")
     )

@@ -122,6 +122,11 @@ class SourceStream:
         self._until: Position | None = None
 
     @property
+    def unmatched_patterns(self) -> list[str]:
+        """Patterns of ``tables`` that match none of the tables that were read, and none that is known."""
+        return self._options.assembly.selection.unmatched_of(self.history)
+
+    @property
     def generation(self) -> int:
         """How many dumps were begun so far."""
         return self._link.generation

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Self
 
 from replica_client.errors import ConfigError
+from replica_client.schema.history import SchemaHistory
 from replica_client.schema.names import fold_name
 
 _PART: Final = re.compile(r"`((?:[^`]|``)*)`|([^`.,]+)|([.,])")
@@ -155,6 +156,13 @@ class Selection:
     def unmatched(self) -> list[str]:
         """The patterns of wanted tables that matched none of those that were asked for so far."""
         return [one.text for one in self._wanted or () if one.text not in self._matched]
+
+    def unmatched_of(self, history: SchemaHistory) -> list[str]:
+        """Those of them that match no table either that a history knows."""
+        selection = self.for_server(history.lower_case_names)
+        for name in history.known_tables():
+            selection.wants(*name)
+        return self.unmatched()
 
     def columns_of(self, database: str, table: str) -> frozenset[str] | None:
         """Names of the wanted columns of a table; None means all."""

@@ -22,6 +22,7 @@ from replica_client.spark.lost_range import lost_batch
 from replica_client.spark.options import SourceOptions
 from replica_client.spark.typed import TypedTable
 from replica_client.spark.typed_batches import TypedChanges
+from replica_client.surface import options_of
 
 GtidSets = GtidSet | MariadbGtidSet
 
@@ -131,6 +132,13 @@ def batches(
     Raises:
         ReplicaClientError: the range cannot be read to its end.
     """
+    with options_of("spark"):
+        yield from _batches(source, table, part, schema)
+
+
+def _batches(
+    source: SourceOptions, table: TypedTable | None, part: BinlogRange, schema: str | None
+) -> Iterator[pa.RecordBatch]:
     changes: Changes = (
         EnvelopeChanges(source.decode) if table is None else TypedChanges(source.decode, table)
     )

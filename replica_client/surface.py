@@ -1,0 +1,69 @@
+"""How the options that messages name are spelt where the user gave them.
+
+A message of the core is read by people who wrote Python, a command line, a TOML file or Spark options. It names only
+what exists there, in that spelling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import Final, Literal
+
+Surface = Literal["python", "command line", "toml", "spark"]
+"""Where options are given."""
+
+_CURRENT: Final[ContextVar[Surface]] = ContextVar("replica_client.surface", default="python")
+_REMEDIES: Final[dict[str, dict[Surface, str]]] = {
+    "deliver statements": {
+        "python": "take such statements with AssemblyOptions(on_statement='deliver')",
+        "toml": 'take such statements with on_statement = "deliver"',
+    },
+    "record statement": {
+        "python": "count them as lost with record_losses=['statement']",
+        "command line": "count them as lost with --record-losses statement",
+        "toml": 'count them as lost with record_losses = ["statement"]',
+        "spark": "have them as rows with recordLosses=statement",
+    },
+    "record gtid_gap": {
+        "python": "go on with a record of the loss (record_losses=['gtid_gap'])",
+        "command line": "go on with a record of the loss (--record-losses gtid_gap)",
+        "toml": 'go on with a record of the loss (record_losses = ["gtid_gap"])',
+        "spark": "go on with a record of the loss (recordLosses=gtid_gap)",
+    },
+    "incomplete rows": {
+        "python": "take incomplete rows with full_rows=False",
+        "command line": "take incomplete rows without --full-rows",
+        "toml": "take incomplete rows without full_rows",
+        "spark": "take incomplete rows without fullRows",
+    },
+    "positional names": {
+        "python": "take names by position with AssemblyOptions(on_unknown_table='positional')",
+        "command line": "count its rows as lost with --record-losses unknown_table",
+        "toml": 'take names by position with on_unknown_table = "positional"',
+        "spark": "take names by position with onUnknownTable=positional",
+    },
+}
+
+
+@contextmanager
+def options_of(surface: Surface) -> Iterator[None]:
+    """Name options as they are spelt there, in this context and the tasks that begin in it."""
+    token = _CURRENT.set(surface)
+    try:
+        yield
+    finally:
+        # A generator may be closed from another context than it began in.
+        with suppress(ValueError):
+            _CURRENT.reset(token)
+
+
+def remedies(*names: str) -> str:
+    """What a message says the user can do here, with ``or`` between; what does not exist here is left out."""
+    surface = _CURRENT.get()
+    found = [_REMEDIES[name][surface] for name in names if surface in _REMEDIES[name]]
+    return ", or ".join(found)
+
+
+__all__ = ["Surface", "options_of", "remedies"]
