@@ -26,7 +26,7 @@ from replica_client.cli.process_title import hide_passwords
 from replica_client.cli.program import PROGRAM
 from replica_client.daemon.logs import LineFormatter
 from replica_client.errors import ReplicaClientError
-from replica_client.surface import options_of
+from replica_client.readers.surface import options_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -38,6 +38,7 @@ from replica_client.readers.row_spool import RowSpool, SpoolItem
 from replica_client.readers.savepoints import Savepoints, controls_savepoint, mixes_engines
 from replica_client.readers.schema_tracking import SchemaTracker, UnknownTablePolicy
 from replica_client.readers.statements import controls_transaction
+from replica_client.readers.surface import remedies
 from replica_client.readers.transaction import Statement, Transaction
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder, placed
@@ -46,7 +47,6 @@ from replica_client.schema.catalog import TableState
 from replica_client.schema.ddl.changes import TableName
 from replica_client.schema.history import SchemaChange, SchemaHistory
 from replica_client.schema.shape import TableShape
-from replica_client.surface import remedies
 
 DEFAULT_PART_SIZE = 64 << 20
 _MAX_DECODERS = 10_000

@@ -11,10 +11,10 @@ from replica_client.errors import BinlogDecodeError, DataLossError, ReplicaClien
 from replica_client.gtid import GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.position.losses import Loss, LossKind
 from replica_client.position.position import Position
+from replica_client.readers.surface import remedies
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.shape import TableShape
-from replica_client.surface import remedies
 
 _LOG = logging.getLogger("replica_client")
 _OF_ROWS: Final = ("undecodable", "incomplete_row", "unknown_table")

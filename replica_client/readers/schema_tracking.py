@@ -11,6 +11,7 @@ from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.errors import UnknownTableError
 from replica_client.readers.query_text import UNKNOWN, Provenance, read_query
 from replica_client.readers.statements import first_word, may_change_rows
+from replica_client.readers.surface import remedies
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import Absent, TableChange, TableState, Unverified
 from replica_client.schema.ddl.changes import TableName, Unrelated
@@ -27,7 +28,6 @@ from replica_client.schema.resolve import (
     with_hash_columns,
 )
 from replica_client.schema.shape import TableShape
-from replica_client.surface import remedies
 
 _LOG = logging.getLogger("replica_client")
 # MariaDB's two-phase ALTER: it counts when it is committed.

@@ -12,6 +12,7 @@ from pyspark.sql.datasource import InputPartition
 
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.position.position import Position
+from replica_client.readers.surface import options_of
 from replica_client.schema.history import SchemaHistory
 from replica_client.spark.envelope import with_variants
 from replica_client.spark.envelope_batches import EnvelopeChanges
@@ -22,7 +23,6 @@ from replica_client.spark.lost_range import lost_batch
 from replica_client.spark.options import SourceOptions
 from replica_client.spark.typed import TypedTable
 from replica_client.spark.typed_batches import TypedChanges
-from replica_client.surface import options_of
 
 GtidSets = GtidSet | MariadbGtidSet
 
