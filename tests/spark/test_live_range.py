@@ -216,3 +216,49 @@ def test_statement_that_may_have_made_a_table_is_a_row(source, planned):
     assert (statement["operation"], statement["table"]) == ("not_understood", "t")
     assert "create table if not exists" in json.loads(statement["after"])["statement"]
     assert (row["operation"], json.loads(row["after"])) == ("insert", {"id": 1})
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_rows_of_an_xa_transaction_come_with_its_commit(source, planned, stays):
+    """Prepared in one range, committed in another, whoever reads it."""
+    one, database, _ = source
+    options, planner = planned()
+    position = planner.start(stream=True)
+    found = []
+    for xid, id in (("'a'", 1), ("'b'", 2)):
+        with one.connected() as connection, connection.cursor() as cursor:
+            cursor.execute(f"xa start {xid}")
+            cursor.execute(f"insert into {database}.t values ({id}, 'xa')")
+            cursor.execute(f"xa end {xid}")
+            cursor.execute(f"xa prepare {xid}")
+    steps = (
+        f"insert into {database}.t values (3, 'x')",
+        "flush binary logs",
+        "xa commit 'b'",
+        f"insert into {database}.t values (4, 'x')",
+        "xa commit 'a'",
+        f"insert into {database}.t values (5, 'x')",
+    )
+    for step in steps:
+        one.execute(step)
+        end = planner.latest(position)
+        for row in rows_of(options, planner.ranges(position, end)):
+            found.append((row["_commit_version"], json.loads(row["after"])["id"]))
+        position = end
+        while live_range._KEPT and not stays:
+            live_range._KEPT.pop().close()
+    assert [id for _, id in found] == [3, 2, 4, 1, 5]
+    assert found == sorted(found)
+    # The whole again, in the order of commits, and cut by rows.
+    start = planner.start(stream=True)
+    whole = rows_of(options, planner.ranges(start, position))
+    assert [json.loads(row["after"])["id"] for row in whole] == [3, 2, 4, 1, 5]
+    for rows in (1, 2, 4):
+        few, limited = planned(maxRowsPerTrigger=str(rows))
+        at, ids = limited.start(stream=True), []
+        while at < position:
+            end = limited.latest(at, max_rows=rows)
+            assert end > at
+            ids += rows_of(few, limited.ranges(at, end))
+            at = end
+        assert [json.loads(row["after"])["id"] for row in ids] == [3, 2, 4, 1, 5]
