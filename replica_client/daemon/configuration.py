@@ -108,7 +108,8 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
         on_unknown_table: what a table does that nothing tells the columns of; an error by default.
         full_rows: refuse row images that lack columns.
         record_losses: kinds of losses that are counted with the position instead of stopping the
-            source: statement, undecodable, incomplete_row, gtid_gap, unknown_table, or all.
+            source: statement, undecodable, incomplete_row, gtid_gap, unknown_table, xa_prepare,
+            or all.
         poll: seconds between two looks at where the source's binlog ends.
         sinks: where its changes go; ``[[source.sink]]``.
     """

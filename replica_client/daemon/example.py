@@ -48,7 +48,7 @@ start = "earliest"              # of the first run: earliest, latest, FILE:OFFSE
 # on_unknown_table = "error"    # a table whose columns nothing tells; "positional": col_1, col_2 …
 # full_rows = false             # true: refuse row images that lack columns (binlog_row_image is not FULL)
 # record_losses = []            # losses that are counted with the position instead of stopping: statement,
-                                # undecodable, incomplete_row, gtid_gap, unknown_table, or all
+                                # undecodable, incomplete_row, gtid_gap, unknown_table, xa_prepare, or all
 # poll = 10                     # seconds between two looks at where the source's binlog ends
 
 # Each sink has its own connection and its own position: one that is slow or away stops no other.

@@ -14,7 +14,7 @@ SERVERS_OWN: Final = ("mysql", "sys", "information_schema", "performance_schema"
 """Databases that a server has for itself: no mirror wants them, unless they are asked for by name."""
 
 _UNEQUAL: Final[frozenset[LossKind]] = frozenset(
-    ("statement", "undecodable", "gtid_gap", "unknown_table")
+    ("statement", "undecodable", "gtid_gap", "unknown_table", "xa_prepare")
 )
 
 

@@ -109,7 +109,8 @@ class Collector:
                     numbers[item.event_index] = number + 1
                     yield ApplySchema(change, transaction.timestamp, number)
             else:
-                self._lost(item)
+                place = Position(item.file, item.position)
+                self._lost(item, transaction.start if transaction.xa_commit else place)
 
     def flush(self) -> Iterator[Step]:
         """Everything that is collected."""
@@ -208,7 +209,7 @@ class Collector:
             # What it became is copied already.
             yield replace(change, kind="drop_table", after=None)
 
-    def _lost(self, loss: Loss) -> None:
+    def _lost(self, loss: Loss, place: Position) -> None:
         """What could not be delivered is wanted as a copy, but where a copy holds it already.
 
         Raises:
@@ -221,7 +222,7 @@ class Collector:
             name
             for name in names
             if name not in self._copies
-            or self._copies[name].statement_at(loss.file, loss.position) is not Standing.BEFORE
+            or self._copies[name].statement_at(place.file, place.offset) is not Standing.BEFORE
         }
         if lacking:
             raise CopyNeededError(
