@@ -93,6 +93,7 @@ class Report:
     rows: int = 0
     compared: int = 0
     resumes: int = 0
+    unreadable: int = 0
     done: Counter[str] = field(default_factory=Counter)
     differences: list[Fault] = field(default_factory=list)
     stops: list[Fault] = field(default_factory=list)
@@ -101,13 +102,15 @@ class Report:
         return (
             f"{self.epochs} epochs, {self.transactions} transactions of {self.statements} statements, "
             f"{self.rows} row changes taken, {self.compared} tables compared with SELECT, "
-            f"{self.resumes} resumes, {len(self.differences)} differences, {len(self.stops)} needless stops"
+            f"{self.unreadable} of them with labels that are no text, {self.resumes} resumes, "
+            f"{len(self.differences)} differences, {len(self.stops)} needless stops"
         )
 
     def take(self, reader: str, checker: Checker, stop: Exception | None = None) -> None:
         """Count what a reader gave."""
         self.rows += checker.rows
         self.compared += checker.compared
+        self.unreadable += checker.unreadable
         for one in checker.differences:
             self.differences.append(Fault(reader, one.seed, one.entry, one.kind, one.text))
         if stop is not None:

@@ -13,6 +13,7 @@ import replica_client as rc
 from replica_client.binlog.file_scan import HeaderScan
 from replica_client.cli.check import FileCheck, Findings
 from replica_client.errors import BinlogDecodeError, ReplicaClientError
+from replica_client.readers.schema_tracking import SchemaTracker
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 FILES = [
@@ -98,7 +99,8 @@ def test_check_finds_it(name: str, tmp_path: Path) -> None:
         path = tmp_path / "binlog.000001"
         path.write_bytes(without)
         findings = Findings()
-        for _size in FileCheck(path, rc.DecodeOptions(), findings).run():
+        tables = SchemaTracker(rc.SchemaHistory(), rc.Selection(), on_mismatch="positional")
+        for _size in FileCheck(path, rc.DecodeOptions(), findings, tables).run():
             pass
         assert bool(findings.faults) == (position != last)
 
