@@ -169,14 +169,13 @@ class FileCheck:
         try:
             plain = self._decoder.decrypted(raw, position)
             event = self._decoder.decode(raw, position)
-            self._decoder.check_end(event)
             self._count(event, len(raw))
             self._rows(event)
             self._inside(event)
-            if isinstance(event.body, TransactionPayloadEvent):
+            if not isinstance(event.body, TransactionPayloadEvent):
                 # The same content may compress to other bytes; its events are compared instead.
-                return
-            self._compare(event, plain)
+                self._compare(event, plain)
+            self._decoder.check_end(event)
         except (BinlogDecodeError, EncodeError, SchemaError) as error:
             code = error.event_type if isinstance(error, BinlogDecodeError) else None
             self._fault(error, position, code)

@@ -27,6 +27,7 @@ from replica_client.rows.selection import Selection
 from tests.fuzz.file_mutation import mutated_file
 from tests.fuzz.harness import TookTooLongError, _views, deadline
 from tests.fuzz.scenes import Scene
+from tests.unit.readers.relocation import relocated
 
 CRASHERS = Path(__file__).parent / "crashers" / "files"
 SECONDS = 10.0
@@ -155,6 +156,9 @@ class CaseMaker:
         if self._encrypted and rng.random() < 0.03:
             scene, keys = rng.choice(self._encrypted)
         data = mutated_file(scene, other, rng)
+        if not keys and data[8:9] == b"\x0f" and number % 10:
+            # Events that are not where their headers say are refused for that.
+            data = relocated(data)
         return FileCase(
             data,
             rng.choice(_MODES),
