@@ -41,8 +41,8 @@ COMPILED_MODULES: tuple[str, ...] = (
     "replica_client.readers.group_lane",
     "replica_client.readers.gtid_runs",
     "replica_client.readers.lane_tables",
-    "replica_client.readers.lane_transaction",
     "replica_client.readers.row_lane",
+    "replica_client.readers.transaction",
     "replica_client.readers.transaction_scan",
     "replica_client.rows.column_layout",
     "replica_client.rows.column_sink",
@@ -52,6 +52,7 @@ COMPILED_MODULES: tuple[str, ...] = (
     "replica_client.rows.image",
     "replica_client.rows.json_rows",
     "replica_client.rows.row",
+    "replica_client.rows.row_change",
     "replica_client.rows.runs",
     "replica_client.wire.framing",
 )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from replica_client.rows.absent import ABSENT
-from replica_client.rows.change import Change
 from replica_client.rows.json_values import value_to_json
+from replica_client.rows.row_change import Change
 
 
 def row_text(change: Change) -> str:

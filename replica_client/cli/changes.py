@@ -24,8 +24,8 @@ from replica_client.readers.binlog_file import open_binlog
 from replica_client.readers.connect import connect
 from replica_client.readers.saved_state import reading_state_of
 from replica_client.readers.source_stream import SourceStream
-from replica_client.rows.change import Change
 from replica_client.rows.json_values import change_to_json
+from replica_client.rows.row_change import Change
 
 EXAMPLE = "replica-client changes mysql://repl@db1/ --tables 'shop.*' --json"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from replica_client.binlog.context import BinlogFormat
@@ -122,7 +122,7 @@ class DeadLetters:
             self._count(len(lines))
         for rows, first, accused in found:
             self._is_written(rows, first, accused)
-        return replace(transaction, rows=tuple(out))
+        return transaction.__replace__(rows=tuple(out))
 
     def _rows_of(self, rows: RowsOfEvent) -> int:
         try:

@@ -58,10 +58,10 @@ def without(rows: RowsOfEvent, left_out: Iterable[int]) -> Iterator[RowsOfEvent]
         if first < index < total:
             head = images[: _end_of(skipper, replace(event, body=body), images, index)]
             part = replace(event, header=header, body=replace(body, rows=head))
-            yield replace(rows, event=part, first_row=first)
+            yield rows.__replace__(event=part, first_row=first)
         first = max(first, index + 1)
     if first < total:
-        yield replace(rows, first_row=first)
+        yield rows.__replace__(first_row=first)
 
 
 def _skipper(decoder: RowImageDecoder) -> RowImageDecoder:

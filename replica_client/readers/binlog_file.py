@@ -25,7 +25,7 @@ from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.row_lane import RowLane
 from replica_client.readers.start import Start, parse_start, timestamp_of
 from replica_client.readers.transaction import Transaction
-from replica_client.rows.change import Change
+from replica_client.rows.row_change import Change
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import STATE_KEY, SchemaHistory
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from replica_client.position.losses import Loss
 from replica_client.readers.transaction import Transaction
-from replica_client.rows.change import Change, RowsOfEvent
+from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.row_change import Change
 from replica_client.schema.history import SchemaChange
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ Notice: TypeAlias = SchemaChange | Loss
 
 def changes_of(transaction: Transaction, *, notices: bool) -> Iterator[Change | Notice]:
     """A transaction's row changes, with its notices in order among them when they are wanted."""
-    return _with_notices(transaction) if notices else transaction.changes
+    return _with_notices(transaction) if notices else iter(transaction.changes)
 
 
 def _with_notices(transaction: Transaction) -> Iterator[Change | Notice]:

@@ -25,19 +25,23 @@ if cython.compiled:
     from cython.cimports.replica_client.readers.group_lane import GroupLane
     from cython.cimports.replica_client.readers.gtid_runs import GtidRuns
     from cython.cimports.replica_client.readers.lane_tables import LaneTable, LaneTables
-    from cython.cimports.replica_client.readers.lane_transaction import LaneRows, LaneTransaction
+    from cython.cimports.replica_client.readers.transaction import (
+        Transaction,
+        pending_transaction,
+    )
+    from cython.cimports.replica_client.rows.change import RowsOfEvent, undecoded_rows
 else:
     from replica_client.codec.event_queue import EventQueue
     from replica_client.codec.memory import load_le, same_bytes
     from replica_client.readers.group_lane import GroupLane
     from replica_client.readers.gtid_runs import GtidRuns
     from replica_client.readers.lane_tables import LaneTable, LaneTables
-    from replica_client.readers.lane_transaction import LaneRows, LaneTransaction
+    from replica_client.readers.transaction import Transaction, pending_transaction
+    from replica_client.rows.change import RowsOfEvent, undecoded_rows
 
 if TYPE_CHECKING:
     from replica_client.readers.assembler import TransactionAssembler
     from replica_client.readers.event_feed import EventFeed
-    from replica_client.readers.transaction import Transaction
 
 _HEADER = cython.declare(cython.int, HEADER_SIZE)
 _QUERY = cython.declare(cython.int, int(EventType.QUERY_EVENT))
@@ -147,21 +151,21 @@ class RowLane(GroupLane):  # type: ignore[misc]
         i: cython.Py_ssize_t
         if self._trail is None:
             self._trail = GtidTrail(self._feed.tracker.fork(), gtids.found, self._file)
-        transaction: LaneTransaction = LaneTransaction(self._trail, self._file, offset)
+        transaction: Transaction = pending_transaction(self._trail, self._file, offset)
         prefix: bytes = _NO_BYTES
         if code != _ANONYMOUS:
             prefix = gtids.prefix(raw, at)
         if code == _MARIADB_GTID:
-            transaction.gtid_number = load_le(raw, at + _HEADER, 8)
+            transaction._gtid_number = load_le(raw, at + _HEADER, 8)
         else:
             if code == _GTID:
-                transaction.gtid_number = load_le(raw, at + _HEADER + 17, 8)
+                transaction._gtid_number = load_le(raw, at + _HEADER + 17, 8)
             if end - at >= _HEADER + 49:
-                transaction.commit_us = load_le(raw, at + _HEADER + 42, 7) & ~_SECOND_TIMESTAMP
+                transaction._commit_us = load_le(raw, at + _HEADER + 42, 7) & ~_SECOND_TIMESTAMP
         if prefix is not self._prefix_bytes:
             self._prefix_bytes = prefix
             self._prefix = prefix.decode()
-        transaction.gtid_prefix = self._prefix
+        transaction._gtid = self._prefix
         for i in range(first, first + count):
             at = events.marks[2 * i]
             end = events.marks[2 * i + 1] - self._tail
@@ -173,14 +177,15 @@ class RowLane(GroupLane):  # type: ignore[misc]
                 if table.builder is not None:
                     self._add(transaction, table, raw, at, end, offset, i - first)
             elif code == _QUERY:
-                transaction.thread = load_le(raw, at + _HEADER, 4)
+                transaction._thread = load_le(raw, at + _HEADER, 4)
             elif code == _XID:
-                transaction.commit_xid = load_le(raw, at + _HEADER, 8)
-                transaction.time = load_le(raw, at, 4)
+                transaction._xid = load_le(raw, at + _HEADER, 8)
+                transaction._has_xid = True
+                transaction._timestamp = load_le(raw, at, 4)
             offset += events.marks[2 * i + 1] - at
-        transaction.end_offset = offset
-        transaction.event_index = count - 1
-        self._taken_size += offset - transaction.start_offset
+        transaction._end_offset = offset
+        transaction._last_index = count - 1
+        self._taken_size += offset - transaction._start_offset
         self._taken.append(transaction)
         self._current = transaction
         return 0
@@ -189,7 +194,7 @@ class RowLane(GroupLane):  # type: ignore[misc]
     @cython.exceptval(-1, check=False)
     def _add(
         self,
-        transaction: LaneTransaction,
+        transaction: Transaction,
         table: LaneTable,
         raw: cython.p_const_uchar,
         at: cython.Py_ssize_t,
@@ -216,7 +221,7 @@ class RowLane(GroupLane):  # type: ignore[misc]
             after = table.after
             images += bitmap
         # The queue's memory is used again; what is given away is a copy.
-        rows: LaneRows = LaneRows(
+        rows: RowsOfEvent = undecoded_rows(
             bytes(raw[at : end + self._tail]),
             images - at,
             end - at,
@@ -227,25 +232,25 @@ class RowLane(GroupLane):  # type: ignore[misc]
             table.builder.shape,
             self._format,
         )
-        rows.file = self._file
-        rows.gtid_prefix = self._prefix
-        rows.gtid_number = transaction.gtid_number
-        rows.offset = offset
-        rows.index = index
-        rows.timestamp = load_le(raw, at, 4)
-        if transaction.one is None:
-            transaction.one = rows
-        elif transaction.more is None:
-            transaction.more = [rows]
+        rows._file = self._file
+        rows._gtid = self._prefix
+        rows._gtid_number = transaction._gtid_number
+        rows._offset = offset
+        rows._event_index = index
+        rows._timestamp = load_le(raw, at, 4)
+        if transaction._one is None:
+            transaction._one = rows
+        elif transaction._more is None:
+            transaction._more = [rows]
         else:
-            transaction.more.append(rows)
+            transaction._more.append(rows)
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _join(self, events: EventQueue, first: cython.Py_ssize_t) -> cython.int:
         GroupLane._join(self, events, first)
-        transaction: LaneTransaction = self._current
-        transaction.run = len(self._gtids.found)
-        transaction.run_number = self._gtids.last
+        transaction: Transaction = self._current
+        transaction._run = len(self._gtids.found)
+        transaction._run_number = self._gtids.last
         return 0

@@ -47,7 +47,7 @@ from replica_client.readers.source_start import (
 from replica_client.readers.start import Start, timestamp_of
 from replica_client.readers.stream_options import StreamOptions
 from replica_client.readers.transaction import Transaction
-from replica_client.rows.change import Change
+from replica_client.rows.row_change import Change
 from replica_client.schema.history import STATE_KEY, Place, SchemaHistory
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.dump import DumpStream

@@ -1,14 +1,26 @@
-"""A committed transaction, whole or in parts."""
+# cython: boundscheck=False, wraparound=False
+"""A committed transaction, whole or in parts.
+
+Parts of it that a consumer does not look at are not made: of a transaction that is one row in five
+events, they would take most of the time.
+
+This module is compiled where that is possible and runs as it stands everywhere else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any, overload
+
+import cython
 
 from replica_client.position.losses import Loss
 from replica_client.position.position import Position
-from replica_client.rows.change import Change, RowsOfEvent
+from replica_client.readers.gtid_trail import GtidTrail
+from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.row_change import Change
 from replica_client.schema.history import SchemaChange
 
 
@@ -25,9 +37,14 @@ class Statement:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@cython.final
+@cython.no_gc
+@cython.freelist(64)
+@cython.cclass
 class Transaction:
     """One transaction of the source, or a part of a very large one.
+
+    It cannot be changed; it can be compared, pickled and copied.
 
     The rows of an XA transaction are those of the transaction of its XA COMMIT: its GTID, position and
     commit timestamp are of that, while each row has the file, position and event index where it stands,
@@ -52,45 +69,324 @@ class Transaction:
         xa_commit: whether its rows are those of an XA transaction, which stand before :attr:`start`.
     """
 
-    start: Position
-    position: Position
-    gtid: str
-    timestamp: int
-    commit_timestamp_us: int | None
-    rows: tuple[RowsOfEvent, ...]
-    statements: tuple[Statement, ...]
-    part: int = 0
-    complete: bool = True
-    schema_changes: tuple[SchemaChange, ...] = ()
-    losses: tuple[Loss, ...] = ()
-    xid: int | None = None
-    thread_id: int | None = None
-    xa_commit: bool = False
+    __match_args__ = (
+        "start",
+        "position",
+        "gtid",
+        "timestamp",
+        "commit_timestamp_us",
+        "rows",
+        "statements",
+        "part",
+        "complete",
+        "schema_changes",
+        "losses",
+        "xid",
+        "thread_id",
+        "xa_commit",
+    )
+
+    def __init__(
+        self,
+        start: Position,
+        position: Position,
+        gtid: str,
+        timestamp: int,
+        commit_timestamp_us: int | None,
+        rows: tuple[RowsOfEvent, ...],
+        statements: tuple[Statement, ...],
+        part: int = 0,
+        complete: bool = True,
+        schema_changes: tuple[SchemaChange, ...] = (),
+        losses: tuple[Loss, ...] = (),
+        xid: int | None = None,
+        thread_id: int | None = None,
+        xa_commit: bool = False,
+    ) -> None:
+        self._start: Position | None = start
+        self._position: Position | None = position
+        # What the fast path makes these two from.
+        self._trail: Any = None
+        self._file = ""
+        self._start_offset = self._end_offset = self._last_index = 0
+        self._run = self._run_number = 0
+        self._gtid = gtid
+        self._gtid_number = 0
+        self._timestamp = timestamp
+        self._commit_us = -1 if commit_timestamp_us is None else commit_timestamp_us
+        self._one: Any = None
+        self._more: Any = None
+        self._rows: Any = rows
+        self._statements: Any = statements
+        self._part = part
+        self._complete = complete
+        self._schema_changes: Any = schema_changes
+        self._losses: Any = losses
+        self._has_xid = xid is not None
+        self._xid = 0 if xid is None else xid
+        self._thread = -1 if thread_id is None else thread_id
+        self._xa_commit = xa_commit
+
+    @property
+    def start(self) -> Position:
+        """See the class, as of all others."""
+        start: Position | None = self._start
+        if start is None:
+            start = self._start = Position(self._file, self._start_offset)
+        return start
+
+    @property
+    def position(self) -> Position:
+        """See the class."""
+        position: Position | None = self._position
+        if position is None:
+            position = self._trail.position(
+                self._end_offset, self._last_index, self._run, self._run_number
+            )
+            self._position = position
+        return position
+
+    @property
+    def gtid(self) -> str:
+        """See the class."""
+        return f"{self._gtid}{self._gtid_number}" if self._gtid_number else self._gtid
+
+    @property
+    def timestamp(self) -> int:
+        """See the class."""
+        return int(self._timestamp)
+
+    @property
+    def commit_timestamp_us(self) -> int | None:
+        """See the class."""
+        return None if self._commit_us < 0 else int(self._commit_us)
+
+    @property
+    def rows(self) -> tuple[RowsOfEvent, ...]:
+        """See the class."""
+        rows: tuple[RowsOfEvent, ...] | None = self._rows
+        if rows is None:
+            rows = () if self._one is None else (self._one, *(self._more or ()))
+            self._rows = rows
+        return rows
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        """See the class."""
+        return self._statements or ()
+
+    @property
+    def part(self) -> int:
+        """See the class."""
+        return int(self._part)
+
+    @property
+    def complete(self) -> bool:
+        """See the class."""
+        return bool(self._complete)
+
+    @property
+    def schema_changes(self) -> tuple[SchemaChange, ...]:
+        """See the class."""
+        return self._schema_changes or ()
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """See the class."""
+        return self._losses or ()
+
+    @property
+    def xid(self) -> int | None:
+        """See the class."""
+        return int(self._xid) if self._has_xid else None
+
+    @property
+    def thread_id(self) -> int | None:
+        """See the class."""
+        return None if self._thread < 0 else int(self._thread)
+
+    @property
+    def xa_commit(self) -> bool:
+        """See the class."""
+        return bool(self._xa_commit)
 
     @property
     def items(self) -> Iterator[RowsOfEvent | SchemaChange | Loss]:
         """Rows events, schema changes and losses together, in the order of the binlog."""
-        notices: list[SchemaChange | Loss] = [*self.schema_changes, *self.losses]
-        notices.sort(key=lambda notice: notice.event_index)
-        at = 0
-        for rows in self.rows:
-            while at < len(notices) and notices[at].event_index <= rows.event_index:
-                yield notices[at]
-                at += 1
-            yield rows
-        yield from notices[at:]
+        if self._schema_changes or self._losses:
+            return _items(self.rows, [*self.schema_changes, *self.losses])
+        return iter(self.rows)
 
     def is_before(self, timestamp: float) -> bool:
         """Whether it is of before a start given in seconds since 1970; a gap in the GTIDs never is."""
         gap = any(loss.kind == "gtid_gap" for loss in self.losses)
-        return self.timestamp < timestamp and not gap
+        return self._timestamp < timestamp and not gap
 
     @property
-    def changes(self) -> Iterator[Change]:
+    def changes(self) -> Changes:
         """The row changes in the order of the binlog; may be iterated again."""
-        return chain.from_iterable(self.rows)
+        changes: Changes = Changes.__new__(Changes)
+        is_one: cython.bint = self._more is None and self._one is not None
+        changes._one = self._one if is_one else None
+        changes._rows = None if is_one else self.rows
+        changes._decoded = None
+        return changes
 
     @property
     def commit_version(self) -> str:
         """A text that is the same for all its rows and sorts as transactions do."""
         return self.start.sort_key()
+
+    def _fields(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in Transaction.__match_args__])
+
+    def __replace__(self, **changes: Any) -> Transaction:
+        """The same with some attributes changed, as :func:`copy.replace` of Python 3.13 makes it."""
+        fields = dict(zip(Transaction.__match_args__, self._fields(), strict=True))
+        return Transaction(**{**fields, **changes})
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Transaction):
+            return NotImplemented
+        return bool(self._fields() == other._fields())
+
+    def __hash__(self) -> int:
+        return hash((self.start, self.position, self.gtid, self._part))
+
+    def __repr__(self) -> str:
+        fields = dict(zip(Transaction.__match_args__, self._fields(), strict=True))
+        return f"Transaction({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Transaction, self._fields()
+
+
+def _items(
+    events: tuple[RowsOfEvent, ...], notices: list[SchemaChange | Loss]
+) -> Iterator[RowsOfEvent | SchemaChange | Loss]:
+    notices.sort(key=lambda notice: notice.event_index)
+    at = 0
+    for rows in events:
+        while at < len(notices) and notices[at].event_index <= rows.event_index:
+            yield notices[at]
+            at += 1
+        yield rows
+    yield from notices[at:]
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(8)
+@cython.cclass
+class Changes:
+    """The row changes of a transaction, as a sequence.
+
+    Iterated, it decodes one after the other and keeps none. ``len()``, an index and a slice decode
+    all of them once and keep them as long as this object is kept.
+
+    Args:
+        rows: the rows events that they come from.
+    """
+
+    def __init__(self, rows: tuple[RowsOfEvent, ...]) -> None:
+        self._one: Any = None
+        self._rows: Any = rows
+        self._decoded: Any = None
+
+    @overload
+    def __getitem__(self, index: int) -> Change: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Change]: ...
+
+    def __getitem__(self, index: int | slice) -> Change | list[Change]:
+        return self._all()[index]
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __iter__(self) -> Iterator[Change]:
+        decoded: list[Change] | None = self._decoded
+        if decoded is not None:
+            return iter(decoded)
+        return chain.from_iterable(self._rows) if self._one is None else iter(self._one)
+
+    def __reversed__(self) -> Iterator[Change]:
+        return reversed(self._all())
+
+    def __contains__(self, change: object) -> bool:
+        return any(one == change for one in self)
+
+    def __bool__(self) -> bool:
+        for _ in self:
+            return True
+        return False
+
+    def index(self, change: Change, *limits: int) -> int:
+        """The index of a change; ``limits`` are as in :meth:`list.index`.
+
+        Raises:
+            ValueError: it is none of them.
+        """
+        return self._all().index(change, *limits)
+
+    def count(self, change: Change) -> int:
+        """How often a change occurs."""
+        return self._all().count(change)
+
+    def _all(self) -> list[Change]:
+        found: list[Change] | None = self._decoded
+        if found is None:
+            found = self._decoded = list(iter(self))  # list(self) asks for its length
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Changes):
+            return NotImplemented
+        return bool(self._all() == other._all())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._all()))
+
+    def __repr__(self) -> str:
+        return f"Changes({self._all()!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        rows: tuple[RowsOfEvent, ...] = self._rows if self._one is None else (self._one,)
+        return Changes, (rows,)
+
+
+Sequence.register(Changes)
+
+
+@cython.cfunc
+def pending_transaction(trail: GtidTrail, file: str, start: cython.longlong) -> Transaction:
+    """A whole transaction of row changes; the caller says the rest.
+
+    Args:
+        trail: tells the position behind it.
+        file: that it is in.
+        start: offset of its first event.
+    """
+    transaction: Transaction = Transaction.__new__(Transaction)
+    transaction._trail = trail
+    transaction._file = file
+    transaction._start_offset = start
+    transaction._start = None
+    transaction._position = None
+    transaction._gtid = ""
+    transaction._gtid_number = 0
+    transaction._run_number = 0
+    transaction._commit_us = -1
+    transaction._thread = -1
+    transaction._has_xid = False
+    transaction._part = 0
+    transaction._complete = True
+    transaction._xa_commit = False
+    transaction._one = None
+    transaction._more = None
+    transaction._rows = None
+    transaction._statements = None
+    transaction._schema_changes = None
+    transaction._losses = None
+    return transaction

@@ -12,10 +12,11 @@ from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import BinlogDecodeError
 from replica_client.rows.arrow_types import arrow_column
 from replica_client.rows.buffers import allocate
-from replica_client.rows.change import Change, RowsOfEvent
+from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.column_sink import ColumnSink
 from replica_client.rows.columnar import ColumnarRows
 from replica_client.rows.image import RowImageDecoder, is_partial, placed
+from replica_client.rows.row_change import Change
 from replica_client.rows.runs import (
     CHANGE_TYPES,
     EVENT_INDEX,

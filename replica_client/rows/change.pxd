@@ -1,23 +1,28 @@
 from replica_client.rows.image cimport Cursor, Plan, RowImageDecoder
+from replica_client.rows.row_change cimport Change, ChangeOrigin
 
-cdef class ChangeOrigin:
-    cdef str kind
-    cdef object shape
-    cdef str database
-    cdef str table
-    cdef str file
-    cdef long long position
-    cdef long long event_index
+cdef class RowsOfEvent:
+    cdef bytes _data
+    cdef Py_ssize_t _images_start
+    cdef Py_ssize_t _images_end
+    cdef int _kind
+    cdef bytes _columns_before
+    cdef bytes _columns_after
+    cdef RowImageDecoder _decoder
+    cdef object _shape
+    cdef object _format
+    cdef object _event
+    cdef str _file
     cdef str _gtid
     cdef long long _gtid_number
-    cdef long long timestamp
-    cdef str gtid(self)
+    cdef long long _offset
+    cdef long long _event_index
+    cdef long long _first_row
+    cdef long long _timestamp
 
-cdef class Change:
-    cdef ChangeOrigin _origin
-    cdef object _before
-    cdef object _after
-    cdef long long _row_index
+cdef RowsOfEvent undecoded_rows(
+    bytes data, Py_ssize_t images_start, Py_ssize_t images_end, int kind, bytes columns_before,
+    bytes columns_after, RowImageDecoder decoder, object shape, object format)
 
 cdef class ChangeIterator:
     cdef ChangeOrigin _origin

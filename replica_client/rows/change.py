@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False
-"""Row changes and the rows events that they come from.
+"""The rows events that row changes come from.
 
 This module is compiled where that is possible and runs as it stands everywhere else.
 """
@@ -7,224 +7,38 @@ This module is compiled where that is possible and runs as it stands everywhere 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import cython
 
+from replica_client.binlog.context import BinlogFormat
+from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.event_types import EventType, event_type_name
 from replica_client.errors import BinlogDecodeError
 from replica_client.rows.image import placed
-from replica_client.rows.row import Row
 from replica_client.schema.shape import TableShape
 
 if cython.compiled:
     from cython.cimports.replica_client.rows.image import Cursor, RowImageDecoder
+    from cython.cimports.replica_client.rows.row_change import Change, ChangeOrigin
 else:
     from replica_client.rows.image import Cursor, RowImageDecoder
-
-ChangeKind = Literal["insert", "update", "delete"]
+    from replica_client.rows.row_change import Change, ChangeOrigin
 
 _PARTIAL_UPDATE = cython.declare(cython.int, int(EventType.PARTIAL_UPDATE_ROWS_EVENT))
+_KINDS = ("insert", "update", "delete")
 
 
 @cython.final
 @cython.no_gc
-@cython.freelist(8)
+@cython.freelist(64)
 @cython.cclass
-class ChangeOrigin:
-    """What the changes of one rows event have in common.
-
-    Args:
-        gtid: the transaction's GTID, without its number where that is not 0.
-        gtid_number: that number.
-
-    The other arguments are attributes of :class:`Change`.
-    """
-
-    def __init__(
-        self,
-        kind: ChangeKind,
-        database: str,
-        table: str,
-        shape: TableShape,
-        file: str,
-        position: cython.longlong,
-        event_index: cython.longlong,
-        gtid: str,
-        timestamp: cython.longlong,
-        gtid_number: cython.longlong = 0,
-    ) -> None:
-        self.kind: ChangeKind = kind
-        self.shape: TableShape = shape
-        self.database = database
-        self.table = table
-        self.file = file
-        self.position = position
-        self.event_index = event_index
-        self._gtid = gtid
-        self._gtid_number = gtid_number
-        self.timestamp = timestamp
-
-    @cython.cfunc
-    def gtid(self) -> str:
-        """The transaction's GTID as text, made when first asked for."""
-        if self._gtid_number:
-            self._gtid = f"{self._gtid}{self._gtid_number}"
-            self._gtid_number = 0
-        return self._gtid
-
-
-@cython.final
-@cython.no_gc
-@cython.freelist(8)
-@cython.cclass
-class Change:
-    """One changed row.
-
-    Attributes:
-        kind: ``insert``, ``update`` or ``delete``.
-        database: the table's database (schema) name.
-        table: the table's name.
-        before: the row before the change; None for an insert.
-        after: the row after the change; None for a delete.
-        file: binlog file of the rows event.
-        position: 64-bit offset of the rows event in the file.
-        event_index: index of the event in its transaction; the first event has 0, and the events
-            inside a transaction payload count on from it.
-        row_index: index of the row in its event.
-        gtid: the transaction's GTID as text, ``""`` when it has none.
-        timestamp: seconds since 1970 when the statement began on the source.
-        shape: names and types of the columns.
-    """
-
-    __slots__ = ("_after", "_before", "_origin", "_row_index")
-    __match_args__ = ("kind", "database", "table", "before", "after")
-
-    def __init__(
-        self,
-        kind: ChangeKind,
-        database: str,
-        table: str,
-        before: Row | None,
-        after: Row | None,
-        file: str,
-        position: int,
-        event_index: int,
-        row_index: int,
-        gtid: str,
-        timestamp: int,
-        shape: TableShape,
-    ) -> None:
-        self._origin = ChangeOrigin(
-            kind, database, table, shape, file, position, event_index, gtid, timestamp
-        )
-        self._before: Row | None = before
-        self._after: Row | None = after
-        self._row_index = row_index
-
-    @property
-    def kind(self) -> ChangeKind:
-        """See the class."""
-        return self._origin.kind
-
-    @property
-    def database(self) -> str:
-        """See the class."""
-        return self._origin.database
-
-    @property
-    def table(self) -> str:
-        """See the class."""
-        return self._origin.table
-
-    @property
-    def before(self) -> Row | None:
-        """See the class."""
-        return self._before
-
-    @property
-    def after(self) -> Row | None:
-        """See the class."""
-        return self._after
-
-    @property
-    def row_index(self) -> int:
-        """See the class."""
-        return int(self._row_index)
-
-    @property
-    def file(self) -> str:
-        """See the class."""
-        return self._origin.file
-
-    @property
-    def position(self) -> int:
-        """See the class."""
-        return int(self._origin.position)
-
-    @property
-    def event_index(self) -> int:
-        """See the class."""
-        return int(self._origin.event_index)
-
-    @property
-    def gtid(self) -> str:
-        """See the class."""
-        gtid: str = self._origin.gtid()
-        return gtid
-
-    @property
-    def timestamp(self) -> int:
-        """See the class."""
-        return int(self._origin.timestamp)
-
-    @property
-    def shape(self) -> TableShape:
-        """See the class."""
-        return self._origin.shape
-
-    def _fields(self) -> tuple[Any, ...]:
-        return (
-            self.kind,
-            self.database,
-            self.table,
-            self.before,
-            self.after,
-            self.file,
-            self.position,
-            self.event_index,
-            self.row_index,
-            self.gtid,
-            self.timestamp,
-            self.shape,
-        )
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Change):
-            return NotImplemented
-        return bool(self._fields() == other._fields())
-
-    def __hash__(self) -> int:
-        return hash(self._fields())
-
-    def __repr__(self) -> str:
-        return (
-            f"Change(kind={self.kind!r}, database={self.database!r}, table={self.table!r}, "
-            f"before={self.before!r}, after={self.after!r}, file={self.file!r}, "
-            f"position={self.position}, event_index={self.event_index}, "
-            f"row_index={self.row_index}, gtid={self.gtid!r}, timestamp={self.timestamp})"
-        )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Change, self._fields()
-
-
-@dataclass(frozen=True, slots=True)
 class RowsOfEvent:
     """The rows of one rows event, decoded when iterated.
+
+    Two of them are equal when they give the same rows of the same event. They can be pickled and
+    copied; the encryption keys of a file do not go with them.
 
     Attributes:
         event: the rows event with its place.
@@ -235,14 +49,117 @@ class RowsOfEvent:
         gtid: see :class:`Change`.
     """
 
-    event: BinlogEvent
-    shape: TableShape
-    decoder: RowImageDecoder
-    event_index: int
-    first_row: int
-    gtid: str
+    __slots__ = (
+        "_columns_after",
+        "_columns_before",
+        "_data",
+        "_decoder",
+        "_event",
+        "_event_index",
+        "_file",
+        "_first_row",
+        "_format",
+        "_gtid",
+        "_gtid_number",
+        "_images_end",
+        "_images_start",
+        "_kind",
+        "_offset",
+        "_shape",
+        "_timestamp",
+    )
+    __match_args__ = ("event", "shape", "decoder", "event_index", "first_row", "gtid")
+
+    def __init__(
+        self,
+        event: BinlogEvent,
+        shape: TableShape,
+        decoder: RowImageDecoder,
+        event_index: int,
+        first_row: int,
+        gtid: str,
+    ) -> None:
+        # What the fast path makes the event from.
+        self._data: Any = None
+        self._images_start = self._images_end = self._kind = self._offset = self._timestamp = 0
+        self._columns_before = b""
+        self._columns_after: bytes | None = None
+        self._format: Any = None
+        self._file = ""
+        self._event: BinlogEvent | None = event
+        self._shape = shape
+        self._decoder = decoder
+        self._event_index = event_index
+        self._first_row = first_row
+        self._gtid = gtid
+        self._gtid_number = 0
+
+    @property
+    def event(self) -> BinlogEvent:
+        """See the class."""
+        event: BinlogEvent | None = self._event
+        if event is None:
+            decoder = BinlogDecoder(self._decoder.options, self._file, self._format)
+            event = self._event = decoder.decode(self._data, self._offset)
+        return event
+
+    @property
+    def shape(self) -> TableShape:
+        """See the class."""
+        shape: TableShape = self._shape
+        return shape
+
+    @property
+    def decoder(self) -> RowImageDecoder:
+        """See the class."""
+        return self._decoder
+
+    @property
+    def event_index(self) -> int:
+        """See the class."""
+        return int(self._event_index)
+
+    @property
+    def first_row(self) -> int:
+        """See the class."""
+        return int(self._first_row)
+
+    @property
+    def gtid(self) -> str:
+        """See the class."""
+        return f"{self._gtid}{self._gtid_number}" if self._gtid_number else self._gtid
 
     def __iter__(self) -> Iterator[Change]:
+        if self._data is None:
+            return self._iterate_event()
+        shape = self._shape
+        origin: ChangeOrigin = ChangeOrigin(
+            _KINDS[self._kind],
+            shape.database,
+            shape.table,
+            shape,
+            self._file,
+            self._offset,
+            self._event_index,
+            self._gtid,
+            self._timestamp,
+            self._gtid_number,
+        )
+        changes: ChangeIterator = ChangeIterator(origin, self._decoder, 0, self._data[4])
+        try:
+            changes.begin(
+                self._data,
+                self._images_start,
+                self._images_end,
+                self._columns_before,
+                self._columns_after,
+            )
+        except BinlogDecodeError as error:
+            raise placed(error, self.event) from error.__cause__
+        given: Iterator[Change] = changes
+        return given
+
+    def _iterate_event(self) -> Iterator[Change]:
         event, shape = self.event, self.shape
         body = event.body
         origin = ChangeOrigin(
@@ -252,17 +169,93 @@ class RowsOfEvent:
             shape,
             event.file,
             event.position,
-            self.event_index,
-            self.gtid,
+            self._event_index,
+            self._gtid,
             event.header.timestamp,
         )
         try:
-            images = self.decoder.images_of(body)
-            changes = ChangeIterator(origin, self.decoder, self.first_row, event.header.type_code)
+            images = self._decoder.images_of(body)
+            changes = ChangeIterator(origin, self._decoder, self._first_row, event.header.type_code)
             changes.begin(images, 0, len(images), body.columns_before, body.columns_after)
         except BinlogDecodeError as error:
             raise placed(error, event) from error.__cause__
-        return changes
+        given: Iterator[Change] = changes
+        return given
+
+    def _fields(self) -> tuple[Any, ...]:
+        return (
+            self.event,
+            self.shape,
+            self.decoder,
+            self.event_index,
+            self.first_row,
+            self.gtid,
+        )
+
+    def __replace__(self, **changes: Any) -> RowsOfEvent:
+        """The same with some attributes changed, as :func:`copy.replace` of Python 3.13 makes it."""
+        return RowsOfEvent(
+            **{**dict(zip(RowsOfEvent.__match_args__, self._fields(), strict=True)), **changes}
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RowsOfEvent):
+            return NotImplemented
+        return bool(self._fields() == other._fields())
+
+    def __hash__(self) -> int:
+        return hash((self.event.file, self.event.position, self.event_index, self.gtid))
+
+    def __repr__(self) -> str:
+        event = self.event
+        return (
+            f"RowsOfEvent({event.body.kind} {self.shape.database}.{self.shape.table}, file={event.file!r}, "
+            f"position={event.position}, event_index={self.event_index}, first_row={self.first_row}, "
+            f"gtid={self.gtid!r})"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowsOfEvent, self._fields()
+
+
+@cython.cfunc
+def undecoded_rows(
+    data: bytes,
+    images_start: cython.Py_ssize_t,
+    images_end: cython.Py_ssize_t,
+    kind: cython.int,
+    columns_before: bytes,
+    columns_after: bytes | None,
+    decoder: RowImageDecoder,
+    shape: TableShape,
+    format: BinlogFormat,
+) -> RowsOfEvent:
+    """The rows of an event that is not decoded; the caller says its place.
+
+    Args:
+        data: the event.
+        images_start: offset of its row images.
+        images_end: offset behind them.
+        kind: 0 insert, 1 update, 2 delete.
+        columns_before: see :meth:`~replica_client.rows.image.RowImageDecoder.decode_rows`.
+        columns_after: see there.
+        decoder: of its row images, which are neither partial nor compressed.
+        shape: of its table.
+        format: of the file.
+    """
+    rows: RowsOfEvent = RowsOfEvent.__new__(RowsOfEvent)
+    rows._data = data
+    rows._images_start = images_start
+    rows._images_end = images_end
+    rows._kind = kind
+    rows._columns_before = columns_before
+    rows._columns_after = columns_after
+    rows._decoder = decoder
+    rows._shape = shape
+    rows._format = format
+    rows._event = None
+    rows._first_row = 0
+    return rows
 
 
 @cython.final
@@ -366,6 +359,3 @@ class ChangeIterator:
         change._after = after
         change._row_index = row_index
         return change
-
-
-__all__ = ["Change", "ChangeKind", "DecodeOptions", "RowsOfEvent"]

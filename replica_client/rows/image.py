@@ -10,6 +10,7 @@ column is read how.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import cython
@@ -223,6 +224,23 @@ class RowImageDecoder:
         self.column_names = tuple(names)
         self._row_type: Any = row_class(self.column_names)
         self._width = len(names)
+
+    def _fields(self) -> tuple[Any, ...]:
+        # Without keys: row images are not encrypted, and keys are to stay where they are.
+        return self.shape, replace(self.options, keys={}), self.column_names
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, RowImageDecoder):
+            return NotImplemented
+        return bool(self._fields() == other._fields())
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.column_names))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowImageDecoder, self._fields()
 
     def decode_rows(
         self,

@@ -35,8 +35,8 @@ from replica_client.binlog.values.geometry import Geometry
 from replica_client.binlog.values.json_binary import JsonDocument
 from replica_client.binlog.values.json_diff import JsonDiff
 from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
-from replica_client.rows.change import Change
 from replica_client.rows.row import Row
+from replica_client.rows.row_change import Change
 
 
 class RawJson(str):

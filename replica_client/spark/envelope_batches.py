@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -123,7 +122,7 @@ class EnvelopeChanges:
                         self._keep(row)
                 else:
                     left.append(item)
-        return replace(transaction, rows=tuple(left))
+        return transaction.__replace__(rows=tuple(left))
 
     def _keep(self, row: tuple[Any, ...]) -> None:
         for column, value in zip(self._others.values, row, strict=True):

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from replica_client.rows.change import Change
 from replica_client.rows.json_values import row_to_json
+from replica_client.rows.row_change import Change
 
 Rows = list[dict[str, Any]]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from replica_client import testing
 from replica_client.readers.binlog_file import open_binlog
-from replica_client.rows.change import Change
+from replica_client.rows.row_change import Change
 from replica_client.testing.source import BinlogSource
 
 DATA = Path(testing.__file__).parent / "data"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import replica_client as rc
-from replica_client.rows.change import Change
+from replica_client.rows.row_change import Change
 from tests.unit.readers.test_calls import repeated
 
 pytestmark = pytest.mark.skipif(
