@@ -6,12 +6,14 @@ import datetime
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError
-from replica_client.position.losses import LOSSES_KEY, LossLedger
+from replica_client.position.losses import LOSS_KINDS, LOSSES_KEY, LossLedger
 from replica_client.position.position import Position
 from replica_client.position.prepared import PREPARED_KEY, PreparedLedger
 from replica_client.position.tracker import PositionTracker
@@ -20,6 +22,16 @@ from replica_client.readers.event_feed import EventFeed, PlacedEvent
 from replica_client.readers.file_batches import FileBatches, FileSteps, raw_events
 from replica_client.readers.file_bytes import BinlogFile, FileSource, binlog_files, open_events
 from replica_client.readers.file_prepared import FilePrepared
+from replica_client.readers.file_range import (
+    FIRST_EVENT,
+    AnyGtidSet,
+    Begin,
+    begin_at_time,
+    begin_behind_gtids,
+    end_behind_gtids,
+    previous_gtids,
+    spooled,
+)
 from replica_client.readers.notices import Notice, batches_of, changes_of
 from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.row_lane import RowLane
@@ -31,8 +43,6 @@ from replica_client.schema.history import STATE_KEY, SchemaHistory
 
 if TYPE_CHECKING:
     from replica_client.rows.batching import BatchAssembler, RecordBatch
-
-FIRST_EVENT = 4
 
 
 class BinlogFileReader:
@@ -111,7 +121,8 @@ class BinlogFileReader:
         Raises:
             BinlogDecodeError: the first fault; everything before it was delivered.
         """
-        for _, placed in self._placed():
+        begin, stop = self._range()
+        for _, placed in self._placed(begin.position, stop):
             yield placed.event
 
     def transactions(self) -> Iterator[Transaction]:
@@ -121,25 +132,29 @@ class BinlogFileReader:
             BinlogDecodeError: the first fault; everything before it was delivered.
             DataLossError: a change that cannot be delivered as rows.
         """
-        since = self._since()
-        for ready in self._transaction_steps():
+        begin, stop = self._range()
+        assembler = self._new_assembler(begin)
+        for ready in self._transaction_steps(assembler, begin.position, stop):
             for transaction in ready:
-                if since is not None and transaction.is_before(since):
-                    continue
+                if begin.passed is not None:
+                    begin.check(transaction)
                 self._count_losses(transaction)
                 yield transaction
                 self._delivered = transaction
 
-    def _transaction_steps(self) -> Iterator[Iterable[Transaction]]:
+    def _transaction_steps(
+        self,
+        assembler: TransactionAssembler,
+        start: Position | None,
+        stop: Position | datetime.datetime | None,
+    ) -> Iterator[Iterable[Transaction]]:
         """The transactions, as they become complete."""
-        assembler = self._new_assembler()
-        if isinstance(self._stop, datetime.datetime):
-            for feed, placed in self._placed():
+        if isinstance(stop, datetime.datetime):
+            for feed, placed in self._placed(start, stop):
                 yield assembler.feed(placed, feed.decoder, feed.tracker)
             return
-        files, start = self._from_start()
+        files = self._from_start(start)
         feed = EventFeed(self._decode, start, mode="file")
-        stop = self._stop if isinstance(self._stop, Position) and self._stop.file else None
         lane = RowLane(feed, assembler, True)
         yield from self._read_files(
             FileSteps(feed, assembler, lane, stop), feed, files, start, stop
@@ -169,19 +184,20 @@ class BinlogFileReader:
         for loss in transaction.losses:
             self.losses.add(loss, transaction.start)
 
-    def _new_assembler(self) -> TransactionAssembler:
-        resume = self._start if isinstance(self._start, Position) else None
-        self.history = SchemaHistory() if self._schema is None else self._schema.copy()
+    def _new_assembler(self, begin: Begin) -> TransactionAssembler:
+        schema, start = begin.history or self._schema, begin.position
+        self.history = SchemaHistory() if schema is None else schema.copy()
         self.losses = self._earlier.copy()
-        if resume is not None and resume.file:
-            self.history.rewind(resume.file, resume.offset)
+        if start is not None:
+            self._delivered = start
+            self.history.rewind(start.file, start.offset)
         if self._letter_case is not None:
             self.history.fold_names(self._letter_case != 0)
         self.prepared = self._pending.copy()
         prepared = FilePrepared(
             self.prepared, lambda: self._files, self._decode, self.history, self._assembler_of
         )
-        return TransactionAssembler(self._assembly, self._decode, resume, self.history, prepared)
+        return TransactionAssembler(self._assembly, self._decode, start, self.history, prepared)
 
     def _assembler_of(self, history: SchemaHistory, rows: PreparedRows) -> TransactionAssembler:
         return TransactionAssembler(self._assembly, self._decode, None, history, rows)
@@ -261,28 +277,64 @@ class BinlogFileReader:
     ) -> Iterator[list[RecordBatch | Notice]]:
         """The batches that become full, step by step."""
         self._tracker = self._reader = None
-        if isinstance(self._start, datetime.datetime) or isinstance(self._stop, datetime.datetime):
+        begin, stop = self._range()
+        start = begin.position
+        if isinstance(stop, datetime.datetime) or begin.passed is not None:
             for transaction in self.transactions():
                 yield list(batches_of(batches, transaction, notices=notices))
             return
-        assembler = self._new_assembler()
-        files, start = self._from_start()
+        assembler = self._new_assembler(begin)
+        files = self._from_start(start)
         feed = EventFeed(self._decode, start, mode="file")
         self._tracker = feed.tracker
-        stop = self._stop if isinstance(self._stop, Position) and self._stop.file else None
         reader = self._reader = FileBatches(
             feed, assembler, batches, stop, self._count_losses, notices=notices
         )
         yield from self._read_files(reader, feed, files, start, stop)
 
-    def _since(self) -> int | None:
-        return timestamp_of(self._start) if isinstance(self._start, datetime.datetime) else None
+    def _range(self) -> tuple[Begin, Position | datetime.datetime | None]:
+        """Where to begin, and where to stop, None for the end."""
+        start, stop = self._start, None if isinstance(self._stop, str) else self._stop
+        begin = Begin(start if isinstance(start, Position) else None)
+        by_gtid = isinstance(stop, Position) and not stop.file
+        if isinstance(start, datetime.datetime) or (begin.position and not begin.position.file):
+            self._files = spooled(self._files)
+            names = [file.name for file in self._files]
+            history = SchemaHistory() if self._schema is None else self._schema.copy()
+            if self._letter_case is not None:
+                history.fold_names(self._letter_case != 0)
+            scan = partial(self._scan, history)
+            if isinstance(start, datetime.datetime):
+                begin = begin_at_time(scan, names[0], timestamp_of(start))
+            elif begin.position is not None:
+                begin = begin_behind_gtids(scan, names, self._previous, begin.position)
+            begin = replace(begin, history=history)
+        if not by_gtid or not isinstance(stop, Position):
+            return begin, stop
+        self._files = spooled(self._files)
+        first = begin.position or Position(self._files[0].name, FIRST_EVENT)
+        seen = self._previous(first.file) if first.gtid_set is None else first.gtid_set
+        return begin, end_behind_gtids(partial(self._scan, None), first, seen, stop)
 
-    def _placed(self) -> Iterator[tuple[EventFeed, PlacedEvent]]:
-        files, start = self._from_start()
+    def _scan(self, history: SchemaHistory | None, start: Position | None) -> Iterator[Transaction]:
+        """The transactions from a position on, whose rows nobody decodes; faults in them are none here."""
+        lenient = frozenset(LOSS_KINDS) - {"undecodable"}
+        assembly = replace(self._assembly, on_statement="deliver", record_losses=lenient)
+        assembler = TransactionAssembler(assembly, self._decode, start, history)
+        return chain.from_iterable(self._transaction_steps(assembler, start, None))
+
+    def _previous(self, file: str) -> AnyGtidSet | None:
+        """The GTIDs of the transactions before a file."""
+        return previous_gtids(
+            placed.event for _, placed in self._placed(Position(file, FIRST_EVENT), None)
+        )
+
+    def _placed(
+        self, start: Position | None, stop: Position | datetime.datetime | None
+    ) -> Iterator[tuple[EventFeed, PlacedEvent]]:
+        files = self._from_start(start)
         feed = EventFeed(self._decode, start, mode="file")
-        stop = self._stop
-        stop_at = stop if isinstance(stop, Position) and stop.file else None
+        stop_at = stop if isinstance(stop, Position) else None
         until = timestamp_of(stop) if isinstance(stop, datetime.datetime) else None
         for file in files:
             first = start.offset if start is not None and start.file == file.name else FIRST_EVENT
@@ -299,21 +351,17 @@ class BinlogFileReader:
                     yield feed, placed
             self.position = feed.tracker.position
 
-    def _from_start(self) -> tuple[list[BinlogFile], Position | None]:
-        start = self._start
-        if not isinstance(start, Position):
-            return self._files, None
-        if not start.file:
-            raise ConfigError(
-                f"start {start}: a GTID set alone is no start in files; give FILE:OFFSET"
-            )
+    def _from_start(self, start: Position | None) -> list[BinlogFile]:
+        """The files from a position on."""
+        if start is None:
+            return self._files
         names = [file.name for file in self._files]
         if start.file not in names:
             raise ConfigError(
                 f"start {start}: no such file among {', '.join(names[:5])}"
                 f"{' …' if len(names) > 5 else ''}"
             )
-        return self._files[names.index(start.file) :], start
+        return self._files[names.index(start.file) :]
 
 
 def open_binlog(
@@ -375,8 +423,6 @@ def open_binlog(
     begin, end = parse_start(start, "earliest"), parse_start(stop, "latest", "stop")
     if begin == "latest" or end == "earliest":
         raise ConfigError("files are read from a position or a time to a position or a time")
-    if isinstance(end, Position) and not end.file:
-        raise ConfigError(f"stop {end}: a GTID set alone is no stop in files; give FILE:OFFSET")
     if lower_case_table_names not in (None, 0, 1, 2):
         raise ConfigError(f"lower_case_table_names {lower_case_table_names!r}: it is 0, 1 or 2")
     files = binlog_files(source, memory_map)

@@ -46,6 +46,7 @@ from replica_client.readers.source_start import (
 )
 from replica_client.readers.start import Start, timestamp_of
 from replica_client.readers.stream_options import StreamOptions
+from replica_client.readers.time_gate import TimeGate
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.row_change import Change
 from replica_client.schema.history import STATE_KEY, Place, SchemaHistory
@@ -402,9 +403,12 @@ class SourceStream:
 
         A transaction payload is followed by the events inside it.
         """
+        gate, feed = TimeGate(self._since()), self._live_feed()
         async for batch in self._placed():
             for placed in batch:
-                yield placed.event
+                inside = feed.tracker.in_transaction
+                for event in gate.events(placed.event, in_transaction=inside):
+                    yield event
 
     async def transactions(self) -> AsyncGenerator[Transaction, None]:
         """Committed transactions; very large ones in parts.
@@ -416,28 +420,30 @@ class SourceStream:
             TransportError: the connection was lost, and could not be opened again.
         """
         feed = self._live_feed()
-        assembler, since = self._new_assembler()
+        assembler, gate = self._new_assembler(), TimeGate(self._since())
         # A class of its own wants to see all events.
         lane = RowLane(feed, assembler, False) if type(assembler) is TransactionAssembler else None
         async for batch in self._placed(lane):
             if lane is not None and lane.took:
                 for taken in lane.hand_over():
-                    if since is None or taken.timestamp >= since:
+                    if gate.gives(taken):
                         self._delivered = taken
                         self._parted = False
                         yield taken
             for placed in batch:
-                async for transaction in self._assembled(placed, assembler, since):
+                async for transaction in self._assembled(placed, assembler, gate):
                     yield transaction
 
-    def _new_assembler(self) -> tuple[TransactionAssembler, int | None]:
-        """What puts transactions together, and the time before which none is wanted."""
-        assembler = self.make_assembler(self._assembly())
+    def _new_assembler(self) -> TransactionAssembler:
+        """What puts transactions together."""
+        return self.make_assembler(self._assembly())
+
+    def _since(self) -> int | None:
+        """The time before which no transaction is wanted, in seconds since 1970."""
         start = self._options.start
-        since = None
         if isinstance(start, datetime.datetime) and self._acknowledged is None:
-            since = timestamp_of(start)
-        return assembler, since
+            return timestamp_of(start)
+        return None
 
     def _assembly(self) -> AssemblyOptions:
         assembly = self._options.assembly
@@ -452,7 +458,7 @@ class SourceStream:
         )
 
     async def _assembled(
-        self, placed: PlacedEvent, assembler: TransactionAssembler, since: int | None
+        self, placed: PlacedEvent, assembler: TransactionAssembler, gate: TimeGate
     ) -> AsyncGenerator[Transaction, None]:
         """The transactions that are complete with an event."""
         feed = self._live_feed()
@@ -464,7 +470,7 @@ class SourceStream:
         if xid is not None and placed.boundary is not None:
             await self._read_back(xid, Position(placed.boundary.file, placed.boundary.offset))
         for transaction in assembler.feed(placed, feed.decoder, feed.tracker):
-            if since is not None and transaction.is_before(since):
+            if not gate.gives(transaction):
                 continue
             self._delivered = transaction
             self._parted = not transaction.complete
@@ -600,8 +606,8 @@ class SourceStream:
     ) -> AsyncGenerator[list[RecordBatch | Notice], None]:
         """The batches that became full, whenever some did."""
         feed = self._live_feed()
-        assembler, since = self._new_assembler()
-        lane = None if since is not None else ColumnLane(feed, assembler, batches, False)
+        assembler, gate = self._new_assembler(), TimeGate(self._since())
+        lane = None if not gate.is_open else ColumnLane(feed, assembler, batches, False)
         async for taken in self._placed(lane):
             ready: list[RecordBatch | Notice] = []
             if lane is not None and lane.took:
@@ -609,7 +615,7 @@ class SourceStream:
                 self._delivered = feed.tracker.position
                 self._parted = False
             for placed in taken:
-                async for transaction in self._assembled(placed, assembler, since):
+                async for transaction in self._assembled(placed, assembler, gate):
                     ready += batches_of(batches, transaction, notices=notices)
                     if ready and not transaction.complete:
                         # There may be many parts.

@@ -24,7 +24,7 @@ def test_share_of_statements_that_are_understood() -> None:
     for name in binlog_files():
         reader = open_binlog(CORPUS / name)
         try:
-            for feed, placed in reader._placed():
+            for feed, placed in reader._placed(None, None):
                 body = placed.event.body
                 if not isinstance(body, QueryEvent):
                     continue

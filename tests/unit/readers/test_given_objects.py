@@ -34,17 +34,13 @@ SOURCES = [DEMO, *GOLDEN]
 
 def _arguments(value: Any, name: str) -> list[tuple[Any, ...]]:
     """What to call a method with; [()] for one that needs nothing."""
-    if isinstance(value, Changes):
+    known: dict[str, list[tuple[Any, ...]]] = {"is_before": [(0,), (2.0**40,)]}
+    if isinstance(value, (Changes, rc.Row)):
         first = next(iter(value), None)
-        return {"index": [(first,)] if value else [], "count": [(first,)]}.get(name, [()])
+        known |= {"index": [(first,)] if value else [], "count": [(first,)]}
     if isinstance(value, rc.Row):
-        first = value[0] if value else None
-        return {
-            "index": [(first,)] if value else [],
-            "count": [(first,)],
-            "get": [(column,) for column in value.columns],
-        }.get(name, [()])
-    return {"is_before": [(0,), (2.0**40,)]}.get(name, [()])
+        known["get"] = [(column,) for column in value.columns]
+    return known.get(name, [()])
 
 
 def walk(value: Any) -> dict[str, Any]:
