@@ -118,6 +118,11 @@ def run_words(words: Sequence[str]) -> int:
         status = command.main(list(words), prog_name=PROGRAM, standalone_mode=False)
     except typer.Abort:
         return INTERRUPTED
+    except SystemExit as ended:
+        # Click ends by itself when nobody reads standard output; main() says what becomes of that.
+        if isinstance(ended.__context__, BrokenPipeError):
+            raise ended.__context__ from None
+        raise
     except _UsageError as error:
         message(_usage_line(error))
         return WRONG_USAGE

@@ -24,6 +24,8 @@ DONE: Final = 0
 FAULTY: Final = 1
 WRONG_USAGE: Final = 2
 INTERRUPTED: Final = 130
+UNREAD: Final = 141
+"""Nobody reads standard output any more: what a shell says of a process that SIGPIPE ended."""
 
 # What to do, for errors whose own message does not say it.
 _REMEDIES: tuple[tuple[type[Exception], str], ...] = (

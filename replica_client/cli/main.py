@@ -11,6 +11,7 @@ from replica_client.cli.failures import (
     DONE,
     FAULTY,
     INTERRUPTED,
+    UNREAD,
     FaultFoundError,
     exit_status,
     one_line,
@@ -32,7 +33,8 @@ from replica_client.readers.surface import options_of
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status.
 
-    0 done, 1 the input or the source is faulty, 2 wrong usage, 130 interrupted.
+    0 done, 1 the input or the source is faulty, 2 wrong usage, 130 interrupted, 141 nobody reads the
+    output any more.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if _runs_the_daemon(words):
@@ -52,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAULTY
     except BrokenPipeError:
         discard_standard_output()
-        return FAULTY
+        return UNREAD
     except (ReplicaClientError, OSError) as error:
         message(f"{PROGRAM}: {one_line(error)}")
         if isinstance(error, OSError):

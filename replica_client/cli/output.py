@@ -45,6 +45,13 @@ def prepare_standard_output() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(encoding="utf-8", errors="backslashreplace")
+    raw = getattr(sys.stdout, "buffer", None)
+    if isinstance(raw, io.RawIOBase):
+        # Unbuffered (PYTHONUNBUFFERED): Python would lose what a write leaves over without a word.
+        whole = io.BufferedWriter(raw)
+        sys.stdout = io.TextIOWrapper(
+            whole, encoding="utf-8", errors="backslashreplace", line_buffering=True
+        )
 
 
 def discard_standard_output() -> None:
@@ -81,6 +88,7 @@ class Lines:
 
     def __init__(self, columns: Sequence[Column] = (), stream: TextIO | None = None) -> None:
         self._stream = sys.stdout if stream is None else stream
+        self._failure: OSError | None = None
         self._columns = columns
         self._headed = False
 
@@ -100,7 +108,7 @@ class Lines:
         Raises:
             OSError: standard output cannot be written.
         """
-        with _naming_output():
+        with self._writing():
             self._stream.write(text + "\n")
 
     def json(self, value: Any) -> None:
@@ -123,8 +131,14 @@ class Lines:
         self.line("  ".join(texts).rstrip())
 
     def flush(self) -> None:
-        """Hand everything on; a regular file has it on disk when this returns."""
-        with _naming_output():
+        """Hand everything on; a regular file has it on disk when this returns.
+
+        Raises:
+            OSError: standard output cannot be written, or could not before: what was written is not whole.
+        """
+        if self._failure is not None:
+            raise self._failure
+        with self._writing():
             self._stream.flush()
             try:
                 number = self._stream.fileno()
@@ -133,16 +147,17 @@ class Lines:
             if stat.S_ISREG(os.fstat(number).st_mode):
                 os.fsync(number)
 
-
-@contextmanager
-def _naming_output() -> Iterator[None]:
-    """Let an error of standard output say that it is one."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, "standard output") from error
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Let an error of standard output say that it is one; nothing counts as handed on after it."""
+        try:
+            yield
+        except BrokenPipeError as error:
+            self._failure = error
+            raise
+        except OSError as error:
+            self._failure = OSError(error.errno, error.strerror, "standard output")
+            raise self._failure from error
 
 
 def clock(seconds: int) -> str:

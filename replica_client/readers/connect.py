@@ -66,7 +66,8 @@ def connect(
             :class:`~replica_client.transport.options.TlsOptions`; None: as the URL says.
         compression: of the protocol, ``zlib`` or ``zstd``.
         semi_sync: ask for semi-synchronous replication.
-        position_store: where :meth:`SourceStream.acknowledge` saves positions; a path is a file.
+        position_store: where :meth:`SourceStream.acknowledge` saves positions; a path is a file. The
+            start is saved before anything is delivered: a later run goes on there.
         reconnect: how to connect again.
         options: how values are decoded.
         assembly: how transactions are put together, instead of ``tables``, ``exclude``, ``columns``,

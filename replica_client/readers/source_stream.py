@@ -60,6 +60,9 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("replica_client")
 _Result = TypeVar("_Result")
+START_TIME_KEY = "start_time"
+"""Name of a checkpoint's state: nothing was acknowledged yet, and what is before this time is not wanted."""
+
 _FORMAT_DESCRIPTION = int(EventType.FORMAT_DESCRIPTION_EVENT)
 
 
@@ -120,6 +123,11 @@ class SourceStream:
         self._prover = SchemaProver(hosts[0], options.decode)
         self._asked: dict[tuple[str, str], object] = {}
         self._gap: Position | None = None
+        self._start_time: int | None = None
+        if isinstance(options.start, datetime.datetime):
+            self._start_time = timestamp_of(options.start)
+        # Whether the start is still to be saved.
+        self._unpinned = False
         self._until: Position | None = None
 
     @property
@@ -209,6 +217,21 @@ class SourceStream:
         if wanted and dump is not None and dump.semi_sync_active:
             await dump.acknowledge_semi_sync(position.file, position.offset)
 
+    async def _pin(self, server: ServerInfo) -> None:
+        """Save where the stream starts, if nothing was saved before: a later run starts there, too.
+
+        What the user named is saved when the source has accepted it, all else before it is asked for.
+        """
+        start, self._unpinned = self._resume, False
+        if self._store is None or start is None:
+            return
+        state = self.state(start)
+        if not self._link.identity.known:
+            state[IDENTITY_KEY] = SourceIdentity(server.server_uuid, server.server_id).to_state()
+        if self._start_time is not None:
+            state[START_TIME_KEY] = self._start_time
+        await asyncio.to_thread(self._store.save, start, state)
+
     def state(self, position: Position) -> dict[str, object]:
         """What to save with a position, for :class:`~replica_client.position.stores.Checkpoint`."""
         if position.file:
@@ -228,9 +251,14 @@ class SourceStream:
         if self._store is not None:
             checkpoint = await asyncio.to_thread(self._store.load_checkpoint)
             if checkpoint is not None:
-                start = self._acknowledged = checkpoint.position
+                start = checkpoint.position
+                since = checkpoint.state.get(START_TIME_KEY)
+                self._start_time = since if isinstance(since, int) else None
+                if self._start_time is None:
+                    self._acknowledged = start
                 with reading_state_of(self._store):
                     self._take_state(checkpoint.state)
+            self._unpinned = checkpoint is None
         last: ReplicaClientError | None = None
         for host in self._link.hosts():
             try:
@@ -271,6 +299,8 @@ class SourceStream:
             self._learn_letter_case(connection.server)
             self._parted = self._resume.inside_transaction
             self._feed = EventFeed(self._options.decode, transaction_start(self._resume))
+            if not isinstance(start, Position):
+                await self._pin(connection.server)
             await self._link.begin(connection, transaction_start(self._resume))
             self._open = True
         except BinlogPurgedError as error:
@@ -440,10 +470,7 @@ class SourceStream:
 
     def _since(self) -> int | None:
         """The time before which no transaction is wanted, in seconds since 1970."""
-        start = self._options.start
-        if isinstance(start, datetime.datetime) and self._acknowledged is None:
-            return timestamp_of(start)
-        return None
+        return self._start_time if self._acknowledged is None else None
 
     def _assembly(self) -> AssemblyOptions:
         assembly = self._options.assembly
@@ -647,6 +674,8 @@ class SourceStream:
                     is_last = not await link.dump.more(waiting)
                 finally:
                     self._waits = False
+                if self._unpinned and link.server is not None:
+                    await self._pin(link.server)
             except (TransportError, ServerError) as error:
                 if not self._open:
                     raise

@@ -56,7 +56,10 @@ def parse_start(
 
 
 def timestamp_of(moment: datetime.datetime) -> int:
-    """Whole seconds since 1970, rounded up; a time without zone is UTC."""
+    """Whole seconds since 1970, as events have them; a time without zone is UTC.
+
+    Rounded down: what was committed later in the same second as a start is not before it.
+    """
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=datetime.UTC)
-    return -int(-moment.timestamp() // 1)
+    return int(moment.timestamp() // 1)

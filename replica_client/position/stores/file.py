@@ -67,7 +67,9 @@ class FilePositionStore:
         """
         try:
             data = self._path.read_bytes()
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if not self._path.parent.is_dir():
+                raise self._failed("use", error) from error
             return None
         except OSError as error:
             raise self._failed("read", error) from error
