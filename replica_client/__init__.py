@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from replica_client.readers.source_stream import SourceStream
     from replica_client.readers.transaction import Statement, Transaction
     from replica_client.rows.absent import ABSENT
-    from replica_client.rows.row_change import Change
     from replica_client.rows.row import Row
+    from replica_client.rows.row_change import Change
     from replica_client.rows.selection import Selection
     from replica_client.schema.history import SchemaChange, SchemaHistory
     from replica_client.schema.shape import ColumnShape, TableShape

@@ -526,7 +526,7 @@ class TransactionAssembler:
                 if self._size >= self._options.part_size:
                     yield self._deliver_part(event, start, self._rows[-1].event_index)
                 if (item.first_row, item.gtid) != (first_row, self._gtid):
-                    item = replace(item, first_row=first_row, gtid=self._gtid)
+                    item = item.__replace__(first_row=first_row, gtid=self._gtid)
                 self._rows.append(item)
                 self._size += item.event.header.event_size
 

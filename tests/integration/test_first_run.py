@@ -71,7 +71,7 @@ async def test_every_start_is_saved_before_anything_is_given(
         transactions = stream.transactions()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
-                while not start == "earliest" or store.load() is None:
+                while start != "earliest" or store.load() is None:
                     await anext(transactions)
                 raise TimeoutError
         assert store.load() is not None

@@ -123,7 +123,7 @@ def test_output_that_nobody_reads_ends_the_command_quietly(start, shop, command)
     process = start(command, *shop[:1], stdout=writing)
     os.close(writing)
     _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (1, "")
+    assert (process.returncode, err) == (141, "")
 
 
 def test_a_full_disk_says_where_and_what_to_do(start, shop):

@@ -87,7 +87,7 @@ def given_by(transaction: rc.Transaction) -> Iterator[Any]:
 
 
 def options_of() -> rc.AssemblyOptions:
-    return rc.AssemblyOptions(Selection(), on_statement="deliver", on_rollback="deliver")
+    return rc.AssemblyOptions(Selection(), on_statement="deliver")
 
 
 def _readable(source: Path) -> bool:

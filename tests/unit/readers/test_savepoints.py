@@ -12,10 +12,14 @@ from replica_client.position.groups import Role, query_role
 from replica_client.position.position import Position
 from replica_client.readers.savepoints import Savepoints
 from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.ddl.context import MODE_ANSI_QUOTES, StatementContext
+from replica_client.schema.shape import TableShape
 
 MARIADB = StatementContext(flavor=ServerFlavor.MARIADB, version=(10, 11, 18))
 HEADER = EventHeader(0, 23, 1, 40, 0, 0)
+SHAPE = TableShape("d", "t", ())
+DECODER = RowImageDecoder(SHAPE)
 
 
 def _run(program: str, context: StatementContext = MARIADB, resume: Position | None = None) -> str:
@@ -24,7 +28,7 @@ def _run(program: str, context: StatementContext = MARIADB, resume: Position | N
     for index, statement in enumerate(part.strip() for part in program.split(";")):
         if statement.isdigit():
             event = BinlogEvent(HEADER, statement)
-            savepoints.append(RowsOfEvent(event, None, None, index, 0, ""))  # type: ignore[arg-type]
+            savepoints.append(RowsOfEvent(event, SHAPE, DECODER, index, 0, ""))
             savepoints.see_rows(ends_statement=True)
         elif statement == "…":
             savepoints.see_rows(ends_statement=False)

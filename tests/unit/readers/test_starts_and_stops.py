@@ -22,7 +22,7 @@ pytest.importorskip("pyarrow")
 
 SOURCES = [DEMO, *(path for path in GOLDEN if not path.stem.startswith("encrypted"))]
 IDS = [f"{path.parent.name}-{path.stem}" for path in SOURCES]
-OPTIONS = rc.AssemblyOptions(Selection(), on_statement="deliver", on_rollback="deliver")
+OPTIONS = rc.AssemblyOptions(Selection(), on_statement="deliver")
 
 
 def read(source: Any, **options: Any) -> rc.BinlogFileReader:
