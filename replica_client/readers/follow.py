@@ -20,7 +20,7 @@ from replica_client.readers.connect import connect
 from replica_client.readers.notices import Notice, changes_of
 from replica_client.readers.source_stream import SourceStream
 from replica_client.readers.transaction import Transaction
-from replica_client.rows.change import Change
+from replica_client.rows.row_change import Change
 from replica_client.schema.history import SchemaHistory
 from replica_client.transport.server_info import ServerInfo
 

@@ -50,8 +50,7 @@ def on_tables(
     for name in names:
         shape = replace(rows.shape, database=name[0], table=name[1])
         offset += 1000
-        yield replace(
-            first,
+        yield first.__replace__(
             start=Position(first.start.file, offset, first.start.gtid_set),
             position=Position(first.start.file, offset + 1000, first.start.gtid_set),
             rows=(RowsOfEvent(event, shape, RowImageDecoder(shape), rows.event_index, 0, rows.gtid),),
