@@ -11,6 +11,7 @@ import pytest
 import replica_client as rc
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.position.position import Position
+from replica_client.readers.surface import options_of
 from replica_client.spark.file_list import ListedFile, list_files
 from replica_client.spark.file_plan import FilePlanner
 from replica_client.spark.options import SourceOptions
@@ -75,7 +76,8 @@ def test_every_cut_of_every_golden_file(path):
     plan = FilePlanner(options)
     parts = plan.ranges(plan.start(), plan.stop())
     try:
-        expected = envelope_of(path, options=options.decode)
+        with options_of("spark"):
+            expected = envelope_of(path, options=options.decode)
     except (rc.DataLossError, rc.BinlogDecodeError) as error:
         with pytest.raises(type(error)) as caught:
             all_rows(options, parts)
