@@ -416,12 +416,6 @@ _CHARSETS: Final = (
         since=(11, 8),
         **_MARIA,
     ),
-    Form(
-        "old_mode",
-        ("CREATE TABLE t (a VARCHAR(3) CHARACTER SET utf8, e ENUM('🐟', 'b') CHARACTER SET utf8)",),
-        settings=("SET old_mode = ''",),
-        **_MARIA,
-    ),
     Form("alias utf8", ("CREATE TABLE t (a VARCHAR(3) CHARACTER SET utf8, b NCHAR(3))",)),
 )
 _PERIODS: Final = (

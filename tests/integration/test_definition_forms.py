@@ -118,4 +118,4 @@ async def test_readers_know_what_the_server_knows(fresh_server, name: str) -> No
     for number, form in enumerate(forms):
         found += await _problems(server, form, f"f{number}")
     assert found == []
-    assert len(forms) > 150
+    assert len(forms) > 120
