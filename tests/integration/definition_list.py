@@ -688,7 +688,7 @@ _OTHERS: Final = (
     ),
     Form(
         "set statement",
-        ("SET STATEMENT sql_mode='ANSI_QUOTES' FOR CREATE TABLE t (\"a\" INT)",),
+        ("SET STATEMENT sql_mode='' FOR CREATE TABLE t (a INT)",),
         **_MARIA,
     ),
     Form(
