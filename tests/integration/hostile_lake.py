@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import glob
 import json
-import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,9 +32,9 @@ def prove_lake(source: LocalServer, directory: Path, tables: Sequence[Hostile], 
     """
     directory.mkdir()
     file = directory / "pipeline.toml"
-    # A pattern has one point, and a list of them commas: ? stands for such characters.
+    # A pattern quotes names as SQL does.
     wanted = [table for table in tables if table.plain][:count]
-    patterns = [f"{_pattern(table.database)}.{_pattern(table.name)}" for table in wanted]
+    patterns = [table.sql_name for table in wanted]
     file.write_text(
         f"[source]\nurl = {json.dumps(source.url())}\ntables = {json.dumps(patterns)}\n"
         'start = "snapshot"\n[pipeline]\noutput = "lake"\ntrigger = "available-now"\n'
@@ -74,10 +72,6 @@ def prove_lake(source: LocalServer, directory: Path, tables: Sequence[Hostile], 
     known = {"pipeline.toml", "lake"}
     assert {path.name for path in directory.iterdir()} <= known, list(directory.iterdir())
     return rows
-
-
-def _pattern(name: str) -> str:
-    return re.sub(r"[.,\s]", "?", glob.escape(name))
 
 
 def _plain(value: Any) -> Any:
