@@ -20,7 +20,7 @@ EXAMPLES = f"""\
 servers: {", ".join(RECIPES)}
 
 examples:
-  scripts/servers prepare                        get everything (as root)
+  scripts/servers prepare                        get everything
   scripts/servers start mysql-9.7 mariadb-11.8 --option=binlog-row-metadata=FULL
   scripts/servers status --json
   scripts/servers tool mysql-9.7 mysqlbinlog --version
@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True)
 
-    prepare = commands.add_parser("prepare", help="install and build what the servers need (root)")
+    prepare = commands.add_parser("prepare", help="download and unpack what the servers need")
     prepare.add_argument("names", nargs="*", metavar="NAME", help="default: all, and Docker")
     prepare.add_argument("--rebuild", action="store_true", help="build again what is there already")
 
@@ -142,7 +142,12 @@ def _recipes(names: Iterable[str]) -> list[Recipe]:
 
 def _prepare(names: list[str], *, rebuild: bool) -> None:
     if not names:
-        install_programs(docker_daemon.PROGRAMS, doing="preparing Docker")
+        try:
+            install_programs(docker_daemon.PROGRAMS, doing="preparing Docker")
+        except ServersError as error:
+            if os.geteuid() == 0:
+                raise
+            print(f"no containers: {error}", file=sys.stderr)
 
     def prepare(recipe: Recipe) -> str:
         began = time.monotonic()

