@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from local_servers.faults import ServersError
 
-
 LAYOUT = "unpacked"
 """How roots are made; another word makes those of before stale."""
 
