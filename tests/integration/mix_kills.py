@@ -141,6 +141,8 @@ class Killer(threading.Thread):
         if ended is None:
             self.kills += 1
             return
+        if "no connection to" in said:
+            return  # the source is away, and one that only begins does not wait for it
         self.ended.append(said[-1500:])
         self._position.unlink(missing_ok=True)
         self._fresh.clear()
