@@ -32,6 +32,7 @@ from replica_client.readers.file_range import (
     previous_gtids,
     spooled,
 )
+from replica_client.readers.inside import GivenChange, given_change, position_at
 from replica_client.readers.notices import Notice, batches_of, changes_of
 from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.row_lane import RowLane
@@ -76,6 +77,7 @@ class BinlogFileReader:
         self._stop = stop
         # A transaction stands for the position behind it, which takes time to make.
         self._delivered: Position | Transaction = Position("", 0)
+        self._given: GivenChange | None = None
         self._tracker: PositionTracker | None = None
         self._reader: FileSteps | None = None
         self._schema = schema
@@ -90,6 +92,8 @@ class BinlogFileReader:
         """The safe resume point behind what the last iterator delivered."""
         if isinstance(self._delivered, Transaction):
             self._delivered = self._delivered.position
+        if self._given is not None:
+            return position_at(self._delivered, self._given)
         return self._delivered
 
     @position.setter
@@ -211,6 +215,9 @@ class BinlogFileReader:
     def changes(self, *, notices: bool = False) -> Iterator[Change | Notice]:
         """Row changes of committed transactions, in order.
 
+        :attr:`position` lies before the transaction of the change that was given last until the next one
+        is asked for. In a transaction of more than 1,024 changes it lies before that change.
+
         Args:
             notices: also give each :class:`~replica_client.schema.history.SchemaChange` (CREATE, ALTER,
                 RENAME, TRUNCATE, DROP … of a wanted table or of a database) and each
@@ -220,8 +227,12 @@ class BinlogFileReader:
             BinlogDecodeError: the first fault; everything before it was delivered.
             DataLossError: a change that cannot be delivered as rows.
         """
+        self._given = None
         for transaction in self.transactions():
-            yield from changes_of(transaction, notices=notices)
+            for number, change in enumerate(changes_of(transaction, notices=notices)):
+                self._given = given_change(transaction, number, change)
+                yield change
+            self._given = None
 
     @overload
     def batches(

@@ -17,6 +17,7 @@ from replica_client.errors import ConfigError, ConnectionLostError
 from replica_client.position.losses import LossLedger
 from replica_client.position.position import Position
 from replica_client.readers.connect import connect
+from replica_client.readers.inside import GivenChange, given_change, position_at
 from replica_client.readers.notices import Notice, changes_of
 from replica_client.readers.source_stream import SourceStream
 from replica_client.readers.transaction import Transaction
@@ -70,6 +71,7 @@ class FollowedSource:
         self._work: set[Future[Any]] = set()
         self._iterator: tuple[str, Iterator[Any]] | None = None
         self._given: _Mark = Position("", 0)
+        self._change: GivenChange | None = None
 
     # Life.
 
@@ -155,6 +157,8 @@ class FollowedSource:
         """The safe resume point behind what the iterators delivered."""
         if isinstance(self._given, Transaction):
             self._given = self._given.position
+        if self._change is not None:
+            return position_at(self._given, self._change)
         return self._given
 
     @property
@@ -239,7 +243,8 @@ class FollowedSource:
     def changes(self, *, notices: bool = False) -> Iterator[Change | Notice]:
         """Row changes of committed transactions, in order.
 
-        :attr:`position` lies behind a transaction once all its changes were taken.
+        :attr:`position` lies behind a transaction once all its changes were taken. In a transaction of
+        more than 1,024 changes it lies before the one that was given last.
 
         Args:
             notices: also give schema changes and losses, in their place among the rows.
@@ -256,7 +261,10 @@ class FollowedSource:
         before = self._given
         for transaction in self._transactions():
             self._given = before
-            yield from changes_of(transaction, notices=notices)
+            for number, change in enumerate(changes_of(transaction, notices=notices)):
+                self._change = given_change(transaction, number, change)
+                yield change
+            self._change = None
             self._given = before = transaction
 
     @overload

@@ -30,6 +30,7 @@ from replica_client.readers.assembler import AssemblyOptions, TransactionAssembl
 from replica_client.readers.column_lane import ColumnLane
 from replica_client.readers.event_feed import EventFeed, PlacedEvent
 from replica_client.readers.group_lane import MAX_WAITING, GroupLane
+from replica_client.readers.inside import GivenChange, given_change, position_at
 from replica_client.readers.live_prepared import PreparedSource
 from replica_client.readers.live_schema import SchemaProver, read_source
 from replica_client.readers.notices import Notice, batches_of, changes_of
@@ -116,6 +117,7 @@ class SourceStream:
         self._delivered: Position | Transaction | None = None
         # While rows wait in batches, or come one by one: the position before them.
         self._held: Position | Transaction | None = None
+        self._given: GivenChange | None = None
         self._acknowledged: Position | None = None
         self.history = SchemaHistory() if options.schema is None else options.schema.copy()
         self.losses = LossLedger()
@@ -160,7 +162,7 @@ class SourceStream:
         if isinstance(self._held, Transaction):
             self._held = self._held.position
         if self._held is not None:
-            return self._held
+            return self._held if self._given is None else position_at(self._held, self._given)
         return self._reached()
 
     def _reached(self) -> Position:
@@ -515,19 +517,20 @@ class SourceStream:
         """Row changes of committed transactions, in order.
 
         :attr:`position` lies behind the transaction of the change that was delivered last only once the
-        next transaction begins.
+        next transaction begins. In a transaction of more than 1,024 changes it lies before that change.
 
         Args:
             notices: also give each :class:`~replica_client.schema.history.SchemaChange` (CREATE, ALTER,
                 RENAME, TRUNCATE, DROP … of a wanted table or of a database) and each
                 :class:`~replica_client.position.losses.Loss`, in its place among the rows.
         """
-        self._held = self.position
+        self._held, self._given = self.position, None
         async with aclosing(self.transactions()) as transactions:
             async for transaction in transactions:
-                for change in changes_of(transaction, notices=notices):
+                for number, change in enumerate(changes_of(transaction, notices=notices)):
+                    self._given = given_change(transaction, number, change)
                     yield change
-                self._held = transaction
+                self._held, self._given = transaction, None
 
     @overload
     def batches(
