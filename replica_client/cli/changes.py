@@ -87,6 +87,9 @@ def changes(
     With --position-file a run continues where the one before ended: a position is saved only after
     the changes before it were handed on.
 
+    With --json SQL NULL is null; where a JSON column holds the document null, "json_null" names it:
+    {"before": ["doc"], "after": ["doc"]}. It is left out where there is none.
+
     A change that cannot be delivered stops the run. With --record-losses it is counted instead: the
     position file keeps the counts by kind and table, and they are printed at the end.
     """

@@ -11,7 +11,7 @@ ENUM                          its label; its index where the label is not known
 SET                           its labels joined with commas; its bits where not known
 DATE, TIME, DATETIME,         MySQL's own text with all fraction digits; TIMESTAMP in UTC
 TIMESTAMP
-JSON                          the document itself
+JSON                          the document itself; ``null``: :mod:`replica_client.rows.json_nulls`
 BINARY, VARBINARY, BLOB       ``{"$binary": base64}``
 GEOMETRY                      ``{"$wkb": base64, "srid": n}``
 VECTOR                        list of numbers
@@ -35,6 +35,7 @@ from replica_client.binlog.values.geometry import Geometry
 from replica_client.binlog.values.json_binary import JsonDocument
 from replica_client.binlog.values.json_diff import JsonDiff
 from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
+from replica_client.rows.json_nulls import json_null_columns, json_null_member
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
 
@@ -149,11 +150,22 @@ def row_to_json(row: Row | None) -> str:
 
 def change_to_json(change: Change) -> str:
     """One line of ``replica-client changes --json``, without the line end."""
+    before, after = row_to_json(change.before), row_to_json(change.after)
     return (
         f'{{"file": {_plain(change.file)}, "position": {change.position}, '
         f'"event_index": {change.event_index}, "row_index": {change.row_index}, '
         f'"gtid": {_plain(change.gtid)}, "timestamp": {change.timestamp}, '
         f'"kind": "{change.kind}", "database": {_plain(change.database)}, '
-        f'"table": {_plain(change.table)}, "before": {row_to_json(change.before)}, '
-        f'"after": {row_to_json(change.after)}}}'
+        f'"table": {_plain(change.table)}, "before": {before}, '
+        f'"after": {after}{_json_null(change, before, after)}}}'
     )
+
+
+def _json_null(change: Change, before: str, after: str) -> str:
+    if ": null" not in before and ": null" not in after:
+        return ""
+    found = [
+        [] if row is None else json_null_columns(row.columns, row, text)
+        for row, text in ((change.before, before), (change.after, after))
+    ]
+    return json_null_member(*found)

@@ -10,7 +10,7 @@ from replica_client.errors import BinlogDecodeError
 from replica_client.rows.batches import BatchBuilder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder, is_partial
-from replica_client.rows.json_images import json_images
+from replica_client.rows.json_images import json_images, json_null_members
 from replica_client.schema.shape import TableShape
 
 _ROW_INDEX = 7
@@ -28,8 +28,8 @@ class CompiledImages:
         """Whether it has texts for these rows: not for parts of JSON documents."""
         return not is_partial(rows.event.body)
 
-    def texts(self, rows: RowsOfEvent) -> Generator[tuple[int, str, str], None, None]:
-        """Row index, and the texts before and after, of each row that was not delivered before.
+    def texts(self, rows: RowsOfEvent) -> Generator[tuple[int, str, str, str], None, None]:
+        """Index, texts before and after, and member ``json_null`` of each row not delivered before.
 
         Raises:
             BinlogDecodeError: a row cannot be decoded; those before it were given.
@@ -60,12 +60,14 @@ class CompiledImages:
         return found[1]
 
 
-def _texts(batch: pa.RecordBatch, shape: TableShape) -> Iterator[tuple[int, str, str]]:
+def _texts(batch: pa.RecordBatch, shape: TableShape) -> Iterator[tuple[int, str, str, str]]:
     images = json_images(batch, shape)
+    members = json_null_members(batch, shape, images.rows)
     indexes = batch.column(_ROW_INDEX)
     if images.rows is not None:
         indexes = indexes.take(images.rows)
-    for index, before, after in zip(
+    texts = zip(
         indexes.to_pylist(), images.before.to_pylist(), images.after.to_pylist(), strict=True
-    ):
-        yield index, before or "null", after or "null"
+    )
+    for at, (index, before, after) in enumerate(texts):
+        yield index, before or "null", after or "null", members.get(at, "")

@@ -5,6 +5,9 @@ A row change::
     {"file": …, "position": …, "event_index": …, "row_index": …, "gtid": …, "timestamp": …,
      "kind": "insert" | "update" | "delete", "database": …, "table": …, "before": …, "after": …}
 
+``json_null`` follows where a JSON column holds the document ``null``: which columns of which image
+(:mod:`replica_client.rows.json_nulls`).
+
 A schema change has ``kind`` such as ``alter_table`` or ``truncate_table`` and ``statement`` in place of
 ``before`` and ``after``; a rename also ``new_database`` and ``new_table``. A loss that is recorded instead
 of stopping the stream has ``kind`` ``loss``, and ``loss``, ``count`` and ``reason``. Values are those of
@@ -18,9 +21,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from replica_client.constants.column_types import ColumnType
 from replica_client.position.losses import Loss
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.json_nulls import json_null_columns, json_null_member
 from replica_client.rows.json_values import value_to_json
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.shape import ColumnShape, TableShape
@@ -43,9 +48,14 @@ _FEW_ROWS = 12
 
 @dataclass(slots=True)
 class _Table:
-    """What is known of a table: what writes a row, and the bytes of one in its last event."""
+    """What is known of a table: what writes a row, and the bytes of one in its last event.
+
+    Attributes:
+        names: of its columns, where one is of the type JSON; else None.
+    """
 
     writer: RowWriter
+    names: tuple[str, ...] | None
     row_size: float = 0.0
 
 
@@ -85,11 +95,11 @@ class NativeFormat:
             f'"kind": "{event.body.kind}", "database": {quote(shape.database)}, '
             f'"table": {quote(shape.table)}, "before": '
         )
-        for index, before, after in self._texts(rows):
-            yield f'{start}{index}{middle}{before}, "after": {after}}}'
+        for index, before, after, json_null in self._texts(rows):
+            yield f'{start}{index}{middle}{before}, "after": {after}{json_null}}}'
 
-    def _texts(self, rows: RowsOfEvent) -> Iterator[tuple[int, str, str]]:
-        """Row index and both images of each row."""
+    def _texts(self, rows: RowsOfEvent) -> Iterator[tuple[int, str, str, str]]:
+        """Row index, both images and the member ``json_null`` of each row."""
         table = self._tables.of(rows)
         size = rows.event.header.event_size
         together = size >= self._large_event and size >= self._few_rows * table.row_size
@@ -97,7 +107,7 @@ class NativeFormat:
         if images is not None and images.can_take(rows):
             texts = images.texts(rows)
         else:
-            texts = _one_by_one(rows, table.writer)
+            texts = _one_by_one(rows, table)
         count = 0
         with closing(texts):
             for text in texts:
@@ -119,14 +129,23 @@ class NativeFormat:
 
 
 def _table(shape: TableShape, columns: tuple[ColumnShape, ...]) -> _Table:
-    return _Table(RowWriter(columns, _value_writer, " "))
+    has_json = any(one.type_code == ColumnType.MYSQL_TYPE_JSON for one in columns)
+    names = tuple(one.name for one in columns) if has_json else None
+    return _Table(RowWriter(columns, _value_writer, " "), names)
 
 
 def _one_by_one(
-    rows: RowsOfEvent, writer: RowWriter
-) -> Generator[tuple[int, str, str], None, None]:
+    rows: RowsOfEvent, table: _Table
+) -> Generator[tuple[int, str, str, str], None, None]:
+    writer, names = table.writer, table.names
     for index, before, after in numbered_rows(rows):
-        yield index, writer.text(before), writer.text(after)
+        old, new = writer.text(before), writer.text(after)
+        member = ""
+        if names is not None:
+            member = json_null_member(
+                json_null_columns(names, before, old), json_null_columns(names, after, new)
+            )
+        yield index, old, new, member
 
 
 def _value_writer(column: ColumnShape) -> ValueWriter:

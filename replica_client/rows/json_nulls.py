@@ -1,0 +1,55 @@
+"""Which JSON columns of a change hold the document ``null``, which is not SQL NULL.
+
+Both are ``null`` in a row's JSON. The object of a change with such a document has one more member::
+
+    "json_null": {"before": ["doc"], "after": ["doc", "notes"]}
+
+It names the columns of each image whose ``null`` is the document, in the table's order; an image, or
+the member, without any is left out. Every other ``null`` of an image's own members is SQL NULL.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from replica_client.binlog.values.json_binary import JsonDocument
+
+_LONGEST = 2
+"""Bytes of the document: its type and the literal. No bytes at all are JSON null, too."""
+
+
+def json_null_columns(names: Sequence[str], row: Iterable[Any] | None, text: str) -> list[str]:
+    """The names of a row's columns that hold the document ``null``.
+
+    Args:
+        names: of the row's columns, in order.
+        row: its values; None: there is no row.
+        text: the row as JSON, spelt ``"name": value``.
+
+    Raises:
+        ColumnDecodeError: the bytes of a document are none.
+    """
+    # Most rows have no null at all, and to look at each value takes longer than this.
+    if row is None or ": null" not in text:
+        return []
+    return [
+        name
+        for name, value in zip(names, row, strict=True)
+        if type(value) is JsonDocument and len(value.data) <= _LONGEST and value.text == "null"
+    ]
+
+
+def json_null_member(before: Sequence[str], after: Sequence[str]) -> str:
+    """What follows ``after`` in the object of a change: a comma and the member, or nothing.
+
+    Args:
+        before: names of the columns of the image before the change that hold the document ``null``.
+        after: and of the one after it.
+    """
+    if not before and not after:
+        return ""
+    images = {"before": before, "after": after}
+    found = {image: list(names) for image, names in images.items() if names}
+    return f', "json_null": {json.dumps(found, ensure_ascii=False)}'
