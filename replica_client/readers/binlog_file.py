@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from replica_client.binlog.event import BinlogEvent
@@ -17,6 +17,7 @@ from replica_client.position.losses import LOSS_KINDS, LOSSES_KEY, LossLedger
 from replica_client.position.position import Position
 from replica_client.position.prepared import PREPARED_KEY, PreparedLedger
 from replica_client.position.tracker import PositionTracker
+from replica_client.readers import inside
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.readers.event_feed import EventFeed, PlacedEvent
 from replica_client.readers.file_batches import FileBatches, FileSteps, raw_events
@@ -32,7 +33,7 @@ from replica_client.readers.file_range import (
     previous_gtids,
     spooled,
 )
-from replica_client.readers.inside import GivenChange, given_change, position_at
+from replica_client.readers.inside import GivenChange, position_at
 from replica_client.readers.notices import Notice, batches_of, changes_of
 from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.row_lane import RowLane
@@ -229,8 +230,11 @@ class BinlogFileReader:
         """
         self._given = None
         for transaction in self.transactions():
-            for number, change in enumerate(changes_of(transaction, notices=notices)):
-                self._given = given_change(transaction, number, change)
+            changes = iter(changes_of(transaction, notices=notices))
+            for change in islice(changes, inside.POSITIONED_AFTER):
+                yield change
+            for change in changes:
+                self._given = transaction, change
                 yield change
             self._given = None
 

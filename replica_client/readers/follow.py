@@ -10,14 +10,16 @@ from concurrent.futures import CancelledError as WorkCancelledError
 from concurrent.futures import Future
 from contextlib import aclosing, suppress
 from functools import wraps
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, overload
 
 from replica_client.binlog.event import BinlogEvent
 from replica_client.errors import ConfigError, ConnectionLostError
 from replica_client.position.losses import LossLedger
 from replica_client.position.position import Position
+from replica_client.readers import inside
 from replica_client.readers.connect import connect
-from replica_client.readers.inside import GivenChange, given_change, position_at
+from replica_client.readers.inside import GivenChange, position_at
 from replica_client.readers.notices import Notice, changes_of
 from replica_client.readers.source_stream import SourceStream
 from replica_client.readers.transaction import Transaction
@@ -261,8 +263,11 @@ class FollowedSource:
         before = self._given
         for transaction in self._transactions():
             self._given = before
-            for number, change in enumerate(changes_of(transaction, notices=notices)):
-                self._change = given_change(transaction, number, change)
+            changes = iter(changes_of(transaction, notices=notices))
+            for change in islice(changes, inside.POSITIONED_AFTER):
+                yield change
+            for change in changes:
+                self._change = transaction, change
                 yield change
             self._change = None
             self._given = before = transaction

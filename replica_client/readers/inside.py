@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from replica_client.position.position import Position
+from replica_client.readers.notices import Notice
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.row_change import Change
 
@@ -14,22 +15,8 @@ POSITIONED_AFTER: Final = 1024
 A smaller transaction is read again from its start, which works on another server, too.
 """
 
-GivenChange: TypeAlias = tuple[Transaction, Change]
-"""A change that was given last, and the transaction that it is of."""
-
-
-def given_change(transaction: Transaction, number: int, change: object) -> GivenChange | None:
-    """What :func:`position_at` takes for a change; None where the transaction has to be read again.
-
-    Args:
-        transaction: whose changes are given.
-        number: how many were given before.
-        change: what is given now; a notice has no position.
-    """
-    # The rows of an XA transaction stand before its XA COMMIT, whose indexes do not count them.
-    if number < POSITIONED_AFTER or transaction.xa_commit or not isinstance(change, Change):
-        return None
-    return transaction, change
+GivenChange: TypeAlias = tuple[Transaction, Change | Notice]
+"""What was given last, and the transaction that it is of."""
 
 
 def position_at(before: Position, given: GivenChange) -> Position:
@@ -37,8 +24,12 @@ def position_at(before: Position, given: GivenChange) -> Position:
 
     Args:
         before: the safe position before the transaction, or before this part of it.
-        given: the change.
+        given: the change, or the notice.
     """
     transaction, change = given
+    # The rows of an XA transaction stand before its XA COMMIT, whose indexes do not count them.
+    if transaction.xa_commit:
+        return before
     start = transaction.start
-    return Position(start.file, start.offset, before.gtid_set, change.event_index, change.row_index)
+    row_index = change.row_index if isinstance(change, Change) else 0
+    return Position(start.file, start.offset, before.gtid_set, change.event_index, row_index)

@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Literal, Self, TypeVar, overload
 
 from replica_client.binlog.context import BinlogFormat
@@ -26,11 +27,12 @@ from replica_client.position.losses import LOSSES_KEY, LossLedger
 from replica_client.position.position import Position
 from replica_client.position.prepared import PREPARED_KEY, PreparedLedger, XaId
 from replica_client.position.stores.base import PositionStore
+from replica_client.readers import inside
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.readers.column_lane import ColumnLane
 from replica_client.readers.event_feed import EventFeed, PlacedEvent
 from replica_client.readers.group_lane import MAX_WAITING, GroupLane
-from replica_client.readers.inside import GivenChange, given_change, position_at
+from replica_client.readers.inside import GivenChange, position_at
 from replica_client.readers.live_prepared import PreparedSource
 from replica_client.readers.live_schema import SchemaProver, read_source
 from replica_client.readers.notices import Notice, batches_of, changes_of
@@ -527,8 +529,11 @@ class SourceStream:
         self._held, self._given = self.position, None
         async with aclosing(self.transactions()) as transactions:
             async for transaction in transactions:
-                for number, change in enumerate(changes_of(transaction, notices=notices)):
-                    self._given = given_change(transaction, number, change)
+                changes = iter(changes_of(transaction, notices=notices))
+                for change in islice(changes, inside.POSITIONED_AFTER):
+                    yield change
+                for change in changes:
+                    self._given = transaction, change
                     yield change
                 self._held, self._given = transaction, None
 

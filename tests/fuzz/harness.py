@@ -61,6 +61,7 @@ class Sample:
             "header_size": self.layout.header_size,
             "post_header_sizes": self.layout.post_header_sizes.hex(),
             "checksum_algorithm": int(self.layout.checksum_algorithm),
+            "server_id": self.layout.server_id,
         }
         content = {"reason": reason, "format": layout, "event": self.event.hex()}
         return json.dumps(content, indent=1) + "\n"
@@ -77,6 +78,7 @@ class Sample:
                 layout["header_size"],
                 bytes.fromhex(layout["post_header_sizes"]),
                 ChecksumAlgorithm(layout["checksum_algorithm"]),
+                int(layout.get("server_id", 0)),
             ),
             bytes.fromhex(content["event"]),
         )

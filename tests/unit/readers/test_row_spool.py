@@ -156,6 +156,9 @@ def test_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
         def truncate(self, size: int) -> None:
             pass
 
+        def close(self) -> None:
+            pass
+
     spool = RowSpool(SpoolStorage(0))
     spool.append(Statement("", "first"))
     monkeypatch.setattr(spool_storage.tempfile, "TemporaryFile", lambda **_: Full())
