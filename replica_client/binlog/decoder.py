@@ -27,6 +27,7 @@ from replica_client.binlog.payload import split_payload
 from replica_client.binlog.permutations import current_type_code, is_permuted
 from replica_client.binlog.server_version import parse_server_version
 from replica_client.codec.reader import ByteReader
+from replica_client.codec.sized_cache import SizedCache
 from replica_client.constants.event_types import (
     ChecksumAlgorithm,
     EventFlag,
@@ -48,7 +49,6 @@ _CHECKSUM_SIZE = 4
 _MAX_CONTEXTS = 4096
 _MAX_TABLE_MAPS = 1 << 16
 _MAX_KNOWN = 1024
-_MAX_KNOWN_SIZE = 16 * 1024
 _VERSION_END = HEADER_SIZE + 2 + 50
 _FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION_EVENT)
 _ROTATE: Final = int(EventType.ROTATE_EVENT)
@@ -112,7 +112,7 @@ class BinlogDecoder:
         self._has_format = format is not None
         self._contexts: dict[int, EventContext] = {}
         self._table_maps: dict[int, TableMapEvent] = {}
-        self._known_table_maps: dict[bytes, TableMapEvent] = {}
+        self._known_table_maps: SizedCache[bytes, TableMapEvent] = SizedCache(_MAX_KNOWN)
         self._is_permuted = is_permuted(self._format.server_version)
         self._cipher: EventCipher | None = None
         self._tells_ends = False
@@ -390,10 +390,7 @@ class BinlogDecoder:
         if table_map is None:
             context = self._context(_TABLE_MAP, flags)
             table_map = TableMapEvent.decode(ByteReader(data, start, end), context)
-            if len(content) <= _MAX_KNOWN_SIZE:
-                if len(self._known_table_maps) >= _MAX_KNOWN:
-                    self._known_table_maps.clear()
-                self._known_table_maps[content] = table_map
+            self._known_table_maps.put(content, table_map, len(content))
         return table_map
 
     def _place(

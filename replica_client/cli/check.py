@@ -24,6 +24,7 @@ from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.keys import InvalidText, KeyFile, decode_options
 from replica_client.cli.output import Column, Lines, progress_console
 from replica_client.cli.raw_files import files_of, raw_events
+from replica_client.codec.sized_cache import SizedCache
 from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag, event_type_name
 from replica_client.errors import (
     BinlogDecodeError,
@@ -38,6 +39,7 @@ from replica_client.schema.history import SchemaHistory
 
 EXAMPLE = "replica-client check /var/lib/mysql/binlog.0000*"
 
+_MAX_DECODERS = 10_000
 _COUNTS = (
     Column("type", 34),
     Column("code", 4, right=True),
@@ -153,7 +155,9 @@ class FileCheck:
         self._tables = tables
         self._findings = findings
         self._decoder = BinlogDecoder(options, path.name)
-        self._shapes: dict[int, tuple[object, object, RowImageDecoder]] = {}
+        self._decoders: SizedCache[tuple[object, ...], tuple[object, RowImageDecoder]] = SizedCache(
+            _MAX_DECODERS
+        )
 
     def run(self) -> Iterator[int]:
         """Check the file; yields the size of each event that is done."""
@@ -191,13 +195,16 @@ class FileCheck:
         if not isinstance(body, RowsEvent) or (body.table_id in NO_TABLE_ID and not body.rows):
             return
         table_map = self._decoder.table_map(body.table_id)
-        known = self._shapes.get(body.table_id)
         state = self._tables.state_of(table_map)
-        if known is None or known[0] is not table_map or known[1] is not state:
+        known = self._decoders.get(table_map.definition)
+        if known is None or known[0] is not state:
             shape = self._tables.shape(table_map, self._decoder.format)
-            known = (table_map, state, RowImageDecoder(shape, self._decoder.options))
-            self._shapes[body.table_id] = known
-        for _ in known[2].iter_event(event):
+            # What contradicts the table map is not the state any more.
+            state = self._tables.state_of(table_map)
+            known = (state, RowImageDecoder(shape, self._decoder.options))
+            size = len(table_map.optional_metadata)
+            self._decoders.put(table_map.definition, known, size)
+        for _ in known[1].iter_event(event):
             self._findings.rows[event.header.type_code] += 1
 
     def _inside(self, event: BinlogEvent) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from replica_client.errors import ShortBufferError
 
+# A first byte from which on a length-encoded integer is longer than that byte, or none.
+_LONG = 0xFB
+
 
 class ByteReader:
     """Reads protocol fields from ``data[start:end]``, moving a cursor.
@@ -108,3 +111,23 @@ class ByteReader:
             self._offset = at
             raise ShortBufferError(self.offset, size, self._end - at, "length-encoded string")
         return self.take(size)
+
+    def lenenc_strings(self, count: int) -> tuple[bytes, ...]:
+        """``count`` times bytes with a length-encoded length before them."""
+        data, at, end = self._data, self._offset, self._end
+        strings: list[bytes] = []
+        while len(strings) < count:
+            size = data[at] if at < end else _LONG
+            if size < _LONG and size < end - at:
+                strings.append(bytes(data[at + 1 : at + 1 + size]))
+                at += 1 + size
+                continue
+            before, self._offset = self._offset, at
+            try:
+                strings.append(self.lenenc_bytes())
+            except ShortBufferError:
+                self._offset = before
+                raise
+            at, self._offset = self._offset, before
+        self._offset = at
+        return tuple(strings)

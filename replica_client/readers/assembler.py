@@ -14,6 +14,7 @@ from replica_client.binlog.events.rows import STMT_END_F
 from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.binlog.events.unknown import UnknownEvent
 from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.sized_cache import SizedCache
 from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import (
@@ -155,7 +156,9 @@ class TransactionAssembler:
         self._decode = decode
         self._resume = resume if resume is not None and resume.inside_transaction else None
         self._losses = LossWatch(loss_kinds(options.record_losses), self._resume)
-        self._decoders: dict[tuple[object, ...], tuple[TableState | None, _Decoder | None]] = {}
+        self._decoders: SizedCache[
+            tuple[object, ...], tuple[TableState | None, _Decoder | None]
+        ] = SizedCache(_MAX_DECODERS)
         self._rows: list[RowsOfEvent] = []
         self._statements: list[tuple[int, Statement]] = []
         self._schema_changes: list[SchemaChange] = []
@@ -292,7 +295,7 @@ class TransactionAssembler:
         return resume.row_index if event_index == resume.event_index else None
 
     def _decoder_of(self, table_map: TableMapEvent, decoder: BinlogDecoder) -> _Decoder | None:
-        key = _cache_key(table_map)
+        key = table_map.definition
         state = self.schema.state_of(table_map)
         cached = self._decoders.get(key)
         if cached is not None and cached[0] is state:
@@ -310,9 +313,8 @@ class TransactionAssembler:
         if shape is not None:
             columns = self.schema.delivered_columns(table_map, shape, decoder.format)
             found = (shape, RowImageDecoder(shape, self._decode, columns=columns))
-        if len(self._decoders) >= _MAX_DECODERS:
-            self._decoders.clear()
-        self._decoders[_cache_key(table_map)] = (self.schema.state_of(table_map), found)
+        state = self.schema.state_of(table_map)
+        self._decoders.put(table_map.definition, (state, found), len(table_map.optional_metadata))
         return found
 
     @property
@@ -340,7 +342,7 @@ class TransactionAssembler:
         None alone where its table has to be asked for, is another than was thought, or cannot be
         told: the ordinary way knows what to do then.
         """
-        cached = self._decoders.get(_cache_key(table_map))
+        cached = self._decoders.get(table_map.definition)
         if cached is not None and cached[0] is self.schema.state_of(table_map):
             return (cached[1],)
         if not self.schema.selection.wants(table_map.schema, table_map.table):
@@ -358,7 +360,7 @@ class TransactionAssembler:
         table_map: TableMapEvent = event.body
         if not self.schema.selection.wants(table_map.schema, table_map.table):
             return None
-        cached = self._decoders.get(_cache_key(table_map))
+        cached = self._decoders.get(table_map.definition)
         if cached is not None and cached[0] is self.schema.state_of(table_map):
             return None
         return table_map if self.schema.needs_proof(table_map, decoder.format) else None
@@ -628,17 +630,6 @@ class TransactionAssembler:
             self._thread_id,
             self._xa_commit,
         )
-
-
-def _cache_key(table_map: TableMapEvent) -> tuple[object, ...]:
-    return (
-        table_map.schema,
-        table_map.table,
-        table_map.column_types,
-        table_map.column_metadata,
-        table_map.null_bitmap,
-        table_map.optional_metadata,
-    )
 
 
 def _place(event: BinlogEvent) -> str:

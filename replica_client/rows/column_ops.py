@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
@@ -187,7 +187,9 @@ def _reader(column: ColumnShape, options: DecodeOptions) -> ColumnReader:
         enumeration = None if column.labels is None else enum_values(column.labels)
         size = _one_of(column.length, _ENUM_SIZES, "ENUM")
         if column.unknown_labels:
-            return ColumnReader(ColumnOp.CONVERT, size, convert=partial(_known_enum, column))
+            unknown = frozenset(column.unknown_labels)
+            convert = partial(_known_enum, column.name, enumeration or enum_values(()), unknown)
+            return ColumnReader(ColumnOp.CONVERT, size, convert=convert)
         return ColumnReader(ColumnOp.ENUM, size, enumeration=enumeration)
     if code == _T.MYSQL_TYPE_SET:
         size = _one_of(column.length, _SET_SIZES, "SET")
@@ -213,9 +215,10 @@ def _reader(column: ColumnShape, options: DecodeOptions) -> ColumnReader:
     return _string(column, options)
 
 
-def _known_enum(column: ColumnShape, data: bytes) -> EnumValue:
-    index = int.from_bytes(data, "little")
-    return known_enum(column.name, column.labels or (), column.unknown_labels, index)
+def _known_enum(
+    name: str, values: Sequence[EnumValue], unknown: frozenset[int], data: bytes
+) -> EnumValue:
+    return known_enum(name, values, unknown, int.from_bytes(data, "little"))
 
 
 def _known_set(column: ColumnShape, data: bytes) -> SetValue:

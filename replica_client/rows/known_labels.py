@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from replica_client.binlog.values.enum_set import (
     EnumValue,
     SetValue,
     enum_value,
-    enum_values,
     set_value,
 )
 from replica_client.errors import ColumnDecodeError
 
 
-def known_enum(name: str, labels: Sequence[str], unknown: Sequence[int], index: int) -> EnumValue:
-    """The value of an index.
+def known_enum(
+    name: str, values: Sequence[EnumValue], unknown: Container[int], index: int
+) -> EnumValue:
+    """The value of an index, given all values of the column: they are made once, not for each row.
 
     Raises:
         ColumnDecodeError: its label is not known.
@@ -23,10 +24,10 @@ def known_enum(name: str, labels: Sequence[str], unknown: Sequence[int], index: 
     """
     if index in unknown:
         raise _unknown_label(name, index)
-    return enum_value(index, enum_values(labels))
+    return enum_value(index, values)
 
 
-def known_set(name: str, labels: Sequence[str], unknown: Sequence[int], bits: int) -> SetValue:
+def known_set(name: str, labels: Sequence[str], unknown: Iterable[int], bits: int) -> SetValue:
     """The value of a bitmap.
 
     Raises:

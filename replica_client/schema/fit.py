@@ -83,9 +83,10 @@ def _labels_differ(shape: ColumnShape, model: ColumnModel) -> bool:
         return False
     if not model.unknown_labels:
         return shape.labels != model.labels
+    unknown = frozenset(model.unknown_labels)
     pairs = zip(shape.labels, model.labels, strict=False)
     return len(shape.labels) != len(model.labels) or any(
-        one != other and at not in model.unknown_labels for at, (one, other) in enumerate(pairs, 1)
+        one != other and at not in unknown for at, (one, other) in enumerate(pairs, 1)
     )
 
 

@@ -11,12 +11,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Literal, Self
 
 from replica_client.binlog.events.table_map import TableMapEvent, is_nullable
 from replica_client.binlog.events.table_metadata import parse_table_metadata
-from replica_client.codec.charsets import UndecodableTextError, UnknownCollationError, decode_text
+from replica_client.codec.charsets import (
+    UndecodableTextError,
+    UnknownCollationError,
+    decode_text,
+    text_decoder,
+)
+from replica_client.codec.sized_cache import SizedCache
 from replica_client.constants.column_types import ColumnType
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ColumnDecodeError, SchemaMismatchError
@@ -27,8 +33,6 @@ LogicalType = Literal["uuid", "inet4", "inet6", "vector"]
 """MariaDB types that a table map shows as plain binary strings."""
 
 _BINARY_COLLATION = 63
-# Bytes of a table map's columns up to which they are kept.
-_KEPT = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,10 @@ class ColumnShape:
     resolved: bool = True
     logical_type: LogicalType | None = None
     unknown_labels: tuple[int, ...] = ()
+
+
+# Many tables of a source look alike: one for each tenant, shard or month.
+_COLUMNS: SizedCache[tuple[object, ...], tuple[ColumnShape, ...]] = SizedCache(128)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +156,7 @@ class TableShape:
             BinlogDecodeError: the optional metadata does not fit the columns.
         """
         try:
-            few = len(event.column_types) + len(event.optional_metadata) <= _KEPT
-            columns = (_kept_columns if few else _columns)(
-                event.column_types,
-                event.column_metadata,
-                event.null_bitmap,
-                event.optional_metadata,
-                flavor,
-            )
+            columns = _kept_columns(event, flavor)
         except ColumnDecodeError as error:
             raise ColumnDecodeError(f"{event.schema}.{event.table}: {error}") from error.__cause__
         return cls(event.schema, event.table, columns)
@@ -215,8 +216,21 @@ def _columns(
     return columns
 
 
-# Many tables of a source look alike: one for each tenant, shard or month.
-_kept_columns = lru_cache(maxsize=128)(_columns)
+def _kept_columns(event: TableMapEvent, flavor: ServerFlavor | None) -> tuple[ColumnShape, ...]:
+    """The columns of a table map; those of a like one before it when they are kept."""
+    of_columns = event.definition[2:]
+    columns = _COLUMNS.get((of_columns, flavor))
+    if columns is None:
+        columns = _columns(
+            event.column_types,
+            event.column_metadata,
+            event.null_bitmap,
+            event.optional_metadata,
+            flavor,
+        )
+        size = len(event.column_types) + len(event.optional_metadata)
+        _COLUMNS.put((of_columns, flavor), columns, size)
+    return columns
 
 
 def _column(at: int, code: int, metadata: int, nullable: bool, fact: ColumnFacts) -> ColumnShape:
@@ -224,7 +238,7 @@ def _column(at: int, code: int, metadata: int, nullable: bool, fact: ColumnFacts
     if fact.labels is not None:
         # CONVERT TO leaves labels whose bytes are no text in the new character set.
         with suppress(UndecodableTextError):
-            labels = tuple(_label(label, fact.collation_id) for label in fact.labels)
+            labels = _labels_of(fact.labels, fact.collation_id)
     return ColumnShape(
         name=f"col_{at + 1}" if fact.name is None else _name(fact.name),
         type_code=code,
@@ -252,10 +266,14 @@ def _name(name: bytes) -> str:
         raise ColumnDecodeError(f"the column name {name!r} is not UTF-8") from error
 
 
-def _label(label: bytes, collation_id: int | None) -> str:
+def _labels_of(labels: tuple[bytes, ...], collation_id: int | None) -> tuple[str, ...]:
     if collation_id is None or collation_id == _BINARY_COLLATION:
-        return label.decode("utf-8", "surrogateescape")
-    return decode_text(label, collation_id)
+        return tuple(label.decode("utf-8", "surrogateescape") for label in labels)
+    try:
+        return tuple(map(text_decoder(collation_id), labels))
+    except UnicodeDecodeError:
+        # One after the other, for the error that names the label.
+        return tuple(decode_text(label, collation_id) for label in labels)
 
 
 def _filled(column: ColumnShape, known: ColumnDefinition) -> ColumnShape:

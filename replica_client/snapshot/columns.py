@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from replica_client.binlog.values.enum_set import enum_value, enum_values, set_value
+from replica_client.binlog.values.enum_set import (
+    EnumValue,
+    SetValue,
+    enum_value,
+    enum_values,
+    set_value,
+)
 from replica_client.binlog.values.geometry import decode_geometry
 from replica_client.binlog.values.numbers import decode_float, encode_float
 from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
@@ -69,10 +75,12 @@ def selected(column: ColumnModel) -> SelectedColumn:
         convert = {"datetime": _datetime, "timestamp": _timestamp, "time": _time}[kind]
         return SelectedColumn(f"CAST({name} AS CHAR)", partial(convert, column.fraction_digits))
     if column.unknown_labels:
-        known = partial(
-            known_enum if kind == "enum" else known_set,
-            *(column.name, column.labels or (), column.unknown_labels),
-        )
+        names, unknown = column.labels or (), frozenset(column.unknown_labels)
+        known: Callable[[int], EnumValue | SetValue]
+        if kind == "enum":
+            known = partial(known_enum, column.name, enum_values(names), unknown)
+        else:
+            known = partial(known_set, column.name, names, unknown)
         return SelectedColumn(f"CAST({name} AS UNSIGNED)", lambda value: known(int(value)))
     if kind == "enum":
         values = enum_values(column.labels) if column.labels is not None else None

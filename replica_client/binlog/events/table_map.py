@@ -93,6 +93,18 @@ class TableMapEvent:
     has_metadata: bool = True
 
     @property
+    def definition(self) -> tuple[object, ...]:
+        """What is the same in all table maps of a table as it is: all but id and flags."""
+        return (
+            self.schema,
+            self.table,
+            self.column_types,
+            self.column_metadata,
+            self.null_bitmap,
+            self.optional_metadata,
+        )
+
+    @property
     def column_count(self) -> int:
         """Columns of the table."""
         return len(self.column_types)

@@ -44,6 +44,9 @@ CHARACTER_TYPES: Final = frozenset(
 """Columns counted in DEFAULT_CHARSET and COLUMN_CHARSET (STRING only if not ENUM or SET)."""
 
 
+_MOST_LABELS: Final = {"an ENUM": 0xFFFF, "a SET": 64}
+
+
 @dataclass(frozen=True, slots=True)
 class DefaultCharset:
     """A collation for most columns of a kind, and those that have another one.
@@ -132,13 +135,19 @@ def _strings(value: ByteReader) -> tuple[bytes, ...]:
     return tuple(strings)
 
 
-def _labels(value: ByteReader) -> tuple[tuple[bytes, ...], ...]:
-    lists = []
+def _labels(value: ByteReader, kind: str, columns: int) -> tuple[tuple[bytes, ...], ...]:
+    """The labels of each ENUM or SET column; more than a row's number can mean are refused unread."""
+    lists: list[tuple[bytes, ...]] = []
+    most = _MOST_LABELS[kind]
     while value.remaining:
         count = value.lenenc()
         if count > value.remaining:
             raise BinlogDecodeError(f"{count} labels announced in {value.remaining} bytes")
-        lists.append(tuple(value.lenenc_bytes() for _ in range(count)))
+        if count > most:
+            raise BinlogDecodeError(f"{count} labels of {kind} column; {most} are possible")
+        if len(lists) == columns:
+            raise BinlogDecodeError(f"labels of more columns than the {columns} of the table")
+        lists.append(value.lenenc_strings(count))
     return tuple(lists)
 
 
@@ -160,9 +169,9 @@ def _parse_field(code: int, value: ByteReader, column_types: bytes, found: dict[
         if len(names) != len(column_types):
             raise BinlogDecodeError(f"{len(names)} column names for {len(column_types)} columns")
     elif code == _F.SET_STR_VALUE:
-        found["set_labels"] = _labels(value)
+        found["set_labels"] = _labels(value, "a SET", len(column_types))
     elif code == _F.ENUM_STR_VALUE:
-        found["enum_labels"] = _labels(value)
+        found["enum_labels"] = _labels(value, "an ENUM", len(column_types))
     elif code == _F.GEOMETRY_TYPE:
         found["geometry_types"] = _numbers(value)
     elif code == _F.SIMPLE_PRIMARY_KEY:

@@ -7,7 +7,7 @@ label. Which labels there are is not in the row: :mod:`replica_client.schema.sha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
 from replica_client.errors import EncodeError
@@ -33,9 +33,9 @@ class EnumValue(str):
         """Make a value; the label of index 0 is always the empty string."""
         if index == 0:
             label = ""
-        value = super().__new__(cls, index if label is None else label)
-        object.__setattr__(value, "index", index)
-        object.__setattr__(value, "label", label)
+        value = str.__new__(cls, index if label is None else label)
+        _set_index(value, index)
+        _set_label(value, label)
         return value
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -65,6 +65,11 @@ class EnumValue(str):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return EnumValue, (self.index, self.label)
+
+
+# The slots themselves: quicker than object.__setattr__, for columns of thousands of labels.
+_set_index: Callable[[EnumValue, int], None] = vars(EnumValue)["index"].__set__
+_set_label: Callable[[EnumValue, str | None], None] = vars(EnumValue)["label"].__set__
 
 
 class SetValue:
@@ -140,8 +145,7 @@ def joined(labels: Iterable[str]) -> str:
 
 def enum_values(labels: Sequence[str]) -> tuple[EnumValue, ...]:
     """All values of an ENUM column, by index: made once per table."""
-    named = (EnumValue(index, label) for index, label in enumerate(labels, 1))
-    return (EnumValue(0, ""), *named)
+    return (EnumValue(0, ""), *map(EnumValue, range(1, len(labels) + 1), labels))
 
 
 def enum_value(index: int, values: Sequence[EnumValue] | None) -> EnumValue:

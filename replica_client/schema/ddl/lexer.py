@@ -20,11 +20,13 @@ _NUMBER = re.compile(
     r"0[xX][0-9A-Fa-f]+(?![A-Za-z0-9_$])|0b[01]+(?![A-Za-z0-9_$])"
     r"|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z_$])"
 )
-# What most of a statement is made of: words, names in backquotes, and operators that begin nothing else.
+# What most of a statement is made of: words, names in backquotes, strings without escapes and doubled quotes,
+# and operators that begin nothing else.
 _PLAIN = re.compile(
     r"[\s\x00]*(?:([A-Za-z_$\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*+)(?!')"
-    r"|`([^`]*+)`(?!`)|([(),=;]))"
+    r"|`([^`]*+)`(?!`)|'([^'\\]*+)'(?!')|([(),=;]))"
 )
+_UNQUOTED: Final = {quote: re.compile(f"[^{quote}\\\\]+") for quote in "`'\""}
 _KEPT: Final = 1 << 16
 _ESCAPES: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 # MariaDB leaves out what MySQL added since 5.7.
@@ -70,11 +72,14 @@ def _tokens(text: str, context: StatementContext) -> list[Token]:
     while at < size:
         while (plain := _PLAIN.match(text, at)) is not None:
             at = plain.end()
-            word, name, operator = plain.groups()
+            word, name, string, operator = plain.groups()
             if word is not None:
                 tokens.append(Token(WORD, word, word.upper(), at - len(word), at))
             elif name is not None:
                 tokens.append(Token(NAME, name, "", at - len(name) - 2, at))
+            elif string is not None:
+                adjacent |= bool(tokens) and tokens[-1].kind is STRING
+                tokens.append(Token(STRING, string, "", at - len(string) - 2, at))
             else:
                 tokens.append(Token(OPERATOR, operator, operator, at - 1, at))
         if at == size:
@@ -160,7 +165,9 @@ def _quoted(text: str, at: int, quote: str, *, escapes: bool) -> tuple[str, int]
             at += 2
             start = at
         else:
-            at += 1
+            # A backslash that escapes nothing, or what is neither that nor a quote.
+            plain = _UNQUOTED[quote].match(text, at + 1)
+            at = plain.end() if plain is not None else at + 1
     raise LexerError(f"no {quote} closes the one at {start - 1}")
 
 
