@@ -10,13 +10,17 @@ unset          compiled when every extension is there and not older than its sou
 ``python``     the ``.py`` files, though extensions lie beside them
 =============  ==================================================================================
 
+Where it is unset and Python, the first reader tells so (:func:`tell_plain`).
+
 It is all or nothing, because compiled modules share C types with each other.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib.machinery
 import importlib.util
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -142,6 +146,19 @@ def _choose() -> bool:
 
 
 _COMPILED = _choose()
+
+
+@functools.cache
+def tell_plain() -> None:
+    """Say once, as a warning of the log, that the hot modules run as Python though nobody asked for it."""
+    if _COMPILED or os.environ.get(VARIABLE) == "python":
+        return
+    logging.getLogger("replica_client").warning(
+        "runs as plain Python, up to 28 times slower (Arrow batches): %s; to mend it install a C"
+        " compiler and this package again, or set %s=python to accept it",
+        why_not_compiled(),
+        VARIABLE,
+    )
 
 
 def compiled() -> bool:

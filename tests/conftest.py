@@ -14,6 +14,10 @@ from replica_client import _compiled
 settings.register_profile("any load", deadline=None)
 settings.load_profile("any load")
 
+# Programs that tests start say nothing about it, where no compiler is.
+if not replica_client.compiled():
+    os.environ.setdefault(_compiled.VARIABLE, "python")
+
 # Fixtures of the real servers.
 _plugin = Path(__file__).with_name("servers") / "plugin.py"
 pytest_plugins = ["tests.servers.plugin"] if _plugin.exists() else []

@@ -57,6 +57,7 @@ name = "lines"
 type = "file"                   # file, stdout, parquet, sqlite, mysql, redis, or an entry point's
 path = "changes"                # a directory: changes-000001.jsonl, …
 # format = "native"             # or "debezium", "maxwell", "canal"
+# format_options = {}           # such as { decimal_handling_mode = "string" } of debezium
 # tables, exclude, columns: instead of the source's
 # snapshot = false              # true: begin with a copy of the tables (sqlite, mysql); "start" is not used
 # snapshot_rows = 20000         # that are copied at once

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from replica_client.daemon import logs
 from replica_client.daemon.config_file import read_config
@@ -21,6 +22,7 @@ from replica_client.daemon.route import Route
 from replica_client.daemon.source_access import hosts_of
 from replica_client.daemon.source_watch import SourceWatch
 from replica_client.daemon.stores import Stores
+from replica_client.daemon.unmatched import has_caught_up, tell_unmatched
 from replica_client.errors import ConfigError
 from replica_client.transport.options import ConnectOptions
 
@@ -63,6 +65,8 @@ class Service:
         self._running: dict[str, tuple[Route, asyncio.Task[None]]] = {}
         self._watches: dict[str, tuple[SourceWatch, asyncio.Task[None]]] = {}
         self._histories: dict[str, History] = {}
+        # Routes whose patterns were looked at.
+        self._looked: WeakSet[Route] = WeakSet()
         self._stop = asyncio.Event()
         self._reloading = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -250,6 +254,10 @@ class Service:
                 watch = self.watch(route.config.source.name)
                 if watch is not None and watch.end is not None:
                     route.observation.source_offset = watch.end.clock_offset
+                    if route not in self._looked and has_caught_up(route.observation, watch.end):
+                        self._looked.add(route)
+                        hosts = self._hosts(route.config.source)
+                        self._background(tell_unmatched(route, hosts))
                 self._histories[route.name].sample(now, clock, self.lag_bytes(route))
             await asyncio.sleep(self.config.daemon.sample_seconds)
 

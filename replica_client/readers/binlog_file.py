@@ -10,6 +10,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from replica_client._compiled import tell_plain
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError
@@ -441,6 +442,7 @@ def open_binlog(
     if lower_case_table_names not in (None, 0, 1, 2):
         raise ConfigError(f"lower_case_table_names {lower_case_table_names!r}: it is 0, 1 or 2")
     files = binlog_files(source, memory_map)
+    tell_plain()
     return BinlogFileReader(
         files, assembly, decode, begin, end, schema, losses, lower_case_table_names, prepared
     )

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, Self, TypeVar, overload
 
+from replica_client._compiled import tell_plain
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.header import HEADER_SIZE
@@ -108,6 +109,7 @@ class SourceStream:
                 options.reconnect,
             ),
         )
+        tell_plain()
         self._open = False
         self._parted = False
         self._moved = False

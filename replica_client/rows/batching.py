@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
-import pyarrow as pa
+from replica_client.errors import ConfigError
+
+try:
+    import pyarrow as pa
+except ModuleNotFoundError as error:
+    raise ConfigError(
+        f"Arrow batches need pyarrow ({error}): pip install 'replica-client[arrow]'"
+    ) from error
 
 from replica_client.binlog.options import DecodeOptions
-from replica_client.errors import ConfigError
 from replica_client.rows.batches import BatchBuilder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder

@@ -311,3 +311,26 @@ def test_a_damaged_saved_state_needs_hands():
     with pytest.raises(PositionStoreError) as caught, reading_state_of(None):
         SchemaHistory.from_state("x")
     assert not is_passing(caught.value)
+
+
+async def test_a_pattern_that_matches_nothing_is_told_once(configure, disk, wanted, caplog):
+    one = disk()
+    path = configure(source={"tables": ["shop.*", "shpo.orders"]})
+    async with running(path) as service:
+        await until(lambda: one.lines == wanted)
+        await until(lambda: "shpo.orders" in caplog.text)
+        samples = service.history(service.routes[0]).to_json
+        looks = len(samples())
+        await until(lambda: len(samples()) > looks + 3)
+    (told,) = [r.getMessage() for r in caplog.records if "shpo.orders" in r.getMessage()]
+    assert told.startswith("shop.one: no table was read so far")
+    assert "shop.*" not in told
+
+
+async def test_patterns_that_match_are_not_told(configure, disk, wanted, caplog):
+    one = disk()
+    async with running(configure(source={"tables": ["shop.*"]})) as service:
+        await until(lambda: one.lines == wanted)
+        await until(lambda: service.routes[0] in service._looked)
+        await until(lambda: len(service._tasks) == 1)
+    assert "no table was read" not in caplog.text
