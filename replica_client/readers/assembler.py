@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Literal
 
@@ -46,6 +47,7 @@ from replica_client.rows.image import RowImageDecoder, placed
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import TableState
 from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.ddl.statements import LONG_STATEMENT
 from replica_client.schema.history import SchemaChange, SchemaHistory
 from replica_client.schema.shape import TableShape
 
@@ -370,6 +372,19 @@ class TransactionAssembler:
         if event.header.type_code not in _STATEMENTS:
             return ()
         return self.schema.perhaps_views(event, decoder.format)
+
+    def reads_long(
+        self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker
+    ) -> Callable[[], None] | None:
+        """What to run in another thread before a long statement is fed, so that the event loop goes on."""
+        if (
+            event.header.type_code not in _QUERIES
+            or len(event.body.query) <= LONG_STATEMENT
+            or controls_savepoint(event.body.query)
+        ):
+            return None
+        around = Provenance(tracker.in_transaction, self._is_first_hand)
+        return partial(self.schema.read_ahead, event, decoder.format, around)
 
     def _take_query(
         self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker

@@ -68,6 +68,14 @@ class SchemaTracker:
         self._on_unknown = on_unknown
         self._on_mismatch = on_mismatch
 
+    def read_ahead(
+        self, event: BinlogEvent, binlog_format: BinlogFormat, provenance: Provenance
+    ) -> None:
+        """Read a long statement, which is kept until it is asked about: in another thread, as nothing changes."""
+        read = read_query(event, binlog_format, provenance, self._exists)
+        if may_change_rows(event.body.query):
+            changed_tables(read.text, read.context)
+
     def run(
         self,
         event: BinlogEvent,

@@ -498,6 +498,9 @@ class SourceStream:
         if placed.event.header.type_code == EventType.TABLE_MAP_EVENT:
             await self._prove(placed, feed, assembler)
         else:
+            ahead = assembler.reads_long(placed.event, feed.decoder, feed.tracker)
+            if ahead is not None:
+                await asyncio.to_thread(ahead)
             await self._prove_targets(placed, feed, assembler)
         xid = assembler.pending_commit(placed)
         if xid is not None and placed.boundary is not None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from replica_client.schema.ddl.changes import CreateTable, TableName
 from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
 from replica_client.schema.ddl.lexer import WORD, LexerError, tokenize
-from replica_client.schema.ddl.statements import read_statement, without_prefix
+from replica_client.schema.ddl.statements import (
+    LONG_STATEMENT,
+    MOST_KEPT,
+    read_statement,
+    without_prefix,
+)
 
 _VERBS: Final = ("INSERT", "REPLACE", "UPDATE", "DELETE")
 _CALLS: Final = ("CALL", "DO", "SELECT", "VALUES", "")
@@ -30,11 +36,20 @@ def changed_tables(text: str, context: StatementContext) -> tuple[TableName, ...
         None when the text does not tell: it calls a procedure or function, or is DML that is not
         understood.
     """
+    # A long statement may have been read in another thread before.
+    kept = LONG_STATEMENT < len(text) <= MOST_KEPT
+    return (_kept_tables if kept else _tables)(text, context)
+
+
+def _tables(text: str, context: StatementContext) -> tuple[TableName, ...] | None:
     try:
         cursor = Cursor(without_prefix(tokenize(text, context)))
         return _changed(cursor, text, context)
     except (LexerError, NotUnderstoodError):
         return None
+
+
+_kept_tables = lru_cache(maxsize=3)(_tables)
 
 
 def _changed(cursor: Cursor, text: str, context: StatementContext) -> tuple[TableName, ...] | None:

@@ -44,7 +44,11 @@ _OTHERS: Final = frozenset(
         *("IMPORT", "BACKUP", "REBUILD", "DELIMITER", "CLOSE", "OPEN", "FETCH", "IF", "RETURN"),
     )
 )
-_KEPT: Final = 1 << 16
+LONG_STATEMENT: Final = 1 << 16
+"""Characters beyond which reading a statement takes so long that an event loop should not wait for it."""
+
+MOST_KEPT: Final = 16 << 20
+"""Characters up to which what was read of a long statement is kept."""
 _TABLE_WORDS: Final = ("TABLE", "TABLES")
 _DATABASE_WORDS: Final = ("DATABASE", "SCHEMA")
 
@@ -53,8 +57,10 @@ def read_statement(text: str, context: StatementContext) -> Meaning:
     """What a statement means for the tables. Never fails: see :class:`NotUnderstood`."""
     if _START.match(text):
         return _UNRELATED
-    # One statement is asked about several times.
-    return (_kept_meaning if len(text) <= _KEPT else _meaning)(text, context)
+    # One statement is asked about several times; a long one may have been read in another thread before.
+    if len(text) <= LONG_STATEMENT:
+        return _kept_meaning(text, context)
+    return (_kept_long if len(text) <= MOST_KEPT else _meaning)(text, context)
 
 
 def _meaning(text: str, context: StatementContext) -> Meaning:
@@ -70,6 +76,7 @@ def _meaning(text: str, context: StatementContext) -> Meaning:
 
 
 _kept_meaning = lru_cache(maxsize=4)(_meaning)
+_kept_long = lru_cache(maxsize=3)(_meaning)
 
 
 def without_prefix(tokens: list[Token]) -> list[Token]:
