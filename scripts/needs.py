@@ -1,0 +1,26 @@
+"""Where a script's environment lacks a package, one line says so instead of a traceback.
+
+Scripts import it before anything that is not Python's own.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import TracebackType
+
+
+def _tell(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    # A module missing from a package that is there is a defect, and shown as one.
+    if not isinstance(error, ModuleNotFoundError) or "." in (error.name or "."):
+        sys.__excepthook__(kind, error, traceback)
+        return
+    script = Path(sys.argv[0]).name
+    print(
+        f"{script}: {sys.executable} has no package {error.name}; run it in the environment that"
+        f" scripts/test makes: .venv-test/bin/python scripts/{script}",
+        file=sys.stderr,
+    )
+
+
+sys.excepthook = _tell
