@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -55,38 +56,50 @@ def altered(table: TableModel, steps: Sequence[Step], database_charset: str | No
     charset = _charset_after(table, steps, database_charset)
     entries = [_Entry(column, column.name) for column in table.columns]
     renames: dict[str, str] = {}
+    gone: set[int] = set()
     _drop(entries, [step for step in steps if isinstance(step, DropColumn)])
     moved: list[tuple[ColumnText, _Entry]] = []
+    by_old = {entry.old.lower(): entry for entry in reversed(entries)}
+    # How many columns are called so now: a statement may have thousands of steps for thousands of columns.
+    taken = Counter(entry.column.name.lower() for entry in entries)
     for step in steps:
         if isinstance(step, RenameColumn):
-            found = _find(entries, step.old, missing_ok=step.if_exists)
+            found = _find(by_old, step.old, missing_ok=step.if_exists)
             if found is not None:
+                taken.subtract((found.column.name.lower(),))
+                taken.update((step.new.lower(),))
                 renames[found.old] = step.new
                 found.column = replace(found.column, name=step.new)
         elif isinstance(step, SetVisible):
-            found = _required(entries, step.name)
+            found = _required(by_old, step.name)
             found.column = replace(found.column, visible=step.visible)
         elif isinstance(step, ChangeColumn):
-            found = _find(entries, step.old, missing_ok=step.if_exists)
+            found = _find(by_old, step.old, missing_ok=step.if_exists)
             if found is None:
                 continue
+            taken.subtract((found.column.name.lower(),))
+            taken.update((step.column.name.lower(),))
             column = _changed(found.column, step.column.model(charset), step.column)
             renames[found.old] = column.name
             if step.column.place:
-                entries.remove(found)
+                del by_old[found.old.lower()]
+                gone.add(id(found))
                 moved.append((step.column, _Entry(column, found.old)))
             else:
                 found.column = column
         elif isinstance(step, AddColumn):
-            if _has(entries, step.column.name) or any(
-                entry.column.name.lower() == step.column.name.lower() for _, entry in moved
-            ):
+            if taken[step.column.name.lower()] > 0:
                 if step.if_not_exists:
                     continue
                 raise NotUnderstoodError(f"column {step.column.name} is there already")
+            taken.update((step.column.name.lower(),))
             moved.append((step.column, _Entry(step.column.model(charset))))
+    entries = [entry for entry in entries if id(entry) not in gone]
+    names = [entry.column.name.lower() for entry in entries]
     for text, entry in moved:
-        _place(entries, text, entry)
+        at = _place(entries, names, text)
+        entries.insert(at, entry)
+        names.insert(at, entry.column.name.lower())
     if _has_generated_key(table):
         # MySQL keeps a generated invisible primary key first.
         entries.sort(key=lambda entry: entry.old != _GENERATED_KEY)
@@ -152,47 +165,44 @@ def _charset_after(
     return charset
 
 
-def _find(entries: list[_Entry], name: str, *, missing_ok: bool = False) -> _Entry | None:
-    for entry in entries:
-        if entry.old and entry.old.lower() == name.lower():
-            return entry
-    if missing_ok:
-        return None
+def _find(by_old: dict[str, _Entry], name: str, *, missing_ok: bool = False) -> _Entry | None:
+    entry = by_old.get(name.lower())
+    if entry is not None or missing_ok:
+        return entry
     raise NotUnderstoodError(f"column {name} is not there")
 
 
-def _required(entries: list[_Entry], name: str) -> _Entry:
-    found = _find(entries, name)
+def _required(by_old: dict[str, _Entry], name: str) -> _Entry:
+    found = _find(by_old, name)
     assert found is not None
     return found
 
 
-def _has(entries: list[_Entry], name: str) -> bool:
-    return any(entry.column.name.lower() == name.lower() for entry in entries)
-
-
 def _drop(entries: list[_Entry], steps: list[DropColumn]) -> None:
+    by_old = {entry.old.lower(): entry for entry in reversed(entries)}
+    gone: set[int] = set()
     for step in steps:
-        found = _find(entries, step.name, missing_ok=step.if_exists)
+        found = _find(by_old, step.name, missing_ok=step.if_exists)
         if found is not None:
-            entries.remove(found)
+            del by_old[found.old.lower()]
+            gone.add(id(found))
+    entries[:] = [entry for entry in entries if id(entry) not in gone]
 
 
-def _place(entries: list[_Entry], text: ColumnText, entry: _Entry) -> None:
+def _place(entries: list[_Entry], names: list[str], text: ColumnText) -> int:
+    """Where among the columns, of these names in lower case, one is put."""
     if text.place == "FIRST":
-        entries.insert(0, entry)
-    elif text.place == "AFTER":
-        for at, other in enumerate(entries):
-            if other.column.name.lower() == text.after.lower():
-                entries.insert(at + 1, entry)
-                return
-        raise NotUnderstoodError(f"column {text.after} is not there")
-    else:
-        # Columns that the server made for itself stay last.
-        at = len(entries)
-        while at and entries[at - 1].column.hidden:
-            at -= 1
-        entries.insert(at, entry)
+        return 0
+    if text.place == "AFTER":
+        try:
+            return names.index(text.after.lower()) + 1
+        except ValueError:
+            raise NotUnderstoodError(f"column {text.after} is not there") from None
+    # Columns that the server made for itself stay last.
+    at = len(entries)
+    while at and entries[at - 1].column.hidden:
+        at -= 1
+    return at
 
 
 def _converted(column: ColumnModel, charset: str | None) -> ColumnModel:

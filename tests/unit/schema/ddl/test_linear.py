@@ -19,6 +19,8 @@ from replica_client.schema.ddl import lexer, rows_changed, statements
 from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.rows_changed import changed_tables
 from replica_client.schema.ddl.statements import read_statement
+from replica_client.schema.model import TableModel
+from tests.unit.schema.tables import history_of
 
 SIZE = 150
 CONTEXTS = [
@@ -99,6 +101,31 @@ def steps(work: Callable[[], object]) -> int:
     finally:
         sys.settrace(old)
     return count + Counted.copied - before
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "ADD d{0} INT",
+        "ADD d{0} INT FIRST",
+        "ADD d{0} INT AFTER c{0}",
+        "MODIFY c{0} BIGINT",
+        "MODIFY c{0} BIGINT FIRST",
+        "CHANGE c{0} d{0} INT",
+        "RENAME COLUMN c{0} TO d{0}",
+        "ALTER COLUMN c{0} SET INVISIBLE",
+        "DROP c{0}",
+    ],
+)
+def test_twice_the_columns_and_steps_are_twice_the_work(step: str) -> None:
+    def work(count: int) -> None:
+        columns = ",".join(f"c{at} INT" for at in range(count))
+        changed = ",".join(step.format(at) for at in range(count))
+        history = history_of(f"CREATE TABLE t (x INT,{columns})", f"ALTER TABLE t {changed}")
+        assert isinstance(history.table(("d", "t")), TableModel)
+
+    one, two = (steps(partial(work, count)) for count in (SIZE, 2 * SIZE))
+    assert two <= 2.2 * one, (one, two)
 
 
 @pytest.mark.parametrize("name", TEXTS)
