@@ -28,6 +28,7 @@ from replica_client.position.losses import LOSSES_KEY, LossLedger
 from replica_client.position.position import Position
 from replica_client.position.prepared import PREPARED_KEY, PreparedLedger, XaId
 from replica_client.position.stores.base import PositionStore
+from replica_client.position.stores.saving import PositionSaver
 from replica_client.readers import inside
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.readers.column_lane import ColumnLane
@@ -98,6 +99,7 @@ class SourceStream:
         )
         self._options = options
         self._store = position_store
+        self._saver = None if position_store is None else PositionSaver(position_store)
         self._link = SourceLink(
             hosts,
             LinkOptions(
@@ -215,8 +217,8 @@ class SourceStream:
         Raises:
             PositionStoreError: it could not be saved; what was saved before is whole.
         """
-        if self._store is not None:
-            await asyncio.to_thread(self._store.save, position, self.state(position))
+        if self._saver is not None:
+            await self._saver.save(position, self.state(position))
         self._acknowledged = position
         dump = self._link.dump
         wanted = self._options.semi_sync and position.file and not position.inside_transaction
@@ -229,14 +231,14 @@ class SourceStream:
         What the user named is saved when the source has accepted it, all else before it is asked for.
         """
         start, self._unpinned = self._resume, False
-        if self._store is None or start is None:
+        if self._saver is None or start is None:
             return
         state = self.state(start)
         if not self._link.identity.known:
             state[IDENTITY_KEY] = SourceIdentity(server.server_uuid, server.server_id).to_state()
         if self._start_time is not None:
             state[START_TIME_KEY] = self._start_time
-        await asyncio.to_thread(self._store.save, start, state)
+        await self._saver.save(start, state)
 
     def state(self, position: Position) -> dict[str, object]:
         """What to save with a position, for :class:`~replica_client.position.stores.Checkpoint`."""
