@@ -67,7 +67,18 @@ PIECES = (
     *("a", "A", "b", "Z", "0", " ", "x", "select", "NULL", "rowid", "id"),
 )
 WHOLE = (
-    *("..", ".", "...", "/", "../../../pwned", "/tmp/pwned", "..\\pwned", "~root", "$(id)", "`id`"),
+    *(
+        "..",
+        ".",
+        "...",
+        "/",
+        "../../../pwned",
+        "/pwned-by-a-name",
+        "..\\pwned",
+        "~root",
+        "$(id)",
+        "`id`",
+    ),
     *("_open", "_segments", "_schema_changes", "_delta_log", "sqlite_master", "sqlite_x", ".lock"),
     *("parquet.checkpoint.json", "changes-000001.jsonl", "mirror.db", "_replica_client_tables"),
     *("Orders", "orders", "ORDERS", "a.b", "con", "nul", "-rf", "*", "CREATE TABLE pwned (a INT)"),
@@ -356,7 +367,7 @@ def check_files(directory: Path, inside: Path, work: Path) -> None:
         assert path.name in known or is_database, path
     for path in (work / "parquet").rglob("*"):
         assert path.resolve().is_relative_to(work / "parquet"), path
-    assert not Path("/tmp/pwned").exists()
+    assert not Path("/pwned-by-a-name").exists()
 
 
 _NAME = r"`(?:[^`]|``)+`"

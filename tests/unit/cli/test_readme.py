@@ -11,6 +11,7 @@ import pytest
 import replica_client
 from replica_client.cli.app import make_app
 from replica_client.testing import BinlogSource
+from tests.source.test_follow import served
 from tests.unit.cli.conftest import DATA
 
 README = (Path(replica_client.__file__).parents[1] / "README.md").read_text(encoding="utf-8")
@@ -46,6 +47,18 @@ def test_the_asyncio_example_runs(capsys, tmp_path, monkeypatch):
             await asyncio.wait_for(names["main"](), 60)
 
     asyncio.run(run())
+    assert len(capsys.readouterr().out.splitlines()) == 87
+    assert (tmp_path / "shop.position").exists()
+
+
+def test_the_example_without_asyncio_runs(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (example,) = [block for block in PYTHON if "rc.follow" in block]
+    url = '"mysql://repl:secret@db1:3306/"'
+    with served() as source:
+        here = f'{source.url!r}, start="earliest", stop_at_end=True'
+        assert url in example
+        exec(example.replace(url, here), {"rc": replica_client})
     assert len(capsys.readouterr().out.splitlines()) == 87
     assert (tmp_path / "shop.position").exists()
 
