@@ -127,7 +127,7 @@ def url_of(port: int, mode: str, option: str, certificates: RogueCertificates) -
         if mode.startswith("verify"):
             tls += f"&tls_ca={quote(str(certificates.ca))}"
     credentials = f"repl:{quote(PASSWORD, safe='')}"
-    return f"mysql://{credentials}@127.0.0.1:{port}/?{tls}&connect_timeout=5&{option}"
+    return f"mysql://{credentials}@127.0.0.1:{port}/?{tls}&connect_timeout=30&{option}"
 
 
 async def log_in(url: str, listener: Listener) -> Outcome:

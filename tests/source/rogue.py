@@ -29,7 +29,7 @@ from replica_client.wire.handshake import HandshakeV10
 from replica_client.wire.login import BASE_CAPABILITIES
 from replica_client.wire.packets import AuthMoreData, AuthSwitchRequest, ErrPacket
 
-TIMEOUT = 5.0
+TIMEOUT = 30.0
 _SSL_REQUEST_SIZE = 32
 _SCRAMBLE = bytes(range(65, 85))
 
