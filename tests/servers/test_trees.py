@@ -31,9 +31,8 @@ def mounted(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
     except subprocess.CalledProcessError as error:
         pytest.skip(f"this machine does not let mount: {error.stderr.decode().strip()}")
     yield root, precious
-    for point in reversed(points):
-        if os.path.ismount(point):
-            subprocess.run(["umount", "--lazy", point], check=True)
+    for point in trees.mounted_below(root):
+        subprocess.run(["umount", "--lazy", point], check=True)
 
 
 def test_what_is_mounted_stays(mounted: tuple[Path, Path]) -> None:
