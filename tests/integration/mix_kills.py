@@ -26,6 +26,8 @@ from tests.integration.mixes import (
 )
 from tests.servers.local import LocalServer
 
+_SOURCE_IS_AWAY = ("no connection to", "closed the connection", "shutdown in progress")
+
 
 class Killer(threading.Thread):
     """Starts clients that go on from a position file, and kills them.
@@ -141,8 +143,8 @@ class Killer(threading.Thread):
         if ended is None:
             self.kills += 1
             return
-        if "no connection to" in said:
-            return  # the source is away, and one that only begins does not wait for it
+        if any(words in said for words in _SOURCE_IS_AWAY):
+            return  # one that only begins does not wait for it
         self.ended.append(said[-1500:])
         self._position.unlink(missing_ok=True)
         self._fresh.clear()
