@@ -61,6 +61,12 @@ class Work:
         """Prepare a transaction in a session that ends then."""
         with self.session() as cursor:
             self.run(cursor, f"XA START {xid}", *ids, f"XA END {xid}", f"XA PREPARE {xid}")
+            cursor.execute("SELECT CONNECTION_ID()")
+            ((session,),) = cursor.fetchall()
+        # The server gives the transaction to other sessions only at the end of this one, some time after the client has left.
+        gone = f"SELECT 1 FROM information_schema.processlist WHERE id = {session}"
+        while self.server.query(gone):
+            time.sleep(0.005)
 
     def run(self, cursor: Any, *steps: str | int) -> None:
         """Statements; a number inserts a row with it."""
