@@ -52,8 +52,9 @@ if TYPE_CHECKING:
     from replica_client.readers.follow import FollowedSource, follow
     from replica_client.readers.reconnect import ReconnectPolicy
     from replica_client.readers.source_stream import SourceStream
-    from replica_client.readers.transaction import Statement, Transaction
+    from replica_client.readers.transaction import Changes, Statement, Transaction
     from replica_client.rows.absent import ABSENT
+    from replica_client.rows.change import RowsOfEvent
     from replica_client.rows.row import Row
     from replica_client.rows.row_change import Change
     from replica_client.rows.selection import Selection
@@ -67,6 +68,7 @@ __all__ = [
     "BinlogEvent",
     "BinlogFileReader",
     "Change",
+    "Changes",
     "ColumnShape",
     "ConfigError",
     "DataLossError",
@@ -92,6 +94,7 @@ __all__ = [
     "ReconnectPolicy",
     "ReplicaClientError",
     "Row",
+    "RowsOfEvent",
     "SchemaChange",
     "SchemaHistory",
     "Selection",
@@ -167,10 +170,12 @@ _MODULES = {
     "readers.reconnect": ("ReconnectPolicy",),
     "readers.source_stream": ("SourceStream",),
     "readers.transaction": (
+        "Changes",
         "Statement",
         "Transaction",
     ),
     "rows.absent": ("ABSENT",),
+    "rows.change": ("RowsOfEvent",),
     "rows.row_change": ("Change",),
     "rows.row": ("Row",),
     "rows.selection": ("Selection",),

@@ -43,11 +43,9 @@ _INTEGERS = frozenset(
 _REALS = ("float", "double", "longdouble")
 
 
-def _mark(*arguments: Any, **options: Any) -> Any:
-    """A decorator that changes nothing, with or without arguments."""
-    if len(arguments) == 1 and not options and callable(arguments[0]):
-        return arguments[0]
-    return lambda decorated: decorated
+def _mark(decorated: _T) -> _T:
+    """A decorator that changes nothing."""
+    return decorated
 
 
 def _option(*arguments: Any, **options: Any) -> Callable[[_T], _T]:
@@ -70,7 +68,7 @@ def cast(c_type: Any, value: Any, typecheck: bool = False) -> Any:
     return c_type(value) if isinstance(c_type, CType) else value
 
 
-def __getattr__(name: str) -> CType:
+def __getattr__(name: str) -> Any:  # a CType; Any can annotate
     if name.startswith("__") or name in ("cimports", "address", "sizeof", "parallel"):
         raise AttributeError(f"{name} is for compiled code only")
     if name in _INTEGERS:

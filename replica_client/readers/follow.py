@@ -20,6 +20,7 @@ from replica_client.position.position import Position
 from replica_client.readers import inside
 from replica_client.readers.connect import connect
 from replica_client.readers.inside import GivenChange, position_at
+from replica_client.readers.misuse import SynchronousOnly
 from replica_client.readers.notices import Notice, changes_of
 from replica_client.readers.source_stream import SourceStream
 from replica_client.readers.transaction import Transaction
@@ -45,7 +46,7 @@ _Chunk = tuple[list[Any], _Mark | None]
 """Items, and the position behind the last of them; None: each stands for the position behind it."""
 
 
-class FollowedSource:
+class FollowedSource(SynchronousOnly):
     """Follows a live source with ordinary iterators; a context manager, made by :func:`follow`.
 
     The stream is a :class:`~replica_client.readers.source_stream.SourceStream` in a thread of its own

@@ -37,6 +37,7 @@ from replica_client.readers.group_lane import MAX_WAITING, GroupLane
 from replica_client.readers.inside import GivenChange, position_at
 from replica_client.readers.live_prepared import PreparedSource
 from replica_client.readers.live_schema import SchemaProver, read_source
+from replica_client.readers.misuse import AsynchronousOnly
 from replica_client.readers.notices import Notice, batches_of, changes_of
 from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.replay import Replay, is_made_up
@@ -71,7 +72,7 @@ START_TIME_KEY = "start_time"
 _FORMAT_DESCRIPTION = int(EventType.FORMAT_DESCRIPTION_EVENT)
 
 
-class SourceStream:
+class SourceStream(AsynchronousOnly):
     """Follows a live source; an asynchronous context manager, made by :func:`connect`.
 
     One of its iterators may be used, by one task. A connection that is lost is opened again from the

@@ -12,16 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, overload
-
-import cython
+from typing import TYPE_CHECKING, Any, overload
 
 from replica_client.position.losses import Loss
 from replica_client.position.position import Position
 from replica_client.readers.gtid_trail import GtidTrail
 from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.pretty import pretty_call
 from replica_client.rows.row_change import Change
 from replica_client.schema.history import SchemaChange
+
+if TYPE_CHECKING:  # the same types whether or not the user's environment has Cython
+    from replica_client import _cython as cython
+else:
+    import cython
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,15 @@ class Statement:
 
     database: str
     text: str
+
+
+_USUAL: dict[str, Any] = {
+    **dict.fromkeys(("commit_timestamp_us", "xid", "thread_id")),
+    **dict.fromkeys(("rows", "statements", "schema_changes", "losses"), ()),
+    "part": 0,
+    "complete": True,
+    "xa_commit": False,
+}
 
 
 @cython.final
@@ -257,6 +270,15 @@ class Transaction:
         fields = dict(zip(Transaction.__match_args__, self._fields(), strict=True))
         return f"Transaction({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """How IPython shows it: what is not as it mostly is."""
+        shown: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in Transaction.__match_args__
+            if name in ("start", "position") or getattr(self, name) != _USUAL.get(name, "")
+        }
+        pretty_call(printer, "Transaction", shown)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Transaction, self._fields()
 
@@ -350,6 +372,12 @@ class Changes:
 
     def __repr__(self) -> str:
         return f"Changes({self._all()!r})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """How IPython shows it."""
+        printer.text("Changes(")
+        printer.pretty(self._all())
+        printer.text(")")
 
     def __reduce__(self) -> tuple[Any, ...]:
         rows: tuple[RowsOfEvent, ...] = self._rows if self._one is None else (self._one,)

@@ -7,9 +7,7 @@ This module is compiled where that is possible and runs as it stands everywhere 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import cython
+from typing import TYPE_CHECKING, Any
 
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.decoder import BinlogDecoder
@@ -18,6 +16,11 @@ from replica_client.constants.event_types import EventType, event_type_name
 from replica_client.errors import BinlogDecodeError
 from replica_client.rows.image import placed
 from replica_client.schema.shape import TableShape
+
+if TYPE_CHECKING:  # the same types whether or not the user's environment has Cython
+    from replica_client import _cython as cython
+else:
+    import cython
 
 if cython.compiled:
     from cython.cimports.replica_client.rows.image import Cursor, RowImageDecoder

@@ -6,13 +6,15 @@ This module is compiled where that is possible and runs as it stands everywhere 
 
 from __future__ import annotations
 
+from collections.abc import ItemsView, KeysView, ValuesView
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, SupportsIndex, overload
 
 import cython
 
 from replica_client.binlog.values.json_binary import JsonDocument
 from replica_client.rows.absent import ABSENT
+from replica_client.rows.pretty import pretty_call
 
 if cython.compiled:
     from cython.cimports.replica_client.binlog.values.json_reader import decode_json_value
@@ -74,18 +76,51 @@ class Row(tuple[Any, ...]):
     :data:`~replica_client.rows.absent.ABSENT`. Each table shape has its own subclass (made by
     :func:`row_class`), so that a row costs no more memory than its tuple.
 
+    It is iterated, counted, compared and unpacked (``id, name = row``) by its values, as a tuple is.
+    ``dict(row)``, ``**row``, :meth:`keys`, :meth:`items`, :meth:`values` and ``in`` go by the names of the
+    columns that the image has: those it left out are not there, as in :meth:`as_dict`.
+
     Raises:
         KeyError: no column has the name.
+        TypeError: ``in`` was asked for something that is no name: whether a value occurs is
+            ``value in row.values()``.
     """
 
     __slots__ = ()
 
     _layout: ClassVar[RowLayout] = RowLayout(())
 
+    @overload
+    def __getitem__(self, key: str | SupportsIndex) -> Any: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> tuple[Any, ...]: ...
+
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             key = self._layout.index[key]
         return tuple.__getitem__(self, key)
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"`in` asks a row for a column name, not for {type(name).__name__};"
+                " for its values write: value in row.values()"
+            )
+        at = self._layout.index.get(name)
+        return at is not None and tuple.__getitem__(self, at) is not ABSENT
+
+    def keys(self) -> KeysView[str]:
+        """The names of the columns that the image has, in order."""
+        return self.as_dict().keys()
+
+    def values(self) -> ValuesView[Any]:
+        """Their values, in order."""
+        return self.as_dict().values()
+
+    def items(self) -> ItemsView[str, Any]:
+        """Names and values, in order."""
+        return self.as_dict().items()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -117,6 +152,10 @@ class Row(tuple[Any, ...]):
 
     def __repr__(self) -> str:
         return f"Row({', '.join(f'{n}={v!r}' for n, v in self.as_dict().items())})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """How IPython shows it."""
+        pretty_call(printer, "Row", self.as_dict())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._layout.names, tuple(self))

@@ -6,14 +6,27 @@ This module is compiled where that is possible and runs as it stands everywhere 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import cython
-
+from replica_client.rows.pretty import pretty_call
 from replica_client.rows.row import Row
 from replica_client.schema.shape import TableShape
 
+if TYPE_CHECKING:  # the same types whether or not the user's environment has Cython
+    from replica_client import _cython as cython
+else:
+    import cython
+
 ChangeKind = Literal["insert", "update", "delete"]
+
+_FIELDS = (
+    *("kind", "database", "table", "before", "after", "file", "position", "event_index"),
+    *("row_index", "gtid", "timestamp"),
+)
+_JSON_FIELDS = (
+    *("file", "position", "event_index", "row_index", "gtid", "timestamp", "kind", "database"),
+    *("table", "before", "after"),
+)
 
 
 @cython.final
@@ -206,3 +219,37 @@ class Change:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Change, self._fields()
+
+    def as_dict(self, plain_json: bool = False) -> dict[str, Any]:
+        """All fields but the shape, as :meth:`to_json` has them, with the rows as dicts of Python values.
+
+        Args:
+            plain_json: as in :meth:`~replica_client.rows.row.Row.as_dict`; the JSON document ``null`` is
+                None then, as SQL NULL is.
+
+        Raises:
+            ColumnDecodeError: with ``plain_json``: the bytes of a document are none.
+        """
+        found: dict[str, Any] = dict(zip(_FIELDS, self._fields(), strict=False))
+        for image in ("before", "after"):
+            if found[image] is not None:
+                found[image] = found[image].as_dict(plain_json)
+        return {name: found[name] for name in _JSON_FIELDS}
+
+    def to_json(self) -> str:
+        """The change as JSON: the line that ``replica-client changes --json`` prints.
+
+        Values are written as :mod:`replica_client.rows.json_values` says; columns that an image left out
+        are left out; ``json_null`` names the columns that hold the JSON document ``null``
+        (:mod:`replica_client.rows.json_nulls`).
+
+        Raises:
+            ColumnDecodeError: the bytes of a JSON document are none.
+        """
+        from replica_client.rows.json_values import change_to_json  # it writes changes
+
+        return change_to_json(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """How IPython shows it."""
+        pretty_call(printer, "Change", dict(zip(_FIELDS, self._fields()[:-1], strict=True)))

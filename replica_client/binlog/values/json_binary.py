@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
-
-import cython
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Self
 
 from replica_client.binlog.values.json_encoder import JsonNode, encode_json, serialize
 from replica_client.binlog.values.json_layout import (
@@ -20,10 +21,17 @@ from replica_client.binlog.values.json_layout import (
     opaque_span,
     sized,
 )
+from replica_client.binlog.values.json_lookup import DocumentTop, is_container
 from replica_client.binlog.values.json_opaque import JsonOpaque
 from replica_client.binlog.values.json_reader import scalar_value
 from replica_client.binlog.values.json_text import json_text
+from replica_client.binlog.values.temporal import Temporal
 from replica_client.errors import ColumnDecodeError
+
+if TYPE_CHECKING:  # the same types whether or not the user's environment has Cython
+    from replica_client import _cython as cython
+else:
+    import cython
 
 if cython.compiled:
     from cython.cimports.replica_client.binlog.values.json_reader import decode_json_value
@@ -32,6 +40,9 @@ else:
 
 __all__ = ["JsonDocument", "JsonOpaque", "encode_json"]
 
+# What values of documents are: nothing else is equal to one.
+_VALUE_TYPES = (dict, list, str, int, float, type(None), Decimal, Temporal, JsonOpaque)
+
 
 @cython.final
 @cython.freelist(64)
@@ -39,8 +50,15 @@ __all__ = ["JsonDocument", "JsonOpaque", "encode_json"]
 class JsonDocument:
     """A JSON document as MySQL stores it; nothing is decoded before it is asked for.
 
+    It is used like the Python objects of :attr:`value`: ``document["items"][0]``, ``"key" in document``,
+    ``len(document)``, ``for key in document``, ``dict(document)``, ``if document``. A subscript decodes what
+    it gives and nothing else. A document of another kind raises TypeError, as Python's own value does.
+
     Two documents are equal when the server shows them as the same text, whatever their bytes are:
-    an update in place leaves holes, and older servers number types otherwise.
+    an update in place leaves holes, and older servers number types otherwise. A document and another
+    Python object are equal when :attr:`value` is. Documents of one string, number, true, false or null
+    have the hash of what their text is in JSON, so that a dict finds them under that; one DECIMAL or
+    date is not found under its Python value.
 
     Attributes:
         data: the stored bytes. Empty bytes are JSON null, as the server shows them.
@@ -82,6 +100,47 @@ class JsonDocument:
         """
         return decode_json_value(self.data)
 
+    def _top(self, needed: str) -> DocumentTop:
+        if not is_container(self.data):
+            raise TypeError(
+                f"the JSON document is {type(self.value).__name__}, neither object nor array: {needed}"
+            )
+        return DocumentTop(self.data)
+
+    def __getitem__(self, key: str | int | slice) -> Any:
+        top = self._top("it has no subscripts")
+        if top.members is None:
+            if isinstance(key, slice):
+                return self.value[key]
+            if isinstance(key, str):
+                raise TypeError("the JSON document is an array: its indexes are integers")
+            return top.at(key)
+        if key not in top.members:
+            raise KeyError(key)
+        return top.at(top.members.index(str(key)))
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of an object's member; ``default`` where there is none, and in other documents."""
+        return self[key] if is_container(self.data) and key in self.keys() else default
+
+    def keys(self) -> list[str]:
+        """The keys of an object, in the server's order; of another document there are none."""
+        return (DocumentTop(self.data).members or []) if is_container(self.data) else []
+
+    def __len__(self) -> int:
+        return len(self._top("it has no length"))
+
+    def __iter__(self) -> Iterator[Any]:
+        top = self._top("it cannot be iterated")
+        return iter(self.value) if top.members is None else iter(top.members)
+
+    def __contains__(self, item: object) -> bool:
+        top = self._top("it contains nothing")
+        return item in (self.value if top.members is None else top.members)
+
+    def __bool__(self) -> bool:
+        return bool(len(DocumentTop(self.data)) if is_container(self.data) else self.value)
+
     def compacted(self) -> JsonDocument:
         """The same document without holes, as the server would write it anew."""
         return JsonDocument(serialize(read_node(self.data)))
@@ -96,12 +155,12 @@ class JsonDocument:
             return f"JsonDocument(malformed, {len(self.data)} bytes)"
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, JsonDocument):
-            return NotImplemented
-        return self.data == other.data or self.text == other.text
+        if isinstance(other, JsonDocument):
+            return self.data == other.data or self.text == other.text
+        return bool(self.value == other) if isinstance(other, _VALUE_TYPES) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.text)
+        return hash(self.text if is_container(self.data) else json.loads(self.text))
 
     def __reduce__(self) -> tuple[type[JsonDocument], tuple[bytes]]:
         return type(self), (self.data,)

@@ -11,14 +11,25 @@ type           column types                                                     
 
 Values are immutable, ordered and hashable. ``str()`` is MySQL's own text with all fraction digits
 of the column; two values that differ in the number of fraction digits only are equal, as in SQL.
+
+A value compares with its own type and with the :mod:`datetime` type of the table, and where both are
+equal so are their hashes: ``change.after["created"] >= datetime(2026, 1, 1)``. As in Python, a ``Date`` is
+never equal to a ``DateTime``, nor an instant (``Timestamp``, aware ``datetime``) to a date and time without
+a time zone, and which of them is less is a TypeError. Zero and partial dates, which :mod:`datetime`
+cannot hold, are equal to none of its values; they stand before all later days, as in SQL, and the zero
+timestamp before every instant.
 """
 
 from __future__ import annotations
 
 import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import cython
+if TYPE_CHECKING:  # the same types whether or not the user's environment has Cython
+    from replica_client import _cython as cython
+else:
+    import cython
+
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _SECOND = 1_000_000
@@ -54,26 +65,44 @@ class Temporal:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._fields()
 
+    def _beside(self, other: Any) -> tuple[Any, Any] | None:
+        """Two values that compare as this one and one of Python do; None: they do not compare."""
+        raise NotImplementedError
+
+    def _pair(self, other: Any) -> tuple[Any, Any] | None:
+        if type(self) is type(other):
+            return self._rank(), other._rank()
+        return self._beside(other)
+
     def __hash__(self) -> int:
-        return hash((type(self).__name__, self._rank()))
+        try:
+            return hash(self.to_python())
+        except (ValueError, OverflowError):
+            return hash((type(self).__name__, self._rank()))
 
-    def __eq__(self, other: Any) -> Any:
-        return self._rank() == other._rank() if type(self) is type(other) else NotImplemented
+    def __eq__(self, other: object) -> bool:
+        pair = self._pair(other)
+        return NotImplemented if pair is None else bool(pair[0] == pair[1])
 
-    def __ne__(self, other: Any) -> Any:
-        return self._rank() != other._rank() if type(self) is type(other) else NotImplemented
+    def __ne__(self, other: object) -> bool:
+        pair = self._pair(other)
+        return NotImplemented if pair is None else bool(pair[0] != pair[1])
 
-    def __lt__(self, other: Any) -> Any:
-        return self._rank() < other._rank() if type(self) is type(other) else NotImplemented
+    def __lt__(self, other: Any) -> bool:
+        pair = self._pair(other)
+        return NotImplemented if pair is None else bool(pair[0] < pair[1])
 
-    def __le__(self, other: Any) -> Any:
-        return self._rank() <= other._rank() if type(self) is type(other) else NotImplemented
+    def __le__(self, other: Any) -> bool:
+        pair = self._pair(other)
+        return NotImplemented if pair is None else bool(pair[0] <= pair[1])
 
-    def __gt__(self, other: Any) -> Any:
-        return self._rank() > other._rank() if type(self) is type(other) else NotImplemented
+    def __gt__(self, other: Any) -> bool:
+        pair = self._pair(other)
+        return NotImplemented if pair is None else bool(pair[0] > pair[1])
 
-    def __ge__(self, other: Any) -> Any:
-        return self._rank() >= other._rank() if type(self) is type(other) else NotImplemented
+    def __ge__(self, other: Any) -> bool:
+        pair = self._pair(other)
+        return NotImplemented if pair is None else bool(pair[0] >= pair[1])
 
 
 @cython.final
@@ -112,6 +141,11 @@ class Date(Temporal):
 
     def _rank(self) -> int:
         return int((self.year * 13 + self.month) * 32 + self.day)
+
+    def _beside(self, other: Any) -> tuple[Any, Any] | None:
+        if not isinstance(other, datetime.date) or isinstance(other, datetime.datetime):
+            return None
+        return self._rank(), (other.year * 13 + other.month) * 32 + other.day
 
     def _fields(self) -> tuple[Any, ...]:
         return self.year, self.month, self.day
@@ -169,6 +203,9 @@ class Time(Temporal):
     def _rank(self) -> int:
         total: int = self.total_microseconds
         return total
+
+    def _beside(self, other: Any) -> tuple[Any, Any] | None:
+        return (self.to_python(), other) if isinstance(other, datetime.timedelta) else None
 
     def _fields(self) -> tuple[Any, ...]:
         return (
@@ -261,6 +298,20 @@ class DateTime(Temporal):
         rank = ((rank * 24 + self.hour) * 60 + self.minute) * 60 + self.second
         return int(rank * 1_000_000 + self.microsecond)
 
+    def _beside(self, other: Any) -> tuple[Any, Any] | None:
+        if not isinstance(other, datetime.datetime):
+            return None
+        try:
+            return self.to_python(), other
+        except ValueError:
+            if other.utcoffset() is not None:
+                return None
+        value: DateTime = DateTime(
+            other.year, other.month, other.day, other.hour, other.minute, other.second
+        )
+        # No time of a day that Python has is that of one that it has not: microseconds decide nothing.
+        return self._rank(), value._rank()
+
     def _fields(self) -> tuple[Any, ...]:
         return (
             self.year,
@@ -326,6 +377,13 @@ class Timestamp(Temporal):
     def _rank(self) -> int:
         rank: cython.longlong = self._seconds
         return int(rank * 1_000_000 + self.microseconds)
+
+    def _beside(self, other: Any) -> tuple[Any, Any] | None:
+        if not isinstance(other, datetime.datetime):
+            return None
+        if self._seconds < 0:
+            return None if other.utcoffset() is None else (0, 1)
+        return self.to_python(), other
 
     def _fields(self) -> tuple[Any, ...]:
         return self.seconds, self.microseconds, self.fraction_digits

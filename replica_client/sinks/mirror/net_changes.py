@@ -175,7 +175,7 @@ class NetChanges:
         )
 
     def _complete(self, row: Values) -> None:
-        if ABSENT in row:
+        if tuple.__contains__(row, ABSENT):  # `in` asks a Row for a name
             raise SinkError(
                 f"{self.name}: a row image lacks columns whose values are needed; set "
                 "binlog_row_image=FULL on the source"

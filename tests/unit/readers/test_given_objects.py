@@ -3,7 +3,7 @@
 import copy
 import inspect
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, ValuesView
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,6 @@ import pytest
 
 import replica_client as rc
 from replica_client.readers import binlog_file, file_batches
-from replica_client.readers.transaction import Changes
-from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.selection import Selection
 from replica_client.testing import BinlogSource
 from tests.unit.readers.test_group_lane import DEMO, GOLDEN, Without
@@ -26,8 +24,8 @@ GIVEN = (
     rc.SchemaChange,
     rc.Statement,
     rc.Loss,
-    RowsOfEvent,
-    Changes,
+    rc.RowsOfEvent,
+    rc.Changes,
 )
 SOURCES = [DEMO, *GOLDEN]
 
@@ -35,7 +33,7 @@ SOURCES = [DEMO, *GOLDEN]
 def _arguments(value: Any, name: str) -> list[tuple[Any, ...]]:
     """What to call a method with; [()] for one that needs nothing."""
     known: dict[str, list[tuple[Any, ...]]] = {"is_before": [(0,), (2.0**40,)]}
-    if isinstance(value, (Changes, rc.Row)):
+    if isinstance(value, (rc.Changes, rc.Row)):
         first = next(iter(value), None)
         known |= {"index": [(first,)] if value else [], "count": [(first,)]}
     if isinstance(value, rc.Row):
@@ -53,7 +51,8 @@ def walk(value: Any) -> dict[str, Any]:
         if inspect.isroutine(member):
             for arguments in _arguments(value, name):
                 given = member(*arguments)
-                found[f"{name}{arguments!r}"] = list(given) if hasattr(given, "__next__") else given
+                once = hasattr(given, "__next__") or isinstance(given, ValuesView)
+                found[f"{name}{arguments!r}"] = list(given) if once else given
         else:
             found[name] = list(member) if hasattr(member, "__next__") else member
     return found
@@ -79,7 +78,7 @@ def given_by(transaction: rc.Transaction) -> Iterator[Any]:
     yield from transaction.statements
     for item in transaction.items:
         yield item
-        if isinstance(item, RowsOfEvent):
+        if isinstance(item, rc.RowsOfEvent):
             yield item.event
     for change in transaction.changes:
         yield change

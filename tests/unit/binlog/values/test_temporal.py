@@ -5,6 +5,8 @@ import datetime
 import pickle
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
 
@@ -101,3 +103,93 @@ def test_zero_timestamp_has_no_seconds() -> None:
     assert Date(0, 0, 0).is_zero
     assert DateTime(0, 0, 0).is_zero
     assert not DateTime(0, 0, 0, 0, 0, 1).is_zero
+
+
+UTC = datetime.UTC
+DATES = st.dates()
+TIMES = st.timedeltas(datetime.timedelta(hours=-838), datetime.timedelta(hours=838))
+NAIVE = st.datetimes()
+AWARE = st.datetimes(
+    datetime.datetime(1970, 1, 2),  # noqa: DTZ001
+    datetime.datetime(2106, 2, 7),  # noqa: DTZ001
+    timezones=st.sampled_from([UTC, datetime.timezone(datetime.timedelta(hours=-5))]),
+)
+
+
+def ours(value: object) -> Date | Time | DateTime | Timestamp:
+    if isinstance(value, datetime.datetime):
+        if value.tzinfo is None:
+            return DateTime(*value.timetuple()[:6], value.microsecond, 6)
+        whole = value.astimezone(UTC)
+        return Timestamp(int(whole.replace(microsecond=0).timestamp()), whole.microsecond, 6)
+    if isinstance(value, datetime.timedelta):
+        total = abs(value)
+        hours, rest = divmod(total.days * 86400 + total.seconds, 3600)
+        negative = value < datetime.timedelta()
+        return Time(negative, hours, rest // 60, rest % 60, total.microseconds, 6)
+    assert isinstance(value, datetime.date)
+    return Date(value.year, value.month, value.day)
+
+
+@given(st.one_of(*(st.tuples(kind, kind) for kind in (DATES, TIMES, NAIVE, AWARE))))
+def test_ours_and_pythons_compare_alike(pair: tuple[object, object]) -> None:
+    left, right = pair
+    assert ours(left) == left == ours(left).to_python()
+    assert hash(ours(left)) == hash(left)
+    for one, other in ((ours(left), right), (left, ours(right)), (ours(left), ours(right))):
+        assert (one == other) is (left == right)
+        assert (one != other) is (left != right)
+        assert (one < other) is (left < right)
+        assert (one <= other) is (left <= right)
+        assert (one > other) is (left > right)
+        assert (one >= other) is (left >= right)
+
+
+MIDNIGHT = datetime.datetime(2024, 2, 29)  # noqa: DTZ001
+STRANGERS = [
+    (Date(2024, 2, 29), MIDNIGHT),
+    (DateTime(2024, 2, 29), datetime.date(2024, 2, 29)),
+    (DateTime(2024, 2, 29), MIDNIGHT.replace(tzinfo=UTC)),
+    (DateTime(2024, 2, 0), MIDNIGHT.replace(tzinfo=UTC)),
+    (Timestamp(1709168523), MIDNIGHT),
+    (Timestamp(None), MIDNIGHT),
+    (Time(False, 1, 2, 3), datetime.time(1, 2, 3)),
+    (Date(2024, 2, 29), "2024-02-29"),
+    (Date(2024, 2, 29), DateTime(2024, 2, 29)),
+    (DateTime(2024, 2, 29), Timestamp(1709168523)),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), STRANGERS)
+def test_other_kinds_are_unequal_and_have_no_order(one: object, other: object) -> None:
+    for left, right in ((one, other), (other, one)):
+        assert left != right
+        assert not left == right  # noqa: SIM201
+        with pytest.raises(TypeError):
+            left < right  # noqa: B015
+        with pytest.raises(TypeError):
+            left >= right  # noqa: B015
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        (Date(0, 0, 0), datetime.date(1, 1, 1)),
+        (Date(2024, 2, 0), datetime.date(2024, 2, 1)),
+        (DateTime(0, 0, 0), datetime.datetime(1, 1, 1)),  # noqa: DTZ001
+        (DateTime(2024, 0, 5, 23, 59, 59, 999999, 6), datetime.datetime(2024, 1, 1)),  # noqa: DTZ001
+        (Timestamp(None), datetime.datetime(1, 1, 1, tzinfo=UTC)),
+        (Timestamp(None, 0, 6), datetime.datetime(1970, 1, 1, tzinfo=UTC)),
+    ],
+)
+def test_what_python_cannot_hold_stands_before(before: object, behind: object) -> None:
+    assert before < behind
+    assert before <= behind
+    assert behind > before
+    assert not before > behind
+    assert before != behind
+    assert len({before, behind}) == 2
+
+
+def test_days_that_a_month_has_not_stand_where_sql_has_them() -> None:
+    assert datetime.date(2023, 2, 28) < Date(2023, 2, 31) < datetime.date(2023, 3, 1)
