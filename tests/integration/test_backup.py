@@ -148,8 +148,9 @@ def test_reset_under_a_running_backup(fresh_server, tmp_path: Path, name: str) -
     async def run() -> None:
         backup = Backup(server.url(), tmp_path / "copy")
         task = asyncio.ensure_future(backup.run())
-        await asyncio.sleep(1.0)
-        assert backup.status.file == "binlog.000002"
+        async with asyncio.timeout(40):
+            while backup.status.file != "binlog.000002":  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
         await asyncio.to_thread(reset, server)
         await asyncio.to_thread(write, server, "two", 1)
         async with asyncio.timeout(40):

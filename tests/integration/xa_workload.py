@@ -18,6 +18,7 @@ DATABASE = "xamix"
 TABLES = ("a", "b")
 _MOST_PREPARED = 6
 _LOCK_WAIT_TIMEOUT = 1205
+_FORMATS = (1, 1, 0, 7, 2147483647)
 _TEXTS = ("", "a", "ä", "表", "🐟", "it's", "\\", "x" * 300)
 
 Row = tuple[int, int, str]
@@ -71,8 +72,11 @@ class XaWorkload:
         self.marks: list[Mark] = []
         self.done: Counter[str] = Counter()
         self._next, self._number = 1, 0
-        self._used: set[tuple[int, bytes, bytes]] = set()
         self._idle: list[Any] = []
+        # Where xids have several formats, MySQL 9.7 has rolled back after a restart what is prepared or committed
+        # in its binlog.
+        one_format = crashes and server.flavor == "mysql"
+        self._formats = (self.rng.choice(_FORMATS),) if one_format else _FORMATS
         self.detaches = server.flavor == "mysql" and server.version >= (8, 0, 29)
 
     def start(self) -> None:
@@ -167,22 +171,17 @@ class XaWorkload:
             bqual = rng.choice(
                 (b"", b"", b"b", b"'", rng.randbytes(rng.randint(1, 64)), b"\xff" * 64)
             )
-            format_id = rng.choice((1, 1, 0, 7, 2147483647))
+            format_id = rng.choice(self._formats)
             self._number += 1
             raw = (format_id, gtrid, bqual)
-            if not any(one.raw == raw for one in (*self.open, *self.prepared)):
+            # MySQL takes no two at a time that differ in their format only.
+            if not any(one.raw[1:] == raw[1:] for one in (*self.open, *self.prepared)):
                 return f"X'{gtrid.hex()}',X'{bqual.hex()}',{format_id}", raw
 
     def _begin(self) -> None:
         xid, raw = self._xid()
         session = self._session()
-        try:
-            self._run(session, f"XA START {xid}")
-        except pymysql.err.OperationalError:
-            # MySQL 9.7 still has what a crash has rolled back, and lists it nowhere.
-            assert self.done["rolled back by a crash"]
-            self._idle.append(session)
-            return
+        self._run(session, f"XA START {xid}")
         branch = Branch(xid, raw, session=session)
         self.open.append(branch)
         self._change(branch, self.rng.choice((0, 1, 1, 2, 3, 6)))
@@ -312,9 +311,8 @@ class XaWorkload:
             (int(one[0]), bytes(one[3])[: int(one[1])], bytes(one[3])[int(one[1]) :])
             for one in self._recover()
         }
-        # MySQL 9.7 was seen to roll one back after a crash, for all that it is in its binlog.
-        lost = [one for one in self.prepared if one.steps and one.raw not in there]
-        self.done["rolled back by a crash"] += len(lost)
+        lost = [one.xid for one in self.prepared if one.steps and one.raw not in there]
+        assert not lost, f"the source lost what it had prepared: {lost}"
         self.prepared = [one for one in self.prepared if one.raw in there]
 
     def _recover(self) -> list[Any]:
