@@ -106,6 +106,7 @@ def changes(
             start=start,
             stop_at_end=stop_at_end,
             position_store=store,
+            save_interval=0,  # commits are an interval apart already
             schema=known,
             full_rows=full_rows,
             record_losses=record_losses or (),
@@ -188,6 +189,7 @@ async def _from_source(
             raise group.exceptions[0] from None
         finally:
             await commit()
+            await stream.flush()
 
 
 def _json_writer(lines: Lines) -> Callable[[Change], None]:

@@ -233,7 +233,7 @@ def _replace(history: SchemaHistory, position_file: Path) -> None:
     position = checkpoint.position
     if position.file:
         history.rewind(position.file, position.offset)
-    store.save(position, {**checkpoint.state, STATE_KEY: history.to_state()})
+    store.save(position, {**checkpoint.state, STATE_KEY: history.to_parts()})
     message(f"{len(history.known_tables())} tables at {position}")
 
 

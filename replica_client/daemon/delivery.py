@@ -194,6 +194,7 @@ class Delivery:
         checkpoint = Checkpoint(position, self._stream.state(position))
         await self._sink.commit(checkpoint)
         await self._stream.acknowledge(position)
+        await self._stream.flush()
         self._saved, self._last = position, None
         self._committed_at = self._loop.time()
         self._rows = self._bytes = 0

@@ -108,7 +108,7 @@ class BinlogFileReader:
         Args:
             position: it; None: :attr:`position`.
         """
-        state: dict[str, object] = {STATE_KEY: self.history.to_state()}
+        state: dict[str, object] = {STATE_KEY: self.history.to_parts()}
         position = self.position if position is None else position
         kept = {
             LOSSES_KEY: self.losses.to_state(position),

@@ -13,6 +13,7 @@ from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.position.position import Position
 from replica_client.position.stores.base import PositionStore
 from replica_client.position.stores.file import FilePositionStore
+from replica_client.position.stores.saving import SAVE_INTERVAL
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.reconnect import ReconnectPolicy
 from replica_client.readers.source_stream import SourceStream
@@ -40,6 +41,7 @@ def connect(
     compression: str | None = None,
     semi_sync: bool = False,
     position_store: PositionStore | str | Path | None = None,
+    save_interval: float = SAVE_INTERVAL,
     reconnect: ReconnectPolicy | None = None,
     options: DecodeOptions | None = None,
     assembly: AssemblyOptions | None = None,
@@ -68,6 +70,8 @@ def connect(
         semi_sync: ask for semi-synchronous replication.
         position_store: where :meth:`SourceStream.acknowledge` saves positions; a path is a file. The
             start is saved before anything is delivered: a later run goes on there.
+        save_interval: seconds that an acknowledged position may wait to be saved; positions that are
+            acknowledged meanwhile are saved together. 0: no longer than the save before takes.
         reconnect: how to connect again.
         options: how values are decoded.
         assembly: how transactions are put together, instead of ``tables``, ``exclude``, ``columns``,
@@ -107,4 +111,6 @@ def connect(
         options or DecodeOptions(),
         schema,
     )
-    return SourceStream(hosts, stream_options, position_store)
+    if not 0 <= save_interval < float("inf"):
+        raise ConfigError(f"save_interval {save_interval}: seconds, 0 or more, are wanted")
+    return SourceStream(hosts, stream_options, position_store, save_interval)

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, overload
 
 from replica_client.binlog.event import BinlogEvent
-from replica_client.errors import ConfigError, ConnectionLostError
+from replica_client.errors import ConfigError, ConnectionLostError, PositionStoreError
 from replica_client.position.losses import LossLedger
 from replica_client.position.position import Position
 from replica_client.readers import inside
@@ -74,6 +74,10 @@ class FollowedSource(SynchronousOnly):
         self._work: set[Future[Any]] = set()
         self._iterator: tuple[str, Iterator[Any]] | None = None
         self._given: _Mark = Position("", 0)
+        self._acknowledged: Position | None = None
+        # Whether the stream's thread is still to learn of it.
+        self._untold = False
+        self._unsaved: PositionStoreError | None = None
         self._change: GivenChange | None = None
 
     # Life.
@@ -95,6 +99,7 @@ class FollowedSource(SynchronousOnly):
         self._thread.start()
         try:
             self._given = self._run(self._enter())
+            self._acknowledged = self._stream.acknowledged
         except BaseException:
             self._stop_thread()
             raise
@@ -105,20 +110,29 @@ class FollowedSource(SynchronousOnly):
         return self._stream.position
 
     def close(self) -> None:
-        """Close the connection and end the thread; may be called again, and by any thread."""
+        """Save what was acknowledged, close the connection, and end the thread.
+
+        May be called again, and by any thread.
+
+        Raises:
+            PositionStoreError: the position that was acknowledged last could not be saved.
+        """
+        self._close(None)
+
+    def _close(self, kind: type[BaseException] | None) -> None:
         with self._closing:
             if self._loop is None or self._loop.is_closed():
                 return
             for work in tuple(self._work):
                 work.cancel()
             try:
-                asyncio.run_coroutine_threadsafe(self._leave(), self._loop).result()
+                asyncio.run_coroutine_threadsafe(self._leave(kind), self._loop).result()
             finally:
                 self._stop_thread()
 
-    async def _leave(self) -> None:
+    async def _leave(self, kind: type[BaseException] | None) -> None:
         await _end_other_tasks(_TASK_NAME)
-        await self._stream.__aexit__()
+        await self._stream.__aexit__(kind)
 
     def _stop_thread(self) -> None:
         loop, thread = self._loop, self._thread
@@ -132,8 +146,8 @@ class FollowedSource(SynchronousOnly):
     def __enter__(self) -> Self:
         return self.open()
 
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
+        self._close(kind)
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Do something in the stream's thread, and wait for it."""
@@ -167,7 +181,7 @@ class FollowedSource(SynchronousOnly):
     @property
     def acknowledged(self) -> Position | None:
         """The position that was acknowledged last."""
-        return self._stream.acknowledged
+        return self._acknowledged
 
     @property
     def server(self) -> ServerInfo | None:
@@ -192,13 +206,49 @@ class FollowedSource(SynchronousOnly):
     def acknowledge(self, position: Position | None = None) -> None:
         """Everything before a position is done: save it, and tell a semi-synchronous source.
 
+        Returns at once, and the position is saved in the background, as
+        :meth:`SourceStream.acknowledge <replica_client.readers.source_stream.SourceStream.acknowledge>` says.
+
         Args:
             position: None: :attr:`position`.
 
         Raises:
+            PositionStoreError: a position could not be saved, this one or one before; what was saved before is
+                whole.
+        """
+        position = self.position if position is None else position
+        if self._stream.semi_sync:
+            self._run(self._stream.acknowledge(position))
+            self._acknowledged = position
+            return
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            raise ConnectionLostError("the stream is closed")
+        self._acknowledged = position
+        if not self._untold:
+            self._untold = True
+            loop.call_soon_threadsafe(self._tell)
+        error, self._unsaved = self._unsaved, None
+        if error is not None:
+            raise error
+
+    def _tell(self) -> None:
+        """In the stream's thread: let it save what was acknowledged last."""
+        self._untold = False
+        position = self._acknowledged
+        if position is not None:
+            try:
+                self._stream.remember(position)
+            except PositionStoreError as error:
+                self._unsaved = error
+
+    def flush(self) -> None:
+        """Save the position that was acknowledged last; when this returns it survives a crash.
+
+        Raises:
             PositionStoreError: it could not be saved; what was saved before is whole.
         """
-        self._run(self._stream.acknowledge(self.position if position is None else position))
+        self._run(self._stream.flush())
 
     # Iterators.
 

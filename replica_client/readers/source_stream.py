@@ -19,6 +19,7 @@ from replica_client.constants.event_types import EventType
 from replica_client.errors import (
     BinlogPurgedError,
     ConnectionLostError,
+    PositionStoreError,
     ReplicaClientError,
     ServerError,
     SourceChangedError,
@@ -28,7 +29,7 @@ from replica_client.position.losses import LOSSES_KEY, LossLedger
 from replica_client.position.position import Position
 from replica_client.position.prepared import PREPARED_KEY, PreparedLedger, XaId
 from replica_client.position.stores.base import PositionStore
-from replica_client.position.stores.saving import PositionSaver
+from replica_client.position.stores.saving import SAVE_INTERVAL, PositionSaver
 from replica_client.readers import inside
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.readers.column_lane import ColumnLane
@@ -94,13 +95,16 @@ class SourceStream(AsynchronousOnly):
         connect_options: ConnectOptions | Sequence[ConnectOptions],
         options: StreamOptions,
         position_store: PositionStore | None = None,
+        save_interval: float = SAVE_INTERVAL,
     ) -> None:
         hosts = (
             [connect_options] if isinstance(connect_options, ConnectOptions) else connect_options
         )
         self._options = options
         self._store = position_store
-        self._saver = None if position_store is None else PositionSaver(position_store)
+        self._saver = (
+            None if position_store is None else PositionSaver(position_store, save_interval)
+        )
         self._link = SourceLink(
             hosts,
             LinkOptions(
@@ -215,16 +219,45 @@ class SourceStream(AsynchronousOnly):
     async def acknowledge(self, position: Position) -> None:
         """Everything before ``position`` is done: save it, and tell a semi-synchronous source.
 
+        Returns at once: the position is saved in the background, ``save_interval`` seconds after the save
+        before or sooner, the newest one first. A crash before that lets what is behind the saved position come
+        again. :meth:`flush` and the end of the ``async with`` block wait for the save. A semi-synchronous source
+        is told only of a position that is saved; then this waits, too.
+
+        Raises:
+            PositionStoreError: a position could not be saved, this one or one before; what was saved before is
+                whole.
+        """
+        self.remember(position)
+        dump = self._link.dump
+        wanted = self._options.semi_sync and position.file and not position.inside_transaction
+        if wanted and dump is not None and dump.semi_sync_active:
+            await self.flush()
+            await dump.acknowledge_semi_sync(position.file, position.offset)
+
+    def remember(self, position: Position) -> None:
+        """What :meth:`acknowledge` does of a position without a semi-synchronous source.
+
+        Raises:
+            PositionStoreError: a position that was acknowledged before could not be saved.
+        """
+        self._acknowledged = position
+        if self._saver is not None:
+            self._saver.put(position, self.state(position))
+
+    @property
+    def semi_sync(self) -> bool:
+        """Whether semi-synchronous replication was asked for."""
+        return self._options.semi_sync
+
+    async def flush(self) -> None:
+        """Save the position that was acknowledged last; when this returns it survives a crash.
+
         Raises:
             PositionStoreError: it could not be saved; what was saved before is whole.
         """
         if self._saver is not None:
-            await self._saver.save(position, self.state(position))
-        self._acknowledged = position
-        dump = self._link.dump
-        wanted = self._options.semi_sync and position.file and not position.inside_transaction
-        if wanted and dump is not None and dump.semi_sync_active:
-            await dump.acknowledge_semi_sync(position.file, position.offset)
+            await self._saver.flush()
 
     async def _pin(self, server: ServerInfo) -> None:
         """Save where the stream starts, if nothing was saved before: a later run starts there, too.
@@ -246,7 +279,7 @@ class SourceStream(AsynchronousOnly):
         if position.file:
             self.history.prune(position.file, position.offset)
         state: dict[str, object] = {
-            STATE_KEY: self.history.to_state(),
+            STATE_KEY: self.history.to_parts(),
             IDENTITY_KEY: self._link.identity.to_state(),
         }
         kept = {
@@ -433,9 +466,16 @@ class SourceStream(AsynchronousOnly):
                 _LOG.warning("connection lost: %s; %s again in %.1f s", error, what, delay)
                 await asyncio.sleep(delay)
 
-    async def __aexit__(self, *exc_info: object) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None = None, *exc_info: object) -> None:
         self._open = False
-        await self._link.close()
+        try:
+            await self.flush()
+        except PositionStoreError as error:
+            if kind is None:
+                raise
+            _LOG.error("the position that was acknowledged last is not saved: %s", error)
+        finally:
+            await self._link.close()
 
     async def events(self) -> AsyncGenerator[BinlogEvent, None]:
         """Every event that stands in the source's files, once and in order, and artificial ones.

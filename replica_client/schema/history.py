@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Any, Final, Self, TypeVar
 
 from replica_client.errors import SchemaError, SourceChangedError
 from replica_client.schema.catalog import (
@@ -40,9 +39,22 @@ from replica_client.schema.ddl.changes import (
 )
 from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.statements import read_statement
+from replica_client.schema.history_records import (
+    MAX_STATE_SIZE,
+    Databases,
+    HistoryRecords,
+    Key,
+)
 from replica_client.schema.letter_case import CaseDoubts, Spellings
 from replica_client.schema.model import DatabaseModel, TableModel
 from replica_client.schema.names import fold_meaning, fold_name, fold_table
+from replica_client.schema.versions import (
+    Origin,
+    Place,
+    Version,
+    databases_json,
+    databases_of_json,
+)
 
 STATE_KEY: Final = "schema_history"
 """Name of a checkpoint's state that holds a history."""
@@ -52,60 +64,11 @@ KEPT_VERSIONS: Final = 20
 
 _FORMAT: Final = "replica-client-schema"
 _VERSION: Final = 1
-_MAX_STATE_SIZE: Final = 1 << 30
-_NUMBERED = re.compile(r"(.*\.)0*([0-9]{1,18})", re.DOTALL)
-
-Origin = Literal["ddl", "information_schema", "import", "not_understood"]
-
-
-class Place(NamedTuple):
-    """A place in the binlog; ordered by the file's base name and number, then by offset."""
-
-    base: str
-    number: int
-    offset: int
-    file: str
-
-    @classmethod
-    def of(cls, file: str, offset: int) -> Place:
-        """The place of an offset in a file."""
-        match = _NUMBERED.fullmatch(file)
-        base, number = (match[1], int(match[2])) if match else (file, 0)
-        return cls(base, number, offset, file)
-
-    @classmethod
-    def parse(cls, text: str) -> Place:
-        """The place of its text, ``file:offset``.
-
-        Raises:
-            SchemaError: it is not one.
-        """
-        file, _, offset = text.rpartition(":")
-        if not offset.isdecimal() or not offset.isascii() or len(offset) > 20:
-            raise SchemaError(f"not a place in a binlog: {text[:80]!r}")
-        return cls.of(file, int(offset))
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.offset}"
-
+_Name = TypeVar("_Name")
+_One = TypeVar("_One")
 
 START: Final = Place("", 0, 0, "")
 """Before everything."""
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """What a table looks like from a place on.
-
-    Attributes:
-        since: the place; of the statement that made it so.
-        state: the definition.
-        origin: where it is known from.
-    """
-
-    since: Place
-    state: TableState | None
-    origin: Origin = "ddl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +123,15 @@ class SchemaHistory:
 
     def __init__(self, *, lower_case_names: bool | None = None) -> None:
         self._tables: dict[TableName, list[Version]] = {}
-        self._databases: dict[str, list[tuple[Place, DatabaseModel]]] = {}
+        self._databases: dict[str, Databases] = {}
         self._temporary: set[tuple[int, str, str]] = set()
+        # As records, for a checkpoint; what changed since the last one, None: everything.
+        self._records: HistoryRecords | None = None
+        self._parts: tuple[tuple[str, ...], object] = (), None
+        self._changed: set[Key] | None = None
+        # What prune() has to look at.
+        self._prunable: set[TableName] = set()
+        self._moved_databases: set[str] = set()
         self.place = START
         self.revision = 0
         self.lower_case_names = lower_case_names
@@ -178,7 +148,8 @@ class SchemaHistory:
 
     def set_table(self, name: TableName, state: TableState | None) -> None:
         """Keep what a table looks like from :attr:`place` on."""
-        versions = self._tables.setdefault(self._folded(name), [])
+        key = self._folded(name)
+        versions = self._tables.setdefault(key, [])
         self._spellings.add(name)
         origin = "not_understood" if isinstance(state, Unverified) else self._origin
         version = Version(self.place, state, origin)
@@ -186,7 +157,9 @@ class SchemaHistory:
             versions[-1] = version
         else:
             versions.append(version)
-        self.revision += 1
+        if len(versions) > KEPT_VERSIONS or isinstance(state, Absent):
+            self._prunable.add(key)
+        self._change(key)
 
     def database(self, name: str) -> DatabaseModel:
         """What is known of a database."""
@@ -195,11 +168,24 @@ class SchemaHistory:
 
     def set_database(self, name: str, model: DatabaseModel) -> None:
         """Keep what a database is from :attr:`place` on."""
-        versions = self._databases.setdefault(self._fold(name), [])
+        key = self._fold(name)
+        versions = self._databases.setdefault(key, [])
+        if model.complete and versions and not versions[-1][1].complete:
+            self._prunable.update(one for one in self._tables if one[0] == key)
         if versions and versions[-1][0] == self.place:
             versions.pop()
         versions.append((self.place, model))
+        if len(versions) > 1:
+            self._moved_databases.add(key)
+        self._change((key,))
+
+    def _change(self, *keys: Key) -> None:
+        """Something changed; without keys all did."""
         self.revision += 1
+        if not keys:
+            self._changed = None
+        elif self._changed is not None:
+            self._changed.update(keys)
 
     def known_tables(self, database: str | None = None) -> list[TableName]:
         """The tables, of a database or of all, that are or may be there."""
@@ -265,7 +251,8 @@ class SchemaHistory:
         self._temporary = {
             (thread, *fold_table((db, name))) for thread, db, name in self._temporary
         }
-        self.revision += 1
+        self._change()
+        self._look_through()
 
     # Moving on.
 
@@ -336,13 +323,20 @@ class SchemaHistory:
     def rewind(self, file: str, offset: int) -> None:
         """Forget what begins at or behind a place, to read on from there."""
         limit = Place.of(file, offset)
+        changed: list[Key] = []
         for name, versions in list(self._tables.items()):
+            if versions[-1].since < limit:
+                continue
+            changed.append(name)
             kept = [version for version in versions if version.since < limit]
             if kept:
                 self._tables[name] = kept
             else:
                 del self._tables[name]
         for database, models in list(self._databases.items()):
+            if models[-1][0] < limit:
+                continue
+            changed.append((database,))
             left = [(since, model) for since, model in models if since < limit]
             if left:
                 self._databases[database] = left
@@ -350,6 +344,9 @@ class SchemaHistory:
                 del self._databases[database]
         self.place = min(self.place, limit)
         self.revision += 1
+        if changed:
+            self._change(*changed)
+            self._look_through()
 
     def roll_back(self, file: str, offset: int) -> None:
         """Forget what a transaction changed that began at a place and was rolled back.
@@ -376,7 +373,8 @@ class SchemaHistory:
             name: [(START, models[-1][1])] for name, models in self._databases.items()
         }
         self.place = START
-        self.revision += 1
+        self._change()
+        self._look_through()
 
     def moved(self, place: Place) -> SchemaHistory:
         """What is known now, as known from another place on: where nothing changed in between."""
@@ -387,23 +385,53 @@ class SchemaHistory:
         for table, versions in self._tables.items():
             other._tables[table] = [Version(place, versions[-1].state, versions[-1].origin)]
             other._spellings.add(table)
+        other._look_through()
         return other
 
     def prune(self, file: str, offset: int, keep: int = KEPT_VERSIONS) -> None:
         """Forget old versions; the one of the place and what came later stays."""
         limit = Place.of(file, offset)
-        for name, versions in list(self._tables.items()):
+        for name in tuple(self._prunable if keep >= KEPT_VERSIONS else self._tables):
+            versions = self._tables.get(name)
+            if versions is None:
+                self._prunable.discard(name)
+                continue
             current = sum(version.since < limit for version in versions) - 1
             if current >= keep:
                 del versions[: current - keep + 1]
                 current = keep - 1
-            gone = current == len(versions) - 1 and isinstance(versions[-1].state, Absent)
-            if gone and self.database(name[0]).complete:
+                self._mark(name)
+            absent = isinstance(versions[-1].state, Absent)
+            if current == len(versions) - 1 and absent and self.database(name[0]).complete:
                 del self._tables[name]
-        for models in self._databases.values():
+                self._mark(name)
+            elif not absent or not self.database(name[0]).complete:
+                if len(versions) <= KEPT_VERSIONS:
+                    self._prunable.discard(name)
+        for database in tuple(self._moved_databases):
+            models = self._databases.get(database, [])
             current = sum(since < limit for since, _ in models) - 1
             if current > 0:
                 del models[:current]
+                self._mark((database,))
+            if len(models) <= 1:
+                self._moved_databases.discard(database)
+
+    def _mark(self, key: Key) -> None:
+        """What is kept of a table or database changed, and nothing that is known now."""
+        if self._changed is not None:
+            self._changed.add(key)
+
+    def _look_through(self) -> None:
+        """Find what :meth:`prune` has to look at."""
+        self._prunable = {
+            name
+            for name, versions in self._tables.items()
+            if len(versions) > KEPT_VERSIONS or isinstance(versions[-1].state, Absent)
+        }
+        self._moved_databases = {
+            name for name, models in self._databases.items() if len(models) > 1
+        }
 
     def copy(self) -> SchemaHistory:
         """One that changes by itself."""
@@ -413,6 +441,7 @@ class SchemaHistory:
         other._temporary = set(self._temporary)
         other._spellings = self._spellings.copy()
         other.place = self.place
+        other._look_through()
         return other
 
     # Kept and given away.
@@ -421,18 +450,14 @@ class SchemaHistory:
         """The whole history as JSON."""
         tables: dict[str, dict[str, list[dict[str, Any]]]] = {}
         for (database, name), versions in sorted(self._tables.items()):
-            tables.setdefault(database, {})[name] = [_version_json(one) for one in versions]
+            tables.setdefault(database, {})[name] = [one.to_json() for one in versions]
         return {
             "format": _FORMAT,
             "version": _VERSION,
             "place": str(self.place),
             "lower_case_table_names": self.lower_case_names,
             "databases": {
-                name: [
-                    {"since": str(since), "charset": model.charset, "complete": model.complete}
-                    for since, model in models
-                ]
-                for name, models in sorted(self._databases.items())
+                name: databases_json(models) for name, models in sorted(self._databases.items())
             },
             "tables": tables,
             "temporary": sorted(self._temporary),
@@ -461,22 +486,17 @@ class SchemaHistory:
         folds = value.get("lower_case_table_names", value.get("lower_case_names") or None)
         self = cls(lower_case_names=None if folds is None else bool(folds))
         for database, models in value["databases"].items():
-            self._databases[database] = [
-                (
-                    Place.parse(one["since"]),
-                    DatabaseModel(one.get("charset"), bool(one.get("complete"))),
-                )
-                for one in models
-            ]
+            self._databases[database] = databases_of_json(models)
         for database, tables in value["tables"].items():
             for name, versions in tables.items():
                 self._spellings.add((database, name))
                 self._tables[database, name] = [
-                    _read_version(database, name, one) for one in versions
+                    Version.from_json(database, name, one) for one in versions
                 ]
         for thread, database, name in value.get("temporary", ()):
             self._temporary.add((int(thread), str(database), str(name)))
         self.place = Place.parse(value["place"])
+        self._look_through()
         return self
 
     def to_state(self) -> str:
@@ -486,23 +506,79 @@ class SchemaHistory:
             self._state = (self.revision, base64.b64encode(zlib.compress(data)).decode("ascii"))
         return self._state[1]
 
+    def to_parts(self) -> tuple[str, ...]:
+        """The history as texts, for a checkpoint that is saved often.
+
+        After a change the tuple has more at its end, and now and then less at its beginning; what was in it
+        before stays as it is. The work is that of the change, however many tables are known.
+        """
+        head = {
+            "lower_case_table_names": self.lower_case_names,
+            "temporary": sorted(self._temporary),
+        }
+        if self._records is None or self._changed is None:
+            self._records = HistoryRecords(self._tables, self._databases)
+            self._changed = {*self._tables, *((name,) for name in self._databases)}
+        elif not self._changed and self._parts[1] == head:
+            return self._parts[0]
+        self._records.add(self._changed, {"place": str(self.place), **head})
+        self._changed = set()
+        self._parts = self._records.texts, head
+        return self._parts[0]
+
     @classmethod
-    def from_state(cls, text: object) -> Self:
-        """The history that :meth:`to_state` gave.
+    def from_state(cls, state: object) -> Self:
+        """The history that :meth:`to_state` or :meth:`to_parts` gave.
 
         Raises:
             SchemaError: it is not one.
         """
-        if not isinstance(text, str):
-            raise SchemaError("a checkpoint's schema history is not text")
         try:
+            if isinstance(state, (list, tuple)):
+                return cls._of_records(state)
+            if not isinstance(state, str):
+                raise SchemaError("a checkpoint's schema history is not text")
             unpacker = zlib.decompressobj()
-            data = unpacker.decompress(base64.b64decode(text, validate=True), _MAX_STATE_SIZE)
+            data = unpacker.decompress(base64.b64decode(state, validate=True), MAX_STATE_SIZE)
             if not unpacker.eof:
                 raise SchemaError("a checkpoint's schema history is cut, or too long")
             return cls.from_json(json.loads(data))
         except (ValueError, zlib.error, RecursionError) as error:
             raise SchemaError(f"a checkpoint's schema history is damaged: {error}") from error
+
+    @classmethod
+    def _of_records(cls, texts: Sequence[object]) -> Self:
+        self = cls()
+        records = self._records = HistoryRecords(self._tables, self._databases)
+        head: dict[str, Any] = {}
+        try:
+            for record in records.read(texts):
+                _take(self._tables, record["tables"])
+                _take(self._databases, record["databases"])
+                head = record
+            folds = head.get("lower_case_table_names")
+            self.lower_case_names = None if folds is None else bool(folds)
+            for thread, database, name in head.get("temporary", ()):
+                self._temporary.add((int(thread), str(database), str(name)))
+            if head:
+                self.place = Place.parse(head["place"])
+        except (AttributeError, KeyError, TypeError) as error:
+            raise SchemaError(f"a damaged schema history: {error!r}"[:200]) from error
+        for table in self._tables:
+            self._spellings.add(table)
+        self._changed = set()
+        known = {key: head.get(key) for key in ("lower_case_table_names", "temporary")}
+        self._parts = records.texts, {**known, "temporary": sorted(self._temporary)}
+        self._look_through()
+        return self
+
+
+def _take(known: dict[_Name, list[_One]], said: Mapping[_Name, list[_One] | None]) -> None:
+    for name, versions in said.items():
+        if versions:
+            known[name] = versions
+        else:
+            known.pop(name, None)
 
 
 def schema_change(
@@ -530,28 +606,10 @@ def schema_change(
     )
 
 
-def _version_json(version: Version) -> dict[str, Any]:
-    found: dict[str, Any] = {"since": str(version.since), "origin": version.origin}
-    state = version.state
-    if isinstance(state, TableModel):
-        found["table"] = state.to_json()
-    elif isinstance(state, Unverified):
-        found["unverified"] = state.reason
-    return found
-
-
-def _read_version(database: str, name: str, value: Mapping[str, Any]) -> Version:
-    state: TableState = ABSENT
-    if "table" in value:
-        state = TableModel.from_json(database, name, value["table"])
-    elif "unverified" in value:
-        state = Unverified(str(value["unverified"]))
-    return Version(Place.parse(value["since"]), state, value.get("origin", "ddl"))
-
-
 __all__ = [
     "START",
     "STATE_KEY",
+    "Origin",
     "Place",
     "SchemaChange",
     "SchemaHistory",

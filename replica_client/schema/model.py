@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, Self
 
+from replica_client.codec.sized_cache import SizedCache
 from replica_client.errors import SchemaError
 from replica_client.schema.character_sets import BEYOND_UTF8MB3, storable
 
@@ -84,12 +86,24 @@ class ColumnModel:
         Raises:
             SchemaError: it is not one.
         """
+        key = None
+        if isinstance(value, Mapping) and "labels" not in value and "unknown_labels" not in value:
+            key = (cls, *value.items())
+            try:
+                known = _COLUMNS.get(key)
+            except TypeError:  # a value that is no value of a column
+                key = known = None
+            if known is not None:
+                return known  # type: ignore[return-value]
         members = _members(value, cls, "column")
         if members.get("labels") is not None:
             members["labels"] = tuple(members["labels"])
         if "unknown_labels" in members:
             members["unknown_labels"] = tuple(map(int, members["unknown_labels"]))
-        return cls(**members)
+        column = cls(**members)
+        if key is not None:
+            _COLUMNS.put(key, column, 0)
+        return column
 
 
 @dataclass(frozen=True)
@@ -140,6 +154,14 @@ class TableModel:
         del found["database"], found["name"]
         found["columns"] = [column.to_json() for column in self.columns]
         return found
+
+    def json_text(self) -> str:
+        """:meth:`to_json` as compact text; columns that were seen before cost little."""
+        found = _sparse(self)
+        del found["database"], found["name"], found["columns"]
+        rest = json.dumps(found, separators=(",", ":"))
+        columns = ",".join(map(_column_text, self.columns))
+        return f'{{"columns":[{columns}]{"," if found else ""}{rest[1:]}'
 
     @classmethod
     def from_json(cls, database: str, name: str, value: object) -> Self:
@@ -197,6 +219,15 @@ def describe(column: ColumnModel) -> str:
     if not column.visible:
         text += " invisible"
     return text
+
+
+# Tables of one application share most of their columns.
+_COLUMNS: SizedCache[tuple[Any, ...], ColumnModel] = SizedCache(1 << 15)
+
+
+@lru_cache(1 << 15)
+def _column_text(column: ColumnModel) -> str:
+    return json.dumps(column.to_json(), separators=(",", ":"))
 
 
 def _sparse(value: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from typing import Any
 
@@ -44,6 +45,35 @@ class StoreConformance:
         make().save(POSITIONS[1])
         found = make().load_checkpoint()
         assert (found.position, dict(found.state)) == (POSITIONS[1], {})
+
+    def test_a_state_that_grows_comes_back_at_each_step(self, make: Any) -> None:
+        """Texts are added at the end, dropped at the beginning, and all replaced; short and long ones."""
+        chance = random.Random(3)
+        texts: tuple[str, ...] = ()
+        store = make()
+        make("other").save(POSITIONS[0], {"grows": tuple(f"other {n} " * 3000 for n in range(3))})
+        for step in range(150):
+            kind = chance.random()
+            if kind < 0.04:
+                texts = ()
+            elif kind < 0.1:
+                texts = tuple(f"new {step} {n} " + "x" * 400 for n in range(chance.randrange(200)))
+            else:
+                texts = texts[chance.choice((0, 0, 1, 5)) :]
+                texts += tuple(
+                    f"{step}-{n} " + "y" * chance.randrange(9000)
+                    for n in range(chance.randrange(4))
+                )
+            state = {"grows": texts, "step": step}
+            store.save(POSITIONS[step % 4], state)
+            if chance.random() < 0.3:
+                store = make()
+                assert store.load() == POSITIONS[step % 4]
+            if step % 10 == 0:
+                store = make()  # saves without having loaded
+            found = make().load_checkpoint()
+            assert (found.position, dict(found.state)) == (POSITIONS[step % 4], state), step
+        assert len(make("other").load_checkpoint().state["grows"]) == 3
 
     def test_names_are_apart(self, make: Any) -> None:
         make("a").save(POSITIONS[0])

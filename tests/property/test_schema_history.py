@@ -73,3 +73,56 @@ def test_comments_mean_nothing(comment: str, text: str) -> None:
     plain = read_statement(sql.format(" "), MYSQL)
     assert not isinstance(plain, (NotUnderstood, Unrelated))
     assert read_statement(sql.format(comment.format(text)), MYSQL) == plain
+
+
+DATABASES = st.sampled_from(("d", "e"))
+TABLES = st.builds("{}.{}".format, DATABASES, st.sampled_from("tuvwx"))
+STEPS = st.one_of(
+    st.builds("CREATE TABLE {} (a INT, b {})".format, TABLES, TYPES),
+    st.builds("CREATE TABLE {} LIKE {}".format, TABLES, TABLES),
+    st.builds("ALTER TABLE {} {}".format, TABLES, CLAUSES),
+    st.builds("RENAME TABLE {} TO {}".format, TABLES, TABLES),
+    st.builds("DROP TABLE {}".format, TABLES),
+    st.builds("CREATE TEMPORARY TABLE {} (a INT)".format, TABLES),
+    st.builds("CREATE DATABASE {}".format, DATABASES),
+    st.builds("DROP DATABASE {}".format, DATABASES),
+    st.builds("ALTER DATABASE {} CHARACTER SET latin1".format, DATABASES),
+    st.just("not a statement"),
+    st.tuples(st.sampled_from(("rewind", "roll_back", "prune")), st.integers(0, 30)),
+    st.sampled_from((("forget_places", 0), ("fold_names", 0), ("restart", 0), ("save", 0))),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(STEPS, max_size=40), st.integers(0, 3))
+def test_the_records_of_a_history_are_the_history(
+    steps: list[str | tuple[str, int]], versions: int
+) -> None:
+    """Whatever happens to it: records give the same as the whole, and those that were given stay as they are."""
+    history = history_of("CREATE TABLE t (a INT, b INT)")
+    for number in range(versions * 10):  # more versions than are kept
+        history.run(f"ALTER TABLE t ADD z{number} INT", MYSQL, "binlog.000001", 200 + number)
+    last = history.to_parts()
+    for number, step in enumerate(steps):
+        offset = 1000 + 10 * number
+        if isinstance(step, str):
+            history.run(step, MYSQL, "binlog.000001", offset)
+        elif step[0] in ("rewind", "roll_back"):
+            getattr(history, step[0])("binlog.000001", offset - 10 * step[1])
+        elif step[0] == "prune":
+            history.prune("binlog.000001", offset - 10 * step[1])
+        elif step[0] == "forget_places":
+            history.forget_places()
+        elif step[0] == "fold_names" and history.lower_case_names is None:
+            history.fold_names(True)
+        elif step[0] == "restart":
+            history = SchemaHistory.from_state(list(history.to_parts()))
+        else:
+            parts = history.to_parts()
+            again = SchemaHistory.from_state(parts).to_json()
+            assert {**again, "place": ""} == {**history.to_json(), "place": ""}
+            assert history.to_parts() == parts
+            last = parts
+    again = SchemaHistory.from_state(history.to_parts()).to_json()
+    assert {**again, "place": ""} == {**history.to_json(), "place": ""}
+    assert SchemaHistory.from_state(last).to_parts() == last

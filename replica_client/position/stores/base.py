@@ -15,7 +15,9 @@ class Checkpoint:
 
     Attributes:
         position: where to resume.
-        state: JSON values by name, such as the schema history; the store does not look into them.
+        state: JSON values by name, such as the schema history; the store does not look into them. One that is
+            a tuple of texts grows: a later state has the same texts, less some at the beginning, and new ones
+            behind them. A store may write only these; one that does not care stores it as a list.
     """
 
     position: Position

@@ -3,15 +3,17 @@
 One JSON object::
 
     {"format": "replica-client-position", "version": 1,
-     "position": {…}, "text": "binlog.000024:1472", "state": {…}}
+     "position": {…}, "text": "binlog.000024:1472", "state": {…}, "growing": ["schema_history"],
+     "stored": {"schema_history": {…}}}
 
-``position`` is :meth:`Position.to_json`; ``text`` is there for people and not read.
+``position`` is :meth:`Position.to_json`; ``text`` is there for people and not read. ``growing`` names values of
+the state that are tuples; ``stored`` says where one of them is that does not stand in the text.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from replica_client.errors import PositionFormatError
@@ -20,22 +22,51 @@ from replica_client.position.stores.base import Checkpoint
 
 _FORMAT: Final = "replica-client-position"
 _VERSION: Final = 1
+_VERSION_STORED: Final = 2
+"""A part of the state stands elsewhere: releases that do not know that must not take it for all."""
 
 
-def encode_checkpoint(position: Position, state: Mapping[str, object]) -> bytes:
-    """The text of a checkpoint, in ASCII, with a line's end."""
-    document = {
+def encode_checkpoint(
+    position: Position,
+    state: Mapping[str, object],
+    stored: Mapping[str, Mapping[str, object]] | None = None,
+) -> bytes:
+    """The text of a checkpoint, in ASCII, with a line's end; for the arguments see :func:`checkpoint_json`."""
+    document = checkpoint_json(position, state, stored)
+    return json.dumps(document, indent=1).encode("ascii") + b"\n"
+
+
+def checkpoint_json(
+    position: Position,
+    state: Mapping[str, object],
+    stored: Mapping[str, Mapping[str, object]] | None = None,
+) -> dict[str, object]:
+    """A checkpoint as JSON.
+
+    Args:
+        position: the position.
+        state: its state, without what stands elsewhere.
+        stored: by name, where a long value of the state stands.
+    """
+    document: dict[str, object] = {
         "format": _FORMAT,
-        "version": _VERSION,
+        "version": _VERSION if not stored else _VERSION_STORED,
         "position": position.to_json(),
         "text": str(position) if len(str(position)) < 1000 else str(position)[:1000] + "…",
         "state": dict(state),
     }
-    return json.dumps(document, indent=1).encode("ascii") + b"\n"
+    growing = [name for name, value in state.items() if isinstance(value, tuple)]
+    if growing:
+        document["growing"] = growing
+    if stored:
+        document["stored"] = stored
+    return document
 
 
-def decode_checkpoint(data: bytes | str) -> Checkpoint:
-    """The checkpoint of its text.
+def decode_checkpoint(
+    data: bytes | str, fetch: Callable[[Mapping[str, object]], tuple[str, ...]] | None = None
+) -> Checkpoint:
+    """The checkpoint of its text; see :func:`checkpoint_of_json`.
 
     Raises:
         PositionFormatError: it is not one.
@@ -45,13 +76,39 @@ def decode_checkpoint(data: bytes | str) -> Checkpoint:
     except (ValueError, RecursionError) as error:
         what = "it is empty" if not data.strip() else f"it is not JSON ({error})"
         raise PositionFormatError(what) from error
+    return checkpoint_of_json(document, fetch)
+
+
+def checkpoint_of_json(
+    document: object, fetch: Callable[[Mapping[str, object]], tuple[str, ...]] | None = None
+) -> Checkpoint:
+    """The checkpoint that :func:`checkpoint_json` gave.
+
+    Args:
+        document: its JSON.
+        fetch: gives the texts that stand elsewhere, of where they do.
+
+    Raises:
+        PositionFormatError: it is not one.
+    """
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise PositionFormatError("it is JSON, but no position file")
-    if document.get("version") != _VERSION:
+    if document.get("version") not in (_VERSION, _VERSION_STORED):
         raise PositionFormatError(
-            f"it has version {document.get('version')!r}, this release reads {_VERSION}"
+            f"it has version {document.get('version')!r}, this release reads {_VERSION_STORED}"
         )
     state = document.get("state", {})
     if not isinstance(state, dict):
         raise PositionFormatError("its state is no object")
-    return Checkpoint(Position.from_json(document.get("position")), state)
+    position = Position.from_json(document.get("position"))
+    growing, stored = document.get("growing", []), document.get("stored", {})
+    if not isinstance(growing, list) or not isinstance(stored, dict):
+        raise PositionFormatError("what it says about its state is damaged")
+    for name in growing:
+        if isinstance(name, str) and isinstance(state.get(name), list):
+            state[name] = tuple(state[name])
+    for name, where in stored.items():
+        if fetch is None or not isinstance(where, dict):
+            raise PositionFormatError("what it says about its state is damaged")
+        state[name] = fetch(where)
+    return Checkpoint(position, state)

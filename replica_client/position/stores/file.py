@@ -3,6 +3,9 @@
 The file holds the JSON object of :mod:`~replica_client.position.stores.document`. Saving writes a
 temporary file in the same directory, syncs it, renames it over the old one and syncs the directory:
 a crash, a kill or a full disk leaves the old position or the new one.
+
+A long schema history stands in a file beside it, ``NAME.state-1`` (:mod:`~replica_client.position.stores.state_file`):
+a save writes of it only what is new. To copy a position, copy both.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from replica_client.errors import PositionFormatError, PositionStoreError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.document import decode_checkpoint, encode_checkpoint
+from replica_client.position.stores.growing import split_growing
+from replica_client.position.stores.state_file import StateFile
 
 _SYNC_UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
 _REMEDIES = {
@@ -44,6 +49,7 @@ class FilePositionStore:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
+        self._state: StateFile | None = None
 
     @property
     def path(self) -> Path:
@@ -74,7 +80,9 @@ class FilePositionStore:
         except OSError as error:
             raise self._failed("read", error) from error
         try:
-            return decode_checkpoint(data)
+            return decode_checkpoint(data, self._state_file().load)
+        except OSError as error:
+            raise self._failed("read", error) from error
         except PositionFormatError as error:
             raise PositionStoreError(
                 f"position file {self._path} is damaged: {error}; restore it from a copy, set the"
@@ -87,10 +95,15 @@ class FilePositionStore:
         Raises:
             PositionStoreError: they could not be saved; the file is as it was.
         """
-        data = encode_checkpoint(position, state or {})
-        target = Path(os.path.realpath(self._path))
+        target = self._target()
         temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        short, name, texts = split_growing(state or {})
+        stored = None
         try:
+            file = self._state_file()
+            if name:
+                stored = file.save(texts)
+            data = encode_checkpoint(position, short, {name: stored} if stored else None)
             try:
                 _write(temporary, data)
                 os.replace(temporary, target)
@@ -99,8 +112,18 @@ class FilePositionStore:
                     temporary.unlink()
                 raise
             _sync_directory(target.parent)
+            file.saved(stored)
         except OSError as error:
             raise self._failed("save", error) from error
+
+    def _target(self) -> Path:
+        return Path(os.path.realpath(self._path))
+
+    def _state_file(self) -> StateFile:
+        if self._state is None:
+            target = self._target()
+            self._state = StateFile(target.parent, f"{target.name}.state-")
+        return self._state
 
     def _failed(self, what: str, error: OSError) -> PositionStoreError:
         reason = error.strerror or str(error)

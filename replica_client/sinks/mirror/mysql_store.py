@@ -26,6 +26,7 @@ from replica_client.errors import (
 )
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
+from replica_client.position.stores.growing import GrowingKeys
 from replica_client.schema.model import TableModel
 from replica_client.schema.quoting import before_arguments, mysql_name, mysql_table, mysql_text
 from replica_client.sinks.first_copy import TableCopy, TableName
@@ -90,7 +91,7 @@ class MysqlStore:
         self.names = names or mysql_names(ignores_case=target.ignores_case)
         self.mark = f"replica_client {state} "
         self._owner = secrets.token_hex(8)
-        self._state: object = None
+        self._state = GrowingKeys()
         self._in_transaction = False
         self._packet = 1 << 20
         self._unsaved: dict[TableName, TableModel | None] = {}
@@ -180,7 +181,12 @@ class MysqlStore:
             position = await self._get("position")
             if position is None:
                 return None
-            self._state = state = json.loads(await self._get("state") or "{}")
+            parts = await run(
+                f"SELECT name, value FROM {own}.mirror_state WHERE name LIKE '{GrowingKeys.PREFIX}%'"
+            )
+            state = self._state.read(
+                await self._get(GrowingKeys.KEY), {str(name): str(value) for name, value in parts}
+            )
             return Checkpoint(Position.from_json(position), state)
         except (SchemaError, PositionFormatError, ValueError) as error:
             raise SinkError(f"{own} is no mirror of this release: {error}") from error
@@ -220,8 +226,14 @@ class MysqlStore:
         """Commit rows and position together."""
         await self.begin()
         await self._put("position", json.dumps(checkpoint.position.to_json()))
-        if checkpoint.state is not self._state and checkpoint.state != self._state:
-            await self._put("state", json.dumps(dict(checkpoint.state)))
+        plan = self._state.plan(checkpoint.state)
+        for key, value in plan.put.items():
+            await self._put(key, value)
+        for key in plan.gone:
+            await self.run(
+                f"DELETE FROM {before_arguments(self._state_database)}.mirror_state WHERE name = %s",
+                (key,),
+            )
         passed = [one.name for one in self.copies.values() if one.is_passed(checkpoint.position)]
         for name in passed:
             await self.run(
@@ -231,7 +243,7 @@ class MysqlStore:
             )
             del self.copies[name]
         await self._end_transaction()
-        self._state = checkpoint.state
+        self._state.saved(plan)
 
     async def _end_transaction(self) -> None:
         await self._save_definitions()

@@ -20,6 +20,7 @@ from typing import Any
 from replica_client.errors import PositionFormatError, SchemaError, SinkError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
+from replica_client.position.stores.growing import GrowingKeys
 from replica_client.schema.model import TableModel
 from replica_client.schema.quoting import sqlite_name
 from replica_client.sinks.durable import DATA_MODE
@@ -53,7 +54,7 @@ class SqliteStore:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._owner = secrets.token_hex(8)
-        self._state: object = None
+        self._state = GrowingKeys()
         self._names = sqlite_names()
         self.tables: dict[TableName, TableModel] = {}
         self.copies: dict[TableName, TableCopy] = {}
@@ -92,9 +93,12 @@ class SqliteStore:
             position = self._get("position")
             if position is None:
                 return None
-            self._state = json.loads(self._get("state") or "{}")
-            assert isinstance(self._state, dict)
-            return Checkpoint(Position.from_json(position), self._state)
+            parts = run(
+                "SELECT name, value FROM _replica_client_state WHERE name GLOB ?",
+                (f"{GrowingKeys.PREFIX}*",),
+            )
+            state = self._state.read(self._get(GrowingKeys.KEY), dict(parts))
+            return Checkpoint(Position.from_json(position), state)
         except (SchemaError, PositionFormatError, ValueError) as error:
             raise SinkError(f"{self._path} is no mirror of this release: {error}") from error
 
@@ -150,15 +154,18 @@ class SqliteStore:
         """Commit rows and position together."""
         self.begin()
         self._put("position", json.dumps(checkpoint.position.to_json()))
-        if checkpoint.state is not self._state and checkpoint.state != self._state:
-            self._put("state", json.dumps(dict(checkpoint.state)))
+        plan = self._state.plan(checkpoint.state)
+        for key, value in plan.put.items():
+            self._put(key, value)
+        for key in plan.gone:
+            self._connection.execute("DELETE FROM _replica_client_state WHERE name = ?", (key,))
         for copy in [one for one in self.copies.values() if one.is_passed(checkpoint.position)]:
             self._connection.execute(
                 "DELETE FROM _replica_client_copies WHERE database = ? AND name = ?", copy.name
             )
             del self.copies[copy.name]
         self._connection.execute("COMMIT")
-        self._state = checkpoint.state
+        self._state.saved(plan)
 
     def close(self) -> None:
         """Close; what is not committed goes."""

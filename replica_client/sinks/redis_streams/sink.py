@@ -18,7 +18,7 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -30,6 +30,7 @@ from redis.backoff import NoBackoff
 from replica_client.errors import ConfigError, PositionFormatError, SinkError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
+from replica_client.position.stores.growing import GrowingKeys
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.failures import os_errors
 from replica_client.sinks.formats.line_format import LineFormat, make_format
@@ -109,7 +110,7 @@ class RedisSink:
         self._version = b""
         self._ahead = 0
         self._last_digest = b""
-        self._state: Mapping[str, object] | None = None
+        self._state = GrowingKeys()
 
     async def probe(self) -> None:
         """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
@@ -135,8 +136,9 @@ class RedisSink:
             self._last_digest = saved[b"last"]
             if not saved[b"position"]:
                 return None
-            self._state = json.loads(saved[b"state"])
-            return Checkpoint(Position.from_json(saved[b"position"].decode()), self._state or {})
+            parts = {key.decode(): value.decode() for key, value in saved.items()}
+            state = self._state.read(parts[GrowingKeys.KEY], parts)
+            return Checkpoint(Position.from_json(saved[b"position"].decode()), state)
         except (KeyError, ValueError, PositionFormatError) as error:
             raise SinkError(
                 f"Redis at {self._where}: {self._key} is no position of this release: {error}"
@@ -165,10 +167,10 @@ class RedisSink:
             b"position": json.dumps(checkpoint.position.to_json()).encode(),
             b"ahead": b"%d" % self._ahead,
         }
-        if checkpoint.state is not self._state and checkpoint.state != self._state:
-            saved[b"state"] = json.dumps(dict(checkpoint.state)).encode()
-        await self._execute(lines, saved)
-        self._state = checkpoint.state
+        plan = self._state.plan(checkpoint.state)
+        saved.update({key.encode(): value.encode() for key, value in plan.put.items()})
+        await self._execute(lines, saved, plan.gone)
+        self._state.saved(plan)
         await self._worker.run(self._spool.clear)
 
     def _not_there_yet(self, lines: list[bytes]) -> list[bytes]:
@@ -183,7 +185,9 @@ class RedisSink:
             )
         return lines[passed:]
 
-    async def _execute(self, lines: list[bytes], saved: dict[bytes, bytes]) -> None:
+    async def _execute(
+        self, lines: list[bytes], saved: dict[bytes, bytes], gone: Sequence[str] = ()
+    ) -> None:
         """Add entries and change the position's hash, where it is still as this sink left it."""
         if self._client is None:
             raise SinkError(f"Redis at {self._where}: the sink is not open")
@@ -208,6 +212,8 @@ class RedisSink:
                     saved = {b"position": b"", b"state": b"{}", b"last": b"", **saved}
                 fields: dict[Any, Any] = {**saved, b"version": version}
                 pipe.hset(self._key, mapping=fields)
+                if gone:
+                    pipe.hdel(self._key, *gone)
                 await pipe.execute()
         self._version = version
 

@@ -1,0 +1,199 @@
+"""The part of a checkpoint's state that grows: what of it is stored already, and what is new.
+
+A value of a state that is a tuple of texts grows at its end and is shortened at its beginning; what is in it does
+not change. Such a value can have megabytes, of which a save adds some hundred bytes. Stores keep a short one with
+the position, and write of a long one only what is new.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from replica_client.errors import PositionFormatError
+
+INLINE_SIZE: Final = 16 << 10
+"""Characters up to which texts stand with the position."""
+
+
+def split_growing(state: Mapping[str, object]) -> tuple[dict[str, object], str, tuple[str, ...]]:
+    """What of a state is stored with the position, and what by itself: its name and texts.
+
+    The name is ``""`` where nothing is long enough.
+    """
+    for name, value in state.items():
+        if isinstance(value, tuple) and sum(map(len, value)) > INLINE_SIZE:
+            if all(isinstance(one, str) and one.isascii() and "\n" not in one for one in value):
+                return {key: one for key, one in state.items() if key != name}, name, value
+    return dict(state), "", ()
+
+
+def stored_before(old: tuple[str, ...], new: tuple[str, ...]) -> int | None:
+    """How many texts at the beginning of ``old`` are not in ``new``, when the rest of it begins ``new``."""
+    if not old or not new:
+        return None
+    try:
+        gone = old.index(new[0])
+    except ValueError:
+        return None
+    kept = len(old) - gone
+    return gone if old[gone:] == new[:kept] else None
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlan:
+    """What a store with numbered rows does for a save.
+
+    Attributes:
+        first: number of the first row that counts.
+        texts: what the rows from ``first`` on hold.
+        new: number of the first row that is to be written.
+        gone: rows below are no longer needed; to be removed when the position is saved.
+    """
+
+    first: int
+    texts: tuple[str, ...]
+    new: int
+    gone: int
+
+    @property
+    def rows(self) -> list[tuple[int, str]]:
+        """The rows to write."""
+        return list(enumerate(self.texts[self.new - self.first :], self.new))
+
+    def to_json(self) -> dict[str, object]:
+        """What is saved with the position."""
+        return {"first": self.first, "count": len(self.texts)}
+
+
+class GrowingRows:
+    """Texts in numbered rows of a database, beside the position that tells which of them count."""
+
+    def __init__(self) -> None:
+        self._first = 0
+        self._texts: tuple[str, ...] = ()
+        self._oldest = 0
+
+    def loaded(self, first: int, texts: tuple[str, ...]) -> None:
+        """The database has these."""
+        self._first, self._texts, self._oldest = first, texts, 0
+
+    @property
+    def numbers(self) -> range:
+        """Those of the rows that count."""
+        return range(self._first, self._first + len(self._texts))
+
+    def plan(self, texts: tuple[str, ...]) -> RowPlan:
+        """What to write so that the database has these."""
+        gone = stored_before(self._texts, texts)
+        behind = self._first + len(self._texts)
+        if gone is None:
+            # What is there counts until the position is saved.
+            return RowPlan(behind, texts, behind, behind)
+        first = self._first + gone
+        return RowPlan(first, texts, behind, first)
+
+    def saved(self, plan: RowPlan) -> None:
+        """The position that goes with a plan is saved."""
+        self._first, self._texts = plan.first, plan.texts
+
+    def wants_removal(self, plan: RowPlan) -> bool:
+        """Whether there are rows that no position needs; they are removed many at a time."""
+        count = plan.gone - self._oldest
+        if count <= 0 or (plan.texts and count < max(64, len(plan.texts) // 4)):
+            return False
+        self._oldest = plan.gone
+        return True
+
+
+def rows_of(value: Any) -> tuple[int, int]:
+    """First number and count of the rows that a saved position names.
+
+    Raises:
+        PositionFormatError: it names none.
+    """
+    try:
+        first, count = value["first"], value["count"]
+        if not (isinstance(first, int) and isinstance(count, int) and first >= 0 <= count):
+            raise TypeError
+    except (KeyError, TypeError):
+        raise PositionFormatError("what it says about its state is damaged") from None
+    return first, count
+
+
+@dataclass(frozen=True, slots=True)
+class KeysPlan:
+    """What a commit writes of a state.
+
+    Attributes:
+        state: the state.
+        put: texts by key.
+        gone: keys that are not needed any more.
+        rows: what :class:`GrowingRows` planned.
+    """
+
+    state: Mapping[str, object]
+    put: Mapping[str, str]
+    gone: tuple[str, ...]
+    rows: RowPlan | None
+
+
+class GrowingKeys:
+    """A state in a table of texts by key, which is changed in the transaction that changes the position.
+
+    ``state`` is a JSON object; in it ``$growing`` says which keys ``state-1``, ``state-2`` … are the texts of a long
+    value.
+    """
+
+    KEY: Final = "state"
+    PREFIX: Final = "state-"
+
+    def __init__(self) -> None:
+        self._rows = GrowingRows()
+        self._state: Mapping[str, object] | None = None
+
+    def read(self, text: str | None, parts: Mapping[str, str]) -> dict[str, object]:
+        """The state of its texts.
+
+        Args:
+            text: of the key ``state``; None where there is none.
+            parts: texts of the other keys.
+
+        Raises:
+            PositionFormatError: they are damaged.
+            ValueError: it is not JSON.
+        """
+        state = json.loads(text or "{}")
+        if not isinstance(state, dict):
+            raise PositionFormatError("its state is no object")
+        for name, where in state.pop("$growing", {}).items():
+            first, count = rows_of(where)
+            try:
+                texts = tuple(parts[f"{self.PREFIX}{at}"] for at in range(first, first + count))
+            except KeyError as error:
+                raise PositionFormatError(f"{error} of its state is missing") from None
+            self._rows.loaded(first, texts)
+            state[name] = texts
+        self._state = state
+        return state
+
+    def plan(self, state: Mapping[str, object]) -> KeysPlan:
+        """What to write for a state; :meth:`saved` is to be called when it is committed."""
+        if state is self._state or state == self._state:
+            return KeysPlan(state, {}, (), None)
+        short, name, texts = split_growing(state)
+        rows, before = self._rows.plan(texts), self._rows.numbers
+        put = {f"{self.PREFIX}{number}": text for number, text in rows.rows}
+        if name:
+            short["$growing"] = {name: rows.to_json()}
+        put[self.KEY] = json.dumps(short)
+        gone = tuple(f"{self.PREFIX}{number}" for number in before if number < rows.gone)
+        return KeysPlan(state, put, gone, rows)
+
+    def saved(self, plan: KeysPlan) -> None:
+        """What was planned is committed."""
+        self._state = plan.state
+        if plan.rows is not None:
+            self._rows.saved(plan.rows)

@@ -1,0 +1,109 @@
+"""A version of a table's definition: from which place of the binlog on it holds, and its JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from replica_client.errors import SchemaError
+from replica_client.schema.catalog import ABSENT, TableState, Unverified
+from replica_client.schema.model import DatabaseModel, TableModel
+
+_NUMBERED = re.compile(r"(.*\.)0*([0-9]{1,18})", re.DOTALL)
+
+Origin = Literal["ddl", "information_schema", "import", "not_understood"]
+
+
+class Place(NamedTuple):
+    """A place in the binlog; ordered by the file's base name and number, then by offset."""
+
+    base: str
+    number: int
+    offset: int
+    file: str
+
+    @classmethod
+    def of(cls, file: str, offset: int) -> Place:
+        """The place of an offset in a file."""
+        match = _NUMBERED.fullmatch(file)
+        base, number = (match[1], int(match[2])) if match else (file, 0)
+        return cls(base, number, offset, file)
+
+    @classmethod
+    def parse(cls, text: str) -> Place:
+        """The place of its text, ``file:offset``.
+
+        Raises:
+            SchemaError: it is not one.
+        """
+        file, _, offset = text.rpartition(":")
+        if not offset.isdecimal() or not offset.isascii() or len(offset) > 20:
+            raise SchemaError(f"not a place in a binlog: {text[:80]!r}")
+        return cls.of(file, int(offset))
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What a table looks like from a place on.
+
+    Attributes:
+        since: the place; of the statement that made it so.
+        state: the definition.
+        origin: where it is known from.
+    """
+
+    since: Place
+    state: TableState | None
+    origin: Origin = "ddl"
+
+    def to_json(self) -> dict[str, Any]:
+        """The version as JSON; the table's name is left to the caller."""
+        found: dict[str, Any] = {"since": str(self.since), "origin": self.origin}
+        if isinstance(self.state, TableModel):
+            found["table"] = self.state.to_json()
+        elif isinstance(self.state, Unverified):
+            found["unverified"] = self.state.reason
+        return found
+
+    def json_text(self) -> str:
+        """:meth:`to_json` as compact text; columns that were seen before cost little."""
+        if not isinstance(self.state, TableModel):
+            return json.dumps(self.to_json(), separators=(",", ":"))
+        head = json.dumps({"since": str(self.since), "origin": self.origin}, separators=(",", ":"))
+        return f'{head[:-1]},"table":{self.state.json_text()}}}'
+
+    @classmethod
+    def from_json(cls, database: str, name: str, value: Mapping[str, Any]) -> Version:
+        """The version that :meth:`to_json` gave.
+
+        Raises:
+            SchemaError: it is not one.
+        """
+        state: TableState = ABSENT
+        if "table" in value:
+            state = TableModel.from_json(database, name, value["table"])
+        elif "unverified" in value:
+            state = Unverified(str(value["unverified"]))
+        return cls(Place.parse(value["since"]), state, value.get("origin", "ddl"))
+
+
+def databases_json(models: list[tuple[Place, DatabaseModel]]) -> list[dict[str, Any]]:
+    """The versions of a database as JSON."""
+    return [
+        {"since": str(since), "charset": model.charset, "complete": model.complete}
+        for since, model in models
+    ]
+
+
+def databases_of_json(value: Any) -> list[tuple[Place, DatabaseModel]]:
+    """The versions of a database that :func:`databases_json` gave."""
+    return [
+        (Place.parse(one["since"]), DatabaseModel(one.get("charset"), bool(one.get("complete"))))
+        for one in value
+    ]
