@@ -61,12 +61,12 @@ class TestRedisInChunks(TestRedis):
         calls = 0
         limit = 10**9
 
-        async def execute(sink: RedisSink, lines: list[bytes], saved: dict[bytes, bytes]) -> None:
+        async def execute(sink: RedisSink, lines: list[bytes], *rest: Any) -> None:
             nonlocal calls
             if calls >= limit:
                 raise SimulatedCrashError
             calls += 1
-            await original(sink, lines, saved)
+            await original(sink, lines, *rest)
 
         monkeypatch.setattr(RedisSink, "_execute", execute)
         self._run(self._place(tmp_path, "counted"), self._saved())
