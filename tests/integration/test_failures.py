@@ -83,7 +83,7 @@ async def test_previous_dump_is_ended(any_server) -> None:
                 while stream.generation < 2:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
                 ours: set[int] = set()
-                while not ours or ours & old:  # noqa: ASYNC110
+                while not ours or ours & old:
                     await asyncio.sleep(0.05)
                     ours = set(failures.dumps(server)) - before
                 assert len(ours) == 1
