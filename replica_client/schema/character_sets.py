@@ -10,6 +10,7 @@ from replica_client.constants.collations import CHARSET_BY_COLLATION_ID
 from replica_client.errors import EncodeError
 
 BINARY: Final = "binary"
+UTF8MB3: Final = "utf8mb3"
 WIDE_CHARSETS: Final = frozenset(("ucs2", "utf16", "utf16le", "utf32"))
 """Character sets that have no character of one byte."""
 

@@ -91,3 +91,51 @@ def test_bytes_that_a_character_set_leaves_undefined(source) -> None:
     assert replaced.returncode == 0, replaced.stderr
     assert json.loads(replaced.stdout)["after"] == {"v": "a\ufffdb"}
     assert _changes(*arguments, "--invalid-text", "bytes").returncode == 0
+
+
+FORMS_OF_UTF8 = (
+    "CREATE TABLE d.t (e ENUM('🐟', '?', 'x') CHARACTER SET utf8, t TEXT CHARACTER SET utf8)",
+    "CREATE TABLE d.t (e ENUM('🐟', '?', 'x') COLLATE utf8_bin, t TEXT) CHARACTER SET utf8",
+    "CREATE TABLE d.t (e ENUM('🐟', '?', 'x'), t TEXT) COLLATE utf8_general_ci",
+    "CREATE TABLE d.t (t TEXT CHARACTER SET utf8);"
+    "ALTER TABLE d.t ADD e ENUM('🐟', '?', 'x') CHARACTER SET utf8 FIRST",
+)
+
+
+@pytest.fixture(scope="module")
+def mariadb(local_servers: Any) -> Any:
+    """MariaDB with the metadata that it writes by default."""
+    server = local_servers.fresh("mariadb-11.8", ["binlog-row-metadata=NO_LOG"])
+    yield server
+    local_servers.close_fresh(server)
+
+
+@pytest.mark.parametrize("old_mode", ["", "UTF8_IS_UTF8MB3"])
+@pytest.mark.parametrize("ddl", FORMS_OF_UTF8)
+async def test_utf8_of_mariadb_is_what_its_old_mode_says(
+    mariadb: Any, new_database: Any, old_mode: str, ddl: str
+) -> None:
+    """The binlog does not tell old_mode: in files a label that depends on it is refused, in a stream it is asked for."""
+    source = mariadb
+    database = new_database(source)
+    source.execute("FLUSH BINARY LOGS")
+    file, offset = source.binlog_position()
+    start = f"{file}:{offset}"
+    with source.connected() as connection, connection.cursor() as cursor:
+        cursor.execute(f"SET old_mode = '{old_mode}', sql_mode = ''")
+        for statement in ddl.split(";"):
+            cursor.execute(statement.replace("d.t", f"{database}.t"))
+        cursor.execute(f"INSERT INTO {database}.t VALUES (3, 'a🐟'), (2, 'b')")
+        cursor.execute(f"INSERT INTO {database}.t VALUES (1, 'c')")
+        connection.commit()
+        cursor.execute(f"SELECT e, t FROM {database}.t")
+        selected = list(cursor.fetchall())
+    async with rc.connect(
+        source.url(), start=start, stop_at_end=True, tables=f"{database}.*"
+    ) as stream:
+        assert [tuple(change.after) async for change in stream.changes()] == selected
+    reader = rc.open_binlog([source.binlog_path(file)], start=start, tables=f"{database}.*")
+    changes = reader.changes()
+    assert [tuple(next(changes).after) for _ in range(2)] == selected[:2]
+    with pytest.raises(ColumnDecodeError, match="label 1 of column e is not known"):
+        next(changes)

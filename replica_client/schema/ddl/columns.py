@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from replica_client.schema.character_sets import BINARY, charset_of_collation
+from replica_client.schema.character_sets import BINARY, UTF8MB3, charset_of_collation
 from replica_client.schema.ddl.column_types import (
     TypeText,
     known_charset,
@@ -41,6 +41,7 @@ class ColumnText:
         default: the tokens behind DEFAULT; empty where there is none.
         computed: the source makes its values: a generated or AUTO_INCREMENT column.
         listed: the server wrote it, as its listings do: a ``?`` in a label may stand for another character.
+        utf8_is_in_doubt: what was read as utf8mb3 may be utf8mb4, which has more labels.
         versioned: WITH SYSTEM VERSIONING, which versions a table that does not say so itself (MariaDB).
     """
 
@@ -57,6 +58,7 @@ class ColumnText:
     computed: bool = False
     versioned: bool = False
     listed: bool = False
+    utf8_is_in_doubt: bool = False
 
     def model(self, table_charset: str | None) -> ColumnModel:
         """The column in a table with this default character set.
@@ -93,6 +95,11 @@ class ColumnText:
             column = column.in_charset(column.charset)
         if self.listed:
             column = replace(column, unknown_labels=column.doubtful_labels)
+        if self.utf8_is_in_doubt and column.charset == UTF8MB3:
+            beyond = tuple(
+                at for at, label in enumerate(found.labels or (), 1) if max(label, default="") > "\uffff"
+            )
+            column = replace(column, unknown_labels=beyond)
         return column
 
 
@@ -108,7 +115,9 @@ def read_column(cursor: Cursor, context: StatementContext) -> ColumnText:
         name = cursor.name()
         if cursor.take("."):
             name = cursor.name()
-    column = ColumnText(name, read_type(cursor, context))
+    column = ColumnText(
+        name, read_type(cursor, context), utf8_is_in_doubt=context.utf8_is_in_doubt
+    )
     while not cursor.done:
         _attribute(cursor, column, context)
     if column.type.serial:

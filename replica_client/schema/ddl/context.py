@@ -67,6 +67,11 @@ class StatementContext:
         """Whether TIMESTAMP means DATETIME, as in MAXDB."""
         return bool(self.sql_mode & MODE_MAXDB) and (self.is_mariadb or self.version < (8, 0, 0))
 
+    @property
+    def utf8_is_in_doubt(self) -> bool:
+        """Whether ``utf8`` means utf8mb3 or utf8mb4 as MariaDB's old_mode has it, which no event tells."""
+        return self.is_mariadb and (self.version >= (10, 6, 1) or not any(self.version))
+
     @classmethod
     def of_query(
         cls, event: QueryEvent, flavor: ServerFlavor, version: tuple[int, int, int]
