@@ -22,6 +22,8 @@ _FORMATS = (1, 1, 0, 7, 2147483647)
 _TEXTS = ("", "a", "ä", "表", "🐟", "it's", "\\", "x" * 300)
 
 Row = tuple[int, int, str]
+Xid = tuple[int, bytes, bytes]
+"""Format, global part and branch part."""
 Step = tuple[str, str, Row | None, Row | None]
 """Kind, table, row before, row after."""
 
@@ -32,14 +34,14 @@ class Branch:
 
     Attributes:
         xid: as SQL.
-        raw: format, global part and branch part.
+        raw: the same as values.
         steps: its row changes in order.
         locked: rows of other transactions' making that it changes.
         session: what began it; None once it is prepared and free of it.
     """
 
     xid: str
-    raw: tuple[int, bytes, bytes]
+    raw: Xid
     steps: list[Step] = field(default_factory=list)
     locked: set[tuple[str, int]] = field(default_factory=set)
     session: Any = None
@@ -73,6 +75,7 @@ class XaWorkload:
         self.done: Counter[str] = Counter()
         self._next, self._number = 1, 0
         self._idle: list[Any] = []
+        self._ended: dict[Xid, str] = {}
         # Where xids have several formats, MySQL 9.7 has rolled back after a restart what is prepared or committed
         # in its binlog.
         one_format = crashes and server.flavor == "mysql"
@@ -154,7 +157,7 @@ class XaWorkload:
 
     # Transactions.
 
-    def _xid(self) -> tuple[str, tuple[int, bytes, bytes]]:
+    def _xid(self) -> tuple[str, Xid]:
         rng = self.rng
         while True:
             gtrid = rng.choice(
@@ -176,7 +179,7 @@ class XaWorkload:
             raw = (format_id, gtrid, bqual)
             # MySQL takes no two at a time that differ in their format only.
             if not any(one.raw[1:] == raw[1:] for one in (*self.open, *self.prepared)):
-                return f"X'{gtrid.hex()}',X'{bqual.hex()}',{format_id}", raw
+                return _sql(raw), raw
 
     def _begin(self) -> None:
         xid, raw = self._xid()
@@ -281,6 +284,7 @@ class XaWorkload:
 
     def _forget(self, branch: Branch, session: Any, kind: str) -> None:
         self.done[kind] += 1
+        self._ended[branch.raw] = kind
         branch.session = None
         self._idle.append(session)
 
@@ -314,9 +318,18 @@ class XaWorkload:
         lost = [one.xid for one in self.prepared if one.steps and one.raw not in there]
         assert not lost, f"the source lost what it had prepared: {lost}"
         self.prepared = [one for one in self.prepared if one.raw in there]
+        for raw in there - {one.raw for one in self.prepared}:
+            # MariaDB does not write through to its tables that one has ended: only its binlog knows.
+            again = "COMMIT" if self._ended[raw].startswith("XA COMMIT") else "ROLLBACK"
+            self.server.execute(f"XA {again} {_sql(raw)}")
+            self.done[f"{again.lower()} again"] += 1
 
     def _recover(self) -> list[Any]:
         with self.server.connected(conv={}, use_unicode=False) as connection:
             with connection.cursor() as cursor:
                 cursor.execute("XA RECOVER")
                 return list(cursor.fetchall())
+
+
+def _sql(xid: Xid) -> str:
+    return f"X'{xid[1].hex()}',X'{xid[2].hex()}',{xid[0]}"
