@@ -1,0 +1,95 @@
+"""Keys of the configuration files."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from reference_pages.markdown import attributes, plain, table
+from replica_client.daemon import configuration
+from replica_client.daemon.example import EXAMPLE
+from replica_client.sinks.json_lines.file_sink import FileOptions
+from replica_client.sinks.json_lines.stdout_sink import StdoutOptions
+from replica_client.sinks.mirror.mysql_sink import MysqlOptions
+from replica_client.sinks.mirror.sqlite_sink import SqliteOptions
+from replica_client.sinks.parquet.sink import ParquetOptions
+from replica_client.sinks.redis_streams.sink import RedisOptions
+from replica_client.sinks.registry import sink_kinds
+from replica_client.spark import config
+
+_SINKS: Mapping[str, type[msgspec.Struct]] = {
+    "file": FileOptions,
+    "stdout": StdoutOptions,
+    "sqlite": SqliteOptions,
+    "mysql": MysqlOptions,
+    "parquet": ParquetOptions,
+    "redis": RedisOptions,
+}
+
+
+def service() -> str:
+    """The keys of the service's configuration, table by table."""
+    tables: Mapping[str, type[msgspec.Struct]] = {
+        "[daemon]": configuration.DaemonTable,
+        "[store]": configuration.StoreTable,
+        "[[source]]": configuration.SourceTable,
+        "[[source.sink]]": configuration.SinkTable,
+    }
+    return "\n".join(f"## `{name}`\n\n{_keys(kind)}" for name, kind in tables.items())
+
+
+def sinks() -> str:
+    """The keys of each sink, beside those that all have."""
+    own = [name for name in sink_kinds() if name in _SINKS]
+    if set(own) != set(_SINKS):
+        raise ValueError(f"the registry has {own}, this table {sorted(_SINKS)}")
+    return "\n".join(f'### `type = "{name}"`\n\n{_keys(kind)}' for name, kind in _SINKS.items())
+
+
+def _keys(kind: type[msgspec.Struct]) -> str:
+    meanings = attributes(kind)
+    rows = []
+    for field in msgspec.structs.fields(kind):
+        if field.name not in meanings:
+            raise ValueError(f"{kind.__name__}: the docstring does not tell of {field.name}")
+        rows.append((f"`{field.encode_name}`", _default(field), meanings[field.name]))
+    if set(meanings) != {field.name for field in msgspec.structs.fields(kind)}:
+        raise ValueError(f"{kind.__name__}: the docstring tells of fields that are not there")
+    return table(("key", "default", "meaning"), rows)
+
+
+def _default(field: Any) -> str:
+    value = field.default
+    if value is msgspec.NODEFAULT:
+        factory = field.default_factory
+        if factory is msgspec.NODEFAULT:
+            return "required"
+        value = factory()
+    return "" if value is None else f"`{json.dumps(value)}`"
+
+
+def example() -> str:
+    """What ``run --example`` prints."""
+    return f"```toml\n{EXAMPLE}```\n"
+
+
+def pipeline() -> str:
+    """The example in the pipeline's own documentation, and every key that it takes."""
+    text = inspect.cleandoc(config.__doc__ or "").split("::\n\n")[1].split("\nRelative paths")[0]
+    sections = {
+        "source": {key: kind for key, (_, kind) in config._SOURCE_KEYS.items()},
+        "pipeline": config._PIPELINE_KEYS,
+        "lake": config._LAKE_KEYS,
+    }
+    rows = [
+        (f"`[{section}]`", f"`{key}`", plain(config._WANTED[kind]))
+        for section, keys in sections.items()
+        for key, kind in keys.items()
+    ]
+    lines = [line.removeprefix("    ") for line in text.strip("\n").splitlines()]
+    head = "```toml\n" + "\n".join(lines).rstrip() + "\n```\n"
+    return f"{head}\n{table(('section', 'key', 'value'), rows)}"

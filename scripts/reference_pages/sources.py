@@ -1,0 +1,101 @@
+"""What can be said of a source: its URL, Spark's options, losses, faults of the testing source."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import fields
+
+from reference_pages.markdown import attributes, bullets, plain, summary, table, text_after
+from replica_client import errors
+from replica_client.position import losses
+from replica_client.spark import options as spark
+from replica_client.testing import faults as fault_kinds
+from replica_client.transport import url
+from replica_client.transport.options import ConnectOptions, TlsOptions
+
+
+def url_parameters() -> str:
+    """The parameters behind the ``?`` of a source's URL."""
+    meanings = attributes(ConnectOptions)
+    meanings |= {f"tls.{name}": text for name, text in attributes(TlsOptions).items()}
+    rows = [
+        (f"`{name}`", plain(wanted).replace(" | ", ", "), meanings[field])
+        for name, (field, _, wanted) in url._OPTIONS.items()
+    ]
+    rows.append(
+        (
+            "`option_file`",
+            "a file",
+            "a MySQL option file; its groups `client` and "
+            "`replica_client` give what the URL leaves out",
+        )
+    )
+    return table(("parameter", "value", "meaning"), rows)
+
+
+def spark_options() -> str:
+    """The options of the data source."""
+    text = inspect.cleandoc(spark.__doc__ or "")
+    rows: list[tuple[str, str]] = []
+    inside = False
+    for line in text.splitlines():
+        if line.startswith("==="):
+            inside = True
+        elif inside and line.startswith(" "):
+            rows[-1] = (rows[-1][0], f"{rows[-1][1]} {line.strip()}")
+        elif inside and (match := re.match(r"(\S+(?:, \S+)*)\s{2,}(.*)", line)):
+            rows.append((match[1], match[2]))
+    rows = rows[1:]  # the head
+    told = {name for names, _ in rows for name in names.split(", ")}
+    if told != set(spark.KNOWN_OPTIONS):
+        raise ValueError(
+            f"options and their documentation differ: {told ^ set(spark.KNOWN_OPTIONS)}"
+        )
+    return table(
+        ("option", "meaning"),
+        [(f"`{name}`".replace(", ", "`, `"), plain(meaning)) for name, meaning in rows],
+    )
+
+
+def loss_kinds() -> str:
+    """The kinds of losses."""
+    meanings = bullets(text_after(losses, "LossKind"))
+    if set(meanings) != set(losses.LOSS_KINDS):
+        raise ValueError("the kinds of losses and their documentation differ")
+    return table(("kind", "what is lost"), [(f"`{kind}`", meanings[kind]) for kind in meanings])
+
+
+def faults() -> str:
+    """The faults of the testing source, with their arguments."""
+    kinds = [
+        kind
+        for kind in vars(fault_kinds).values()
+        if inspect.isclass(kind)
+        and issubclass(kind, fault_kinds.Fault)
+        and kind is not fault_kinds.Fault
+    ]
+    rows = [
+        (
+            f"`{kind.__name__}`",
+            ", ".join(f"`{field.name}`" for field in fields(kind) if field.name != "connection"),
+            summary(kind),
+        )
+        for kind in kinds
+    ]
+    return table(("fault", "arguments", "what it does"), rows) + (
+        "\nEvery fault takes `connection`: the number of the one connection that it is for, from 0; "
+        "all by default.\n"
+    )
+
+
+def error_tree() -> str:
+    """The tree of exceptions, as the module of errors draws it."""
+    text = inspect.cleandoc(errors.__doc__ or "")
+    drawn = text.split("::\n\n")[1].split("\n\nBytes from a peer")[0]
+    lines = [line.removeprefix("    ") for line in drawn.splitlines()]
+    named = set(re.findall(r"\b[A-Z]\w+Error\b", "\n".join(lines)))
+    there = {name for name in vars(errors) if name.endswith("Error")}
+    if named != there:
+        raise ValueError(f"the tree of errors is not that of the module: {named ^ there}")
+    return "```text\n" + "\n".join(lines).rstrip() + "\n```\n"

@@ -1,0 +1,115 @@
+"""What pages say of the code in words: messages, files, positions, formats."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+
+import pytest
+
+from replica_client.position.position import Position
+from replica_client.position.stores.document import decode_checkpoint
+from tests.unit.documents.pages import ROOT, blocks
+
+CONTENT = ROOT / "docs/content"
+PACKAGE = ROOT / "replica_client"
+
+
+def page(name: str) -> str:
+    return (CONTENT / name).read_text(encoding="utf-8")
+
+
+def texts_of_the_code() -> str:
+    """Every text in the package; what is put into one stands there as an ellipsis."""
+    found: list[str] = []
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                found.append(
+                    "".join(
+                        part.value if isinstance(part, ast.Constant) else "…"  # type: ignore[misc]
+                        for part in node.values
+                    )
+                )
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return "\n".join(found)
+
+
+MESSAGES = [
+    row.split("` |")[0].removeprefix("| `")
+    for row in page("how-to/troubleshooting.md").splitlines()
+    if row.startswith("| `")
+]
+
+
+def test_every_message_of_troubleshooting_is_one_of_the_code() -> None:
+    code = texts_of_the_code()
+    assert len(MESSAGES) > 25
+    for message in MESSAGES:
+        pattern = ".*?".join(re.escape(part.strip()) for part in message.split("…"))
+        assert re.search(pattern, code), message
+
+
+QUESTIONS = {
+    row.split(" | ")[0].removeprefix("| "): re.findall(r"`([\w/]+\.py)`", row)
+    for row in page("explanation/architecture.md").splitlines()
+    if row.startswith("| ") and ".py`" in row
+}
+MOST = {"ENUM": 5, "live `batches()`": 8, "position": 5, "lake": 6}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_files_that_answer_a_question_are_there(question: str) -> None:
+    for name in QUESTIONS[question]:
+        assert (PACKAGE / name).exists(), name
+
+
+@pytest.mark.parametrize("word", MOST)
+def test_a_stranger_opens_few_files(word: str) -> None:
+    (question,) = [one for one in QUESTIONS if word in one]
+    assert 0 < len(QUESTIONS[question]) <= MOST[word]
+
+
+def test_every_module_on_the_drawing_is_there() -> None:
+    drawing = (CONTENT / "images/way-of-a-byte.svg").read_text(encoding="utf-8")
+    names = re.findall(r">([\w/]+\.py)<", drawing)
+    assert len(names) > 12
+    assert [name for name in names if not (PACKAGE / name).exists()] == []
+
+
+def test_positions_as_they_are_shown_can_be_read() -> None:
+    (shown,) = [
+        block for block in blocks("text") if block.page.name == "files.md" and "@" in block.text
+    ]
+    for line in shown.text.splitlines():
+        assert str(Position.parse(line)) == line
+
+
+def test_a_position_file_as_it_is_shown_can_be_read() -> None:
+    shown = [block for block in blocks("json") if "replica-client-position" in block.text]
+    assert decode_checkpoint(shown[0].text).position == Position("binlog.000024", 1472)
+    for block in blocks("json"):
+        json.loads(block.text)
+
+
+def test_no_drawing_or_style_fetches_anything() -> None:
+    for path in [*CONTENT.rglob("*.svg"), *CONTENT.rglob("*.css"), CONTENT.parent / "mkdocs.yml"]:
+        text = path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"https?://|@import|<script|<image", text), path
+
+
+def test_the_readme_of_the_package_and_the_site_show_the_same_figures() -> None:
+    rows = [line for line in page("explanation/speed.md").splitlines() if line.startswith("| ")]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [row for row in rows if row not in readme] == []
+
+
+def test_versions_of_formats_are_those_of_the_code() -> None:
+    from replica_client.position.stores import document
+    from replica_client.readers.backup import catalog
+
+    text = page("reference/files.md")
+    assert f'"format": "{document._FORMAT}",\n "version": {document._VERSION}' in text
+    assert f'"format": "{catalog._FORMAT}",\n "version": {catalog._VERSION}' in text
