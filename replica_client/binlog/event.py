@@ -35,6 +35,11 @@ class BinlogEvent:
             transaction payload has the payload's.
         checksum: the CRC-32 that the event carries, None without one.
         inner_index: index inside a TRANSACTION_PAYLOAD event, None outside.
+
+    Examples:
+        >>> event = next(rc.open_binlog("shop-bin.000001").events())
+        >>> event.position, event.header.event_size, event.body.binlog_version
+        (4, 123, 4)
     """
 
     header: EventHeader

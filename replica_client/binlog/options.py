@@ -24,6 +24,11 @@ class DecodeOptions:
             ``python`` delivers :mod:`datetime` types and raises ``ColumnDecodeError`` for a value
             that they cannot hold (zero and partial dates).
         keys: binlog encryption keys by key id (MariaDB: the number as text; MySQL: the keyring id).
+
+    Examples:
+        >>> options = rc.DecodeOptions(invalid_text="replace")
+        >>> next(rc.open_binlog("shop-bin.000001", options=options).changes()).after["id"]
+        1
     """
 
     verify_checksum: bool = True

@@ -39,6 +39,11 @@ class MariadbGtid:
         domain_id: replication domain; each is a stream of its own.
         server_id: the server that first wrote it.
         sequence: its number in the domain.
+
+    Examples:
+        >>> gtid = rc.MariadbGtid.parse("0-1-100")
+        >>> gtid.domain_id, gtid.server_id, gtid.sequence
+        (0, 1, 100)
     """
 
     domain_id: int
@@ -75,6 +80,10 @@ class MariadbGtidSet:
     Of each domain it keeps one GTID per server in order of arrival; the last one is the domain's
     position. Comparison (``<=``, :meth:`contains`) is by domain: sequence numbers count through a
     domain whichever server wrote them. Equality is that of all GTIDs kept.
+
+    Examples:
+        >>> str(rc.MariadbGtidSet.parse("0-1-100,1-2-5"))
+        '0-1-100,1-2-5'
     """
 
     __slots__ = ("_domains",)

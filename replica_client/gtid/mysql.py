@@ -108,6 +108,11 @@ class Gtid:
         sid: the 16 bytes of the UUID of the server that numbered it.
         gno: its number, 1 or more.
         tag: its tag in lower case, ``""`` without one.
+
+    Examples:
+        >>> gtid = rc.Gtid.parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:23")
+        >>> gtid.gno, str(gtid)
+        (23, '3e11fa47-71ca-11e1-9e33-c80aa9429562:23')
     """
 
     sid: bytes
@@ -146,6 +151,11 @@ class GtidSet:
     ``str()`` is the server's own canonical text (a comma and a line end between UUIDs);
     :meth:`compact` the same on one line. Operators are those of :class:`frozenset`: ``|``, ``&``,
     ``-``, ``<=``, ``<``, ``>=``, ``>``, ``in``.
+
+    Examples:
+        >>> done = rc.GtidSet.parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-77")
+        >>> str(done | rc.GtidSet.parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:78"))
+        '3e11fa47-71ca-11e1-9e33-c80aa9429562:1-78'
     """
 
     __slots__ = ("_hash", "_sets")

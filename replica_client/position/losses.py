@@ -55,6 +55,11 @@ class Loss:
         event_index: index of the event in its transaction.
         gtid: the transaction's GTID as text, ``""`` when it has none; of a gap the missing ones.
         timestamp: seconds since 1970 in the event's header.
+
+    Examples:
+        >>> loss = rc.Loss("gtid_gap", "", "", 3, "purged", "binlog.000024", 4, 0, "0-1-7", 1795211803)
+        >>> loss.kind, loss.count, loss.gtid
+        ('gtid_gap', 3, '0-1-7')
     """
 
     kind: LossKind
@@ -85,6 +90,13 @@ class LossCount:
         first_timestamp: seconds since 1970 in the header of the first one's event.
         last_timestamp: of the last one's.
         reason: of the last one.
+
+    Examples:
+        >>> reader = rc.open_binlog("shop-bin.000001", record_losses="all")
+        >>> for change in reader.changes():
+        ...     pass
+        >>> reader.losses.counts
+        ()
     """
 
     kind: LossKind
@@ -130,6 +142,13 @@ class LossLedger:
 
     Losses are added in the order of delivery, and positions asked for in the order of
     acknowledgement: what lies before one is folded into the counts.
+
+    Examples:
+        >>> loss = rc.Loss("gtid_gap", "", "", 3, "purged", "binlog.000024", 4, 0, "0-1-7", 1795211803)
+        >>> ledger = rc.LossLedger()
+        >>> ledger.add(loss, rc.Position("binlog.000024", 4))
+        >>> [(one.kind, one.count) for one in ledger.counts]
+        [('gtid_gap', 3)]
     """
 
     def __init__(self) -> None:

@@ -64,6 +64,13 @@ class Position:
         event_index: events of the transaction at ``offset`` that are done; its first one (the GTID
             event where there is one) has index 0.
         row_index: rows of the event with that index that are done.
+
+    Examples:
+        >>> position = rc.Position.parse("binlog.000024:1472@0-1-100")
+        >>> position.file, position.offset, str(position.gtid_set)
+        ('binlog.000024', 1472, '0-1-100')
+        >>> rc.Position.from_json(position.to_json()) == position
+        True
     """
 
     file: str

@@ -100,6 +100,12 @@ class AssemblyOptions:
         record_losses: kinds of losses (see :data:`~replica_client.position.losses.LossKind`), or
             ``all``, that do not stop the stream with their error but become a
             :class:`~replica_client.position.losses.Loss` of their transaction, counted with the position.
+
+    Examples:
+        >>> options = rc.AssemblyOptions(rc.Selection(["shop.orders"]), record_losses=["statement"])
+        >>> with rc.follow(url, start="earliest", stop_at_end=True, assembly=options) as stream:
+        ...     {change.table for change in stream.changes()}
+        {'orders'}
     """
 
     selection: Selection

@@ -57,6 +57,11 @@ class BinlogFileReader:
         history: what tables look like, as far as the last iterator read.
         losses: counts of what the last iterator could not deliver (``record_losses``).
         prepared: XA transactions that are pending where the last iterator is.
+
+    Examples:
+        >>> reader = rc.open_binlog(["shop-bin.000001", "shop-bin.000002"], tables=["shop.orders"])
+        >>> sum(change.kind == "insert" for change in reader.changes())
+        40
     """
 
     def __init__(

@@ -64,6 +64,11 @@ class FollowedSource(SynchronousOnly):
 
     Args:
         stream: not yet entered.
+
+    Examples:
+        >>> with rc.follow(url, start="earliest", stop_at_end=True) as stream:
+        ...     sum(len(transaction.changes) for transaction in stream.transactions())
+        87
     """
 
     def __init__(self, stream: SourceStream) -> None:

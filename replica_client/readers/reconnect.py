@@ -17,6 +17,12 @@ class ReconnectPolicy:
         first_delay: seconds before the second try; the first is made at once.
         max_delay: seconds that a delay grows to.
         attempts: tries without any event received in between before giving up; 0: no reconnect.
+
+    Examples:
+        >>> never_wait = rc.ReconnectPolicy(first_delay=0.0, max_delay=0.0)
+        >>> with rc.follow(url, start="earliest", stop_at_end=True, reconnect=never_wait) as stream:
+        ...     next(stream.changes()).table
+        'customers'
     """
 
     first_delay: float = 0.2

@@ -88,6 +88,13 @@ class SourceStream(AsynchronousOnly):
         history: what tables look like, as far as the stream was read.
         losses: counts of what could not be delivered (``record_losses``); saved with the position.
         prepared: XA transactions that are pending; where they are is saved with the position.
+
+    Examples:
+        >>> async def count():
+        ...     async with rc.connect(url, start="earliest", stop_at_end=True) as stream:
+        ...         return sum([len(one.changes) async for one in stream.transactions()])
+        >>> asyncio.run(count())
+        87
     """
 
     def __init__(

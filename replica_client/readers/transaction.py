@@ -35,6 +35,11 @@ class Statement:
     Attributes:
         database: the default database when it ran, ``""`` for none.
         text: the statement in the character set of its client, decoded.
+
+    Examples:
+        >>> transactions = list(rc.open_binlog("shop-bin.000001").transactions())
+        >>> transactions[0].statements[0].text
+        'CREATE DATABASE shop CHARACTER SET utf8mb4'
     """
 
     database: str
@@ -80,6 +85,12 @@ class Transaction:
         xid: the number that the source's storage engines gave the commit; None where there is none.
         thread_id: of the source's connection that ran it; None where the binlog does not tell.
         xa_commit: whether its rows are those of an XA transaction, which stand before :attr:`start`.
+
+    Examples:
+        >>> transactions = list(rc.open_binlog("shop-bin.000001").transactions())
+        >>> one = transactions[4]
+        >>> one.gtid, len(one.changes), str(one.position).partition("@")[0]
+        ('4587bb45-e52d-11f1-971d-02fc00000001:5', 7, 'shop-bin.000001:2388')
     """
 
     __match_args__ = (
@@ -308,6 +319,12 @@ class Changes:
 
     Args:
         rows: the rows events that they come from.
+
+    Examples:
+        >>> transactions = list(rc.open_binlog("shop-bin.000001").transactions())
+        >>> changes = transactions[4].changes
+        >>> len(changes), changes[0].table
+        (7, 'customers')
     """
 
     def __init__(self, rows: tuple[RowsOfEvent, ...]) -> None:

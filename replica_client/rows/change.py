@@ -50,6 +50,12 @@ class RowsOfEvent:
         event_index: see :class:`Change`.
         first_row: rows before this index were delivered already and are passed over.
         gtid: see :class:`Change`.
+
+    Examples:
+        >>> transactions = list(rc.open_binlog("shop-bin.000001").transactions())
+        >>> rows = transactions[4].rows[0]
+        >>> rows.shape.table, len(list(rows))
+        ('customers', 7)
     """
 
     __slots__ = (

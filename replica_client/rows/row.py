@@ -84,6 +84,11 @@ class Row(tuple[Any, ...]):
         KeyError: no column has the name.
         TypeError: ``in`` was asked for something that is no name: whether a value occurs is
             ``value in row.values()``.
+
+    Examples:
+        >>> row = next(rc.open_binlog("shop-bin.000001").changes()).after
+        >>> row["name"], row[1], "name" in row, dict(row)["country"]
+        ('Ada Lovelace', 'Ada Lovelace', True, 'GB')
     """
 
     __slots__ = ()

@@ -97,6 +97,11 @@ class Change:
         gtid: the transaction's GTID as text, ``""`` when it has none.
         timestamp: seconds since 1970 when the statement began on the source.
         shape: names and types of the columns.
+
+    Examples:
+        >>> change = next(rc.open_binlog("shop-bin.000001").changes())
+        >>> change.kind, change.database, change.table, change.before, change.after["name"]
+        ('insert', 'shop', 'customers', None, 'Ada Lovelace')
     """
 
     __slots__ = ("_after", "_before", "_origin", "_row_index")

@@ -84,6 +84,11 @@ class Selection:
 
     Raises:
         ConfigError: a pattern has no dot.
+
+    Examples:
+        >>> wanted = rc.Selection(["shop.*"], exclude=["shop.tmp_*"])
+        >>> wanted.wants("shop", "orders"), wanted.wants("shop", "tmp_1")
+        (True, False)
     """
 
     def __init__(

@@ -95,6 +95,12 @@ class SchemaChange:
         position: offset of the statement in the file.
         event_index: index of its event in the transaction.
         context: of its session; None where it is not known.
+
+    Examples:
+        >>> items = rc.open_binlog("shop-bin.000001").changes(notices=True)
+        >>> made = [item for item in items if isinstance(item, rc.SchemaChange)]
+        >>> [(one.kind, one.table) for one in made[:2]]
+        [('create_database', ''), ('create_table', 'customers')]
     """
 
     kind: str
@@ -119,6 +125,13 @@ class SchemaHistory:
         lower_case_names: whether the server takes names in another letter case for the same
             (``lower_case_table_names`` is not 0); None: not known. Then a statement on ``Orders`` leaves
             ``orders`` unproven, and the other way round.
+
+    Examples:
+        >>> reader = rc.open_binlog("shop-bin.000001")
+        >>> for change in reader.changes():
+        ...     pass
+        >>> reader.history.tables()
+        [('shop', 'customers'), ('shop', 'orders'), ('shop', 'products')]
     """
 
     def __init__(self, *, lower_case_names: bool | None = None) -> None:

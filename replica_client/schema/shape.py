@@ -63,6 +63,12 @@ class ColumnShape:
         fraction_digits: digits after the point of a TIME, DATETIME or TIMESTAMP.
         resolved: whether ``name`` is the column's own.
         logical_type: MariaDB's UUID, INET4, INET6 or VECTOR where the table's definition told so.
+
+    Examples:
+        >>> change = next(rc.open_binlog("shop-bin.000001").changes())
+        >>> column = change.shape.columns[0]
+        >>> column.name, column.unsigned, column.nullable
+        ('id', True, False)
     """
 
     name: str
@@ -116,6 +122,11 @@ class TableShape:
         database: the table's database (schema).
         table: the table's name.
         columns: the columns, in order.
+
+    Examples:
+        >>> change = next(rc.open_binlog("shop-bin.000001").changes())
+        >>> [column.name for column in change.shape.columns][:3]
+        ['id', 'name', 'email']
     """
 
     database: str

@@ -22,6 +22,12 @@ class EnumValue(str):
     Attributes:
         index: 1-based index of the label; 0 for the empty string of an invalid value.
         label: the label; None when the table's labels are not known.
+
+    Examples:
+        >>> change = next(rc.open_binlog("shop-bin.000001").changes())
+        >>> tier = change.after["tier"]
+        >>> tier == "basic", tier.label
+        (True, 'basic')
     """
 
     __slots__ = ("index", "label")
@@ -82,6 +88,11 @@ class SetValue:
     Attributes:
         bits: the stored bitmap; bit 0 is the first label.
         labels: the labels that are set; None when the table's labels are not known.
+
+    Examples:
+        >>> tags = rc.SetValue(5, ("new", "eco"))
+        >>> str(tags), tags.labels
+        ('new,eco', ('new', 'eco'))
     """
 
     __slots__ = ("bits", "labels")

@@ -27,6 +27,11 @@ class Geometry:
         srid: spatial reference system, 0 for the flat plane.
         wkb: well-known binary. Empty for the empty string that old servers store in place of a
             missing value.
+
+    Examples:
+        >>> point = rc.Geometry(srid=4326, wkb=bytes.fromhex("0101000000" + "00" * 16))
+        >>> point.srid, len(point.wkb)
+        (4326, 21)
     """
 
     srid: int

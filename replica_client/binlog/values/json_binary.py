@@ -62,6 +62,12 @@ class JsonDocument:
 
     Attributes:
         data: the stored bytes. Empty bytes are JSON null, as the server shows them.
+
+    Examples:
+        >>> reader = rc.open_binlog("shop-bin.000001", tables=["shop.products"])
+        >>> details = next(reader.changes()).after["details"]
+        >>> details["volume_l"], details.text
+        (1.7, '{"colours": ["steel", "red"], "volume_l": 1.7}')
     """
 
     __slots__ = ("_text", "data")

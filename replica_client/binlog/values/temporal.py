@@ -114,6 +114,13 @@ class Date(Temporal):
         year: 0 to 9999.
         month: 0 to 12.
         day: 0 to 31.
+
+    Examples:
+        >>> date = rc.Date(2026, 2, 0)
+        >>> str(date), date.is_zero
+        ('2026-02-00', False)
+        >>> rc.Date(2026, 11, 20).to_python()
+        datetime.date(2026, 11, 20)
     """
 
     __slots__ = ("day", "month", "year")
@@ -163,6 +170,11 @@ class Time(Temporal):
         seconds: 0 to 59.
         microseconds: 0 to 999999.
         fraction_digits: digits after the point that the column has, 0 to 6.
+
+    Examples:
+        >>> time = rc.Time(True, 838, 59, 59)
+        >>> str(time)
+        '-838:59:59'
     """
 
     __slots__ = ("fraction_digits", "hours", "microseconds", "minutes", "negative", "seconds")
@@ -232,6 +244,11 @@ class DateTime(Temporal):
         second: 0 to 59.
         microsecond: 0 to 999999.
         fraction_digits: digits after the point that the column has, 0 to 6.
+
+    Examples:
+        >>> moment = rc.DateTime(2026, 11, 20, 8, 30, 0, 120000, 3)
+        >>> str(moment)
+        '2026-11-20 08:30:00.120'
     """
 
     __slots__ = (
@@ -334,6 +351,12 @@ class Timestamp(Temporal):
         seconds: since 1970-01-01 00:00:00 UTC; None is the zero timestamp.
         microseconds: 0 to 999999.
         fraction_digits: digits after the point that the column has, 0 to 6.
+
+    Examples:
+        >>> str(rc.Timestamp(1793524200, 25000, 3))
+        '2026-11-01 09:10:00.025'
+        >>> str(rc.Timestamp(None))
+        '0000-00-00 00:00:00'
     """
 
     __slots__ = ("_seconds", "fraction_digits", "microseconds")

@@ -45,6 +45,14 @@ class FilePositionStore:
 
     Args:
         path: the file; its directory must exist, it need not.
+
+    Examples:
+        >>> store = rc.FilePositionStore("shop.position")
+        >>> store.load() is None
+        True
+        >>> store.save(rc.Position("binlog.000024", 1472))
+        >>> str(store.load())
+        'binlog.000024:1472'
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

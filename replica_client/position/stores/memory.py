@@ -9,7 +9,14 @@ from replica_client.position.stores.base import Checkpoint
 
 
 class MemoryPositionStore:
-    """Keeps a checkpoint as long as the object lives."""
+    """Keeps a checkpoint as long as the object lives.
+
+    Examples:
+        >>> store = rc.MemoryPositionStore()
+        >>> store.save(rc.Position("binlog.000024", 1472))
+        >>> str(store.load())
+        'binlog.000024:1472'
+    """
 
     def __init__(self, position: Position | None = None) -> None:
         self._checkpoint = None if position is None else Checkpoint(position)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import doctest
+import inspect
 import re
 import sys
+from pathlib import Path
+
+import pytest
 
 import replica_client
-from tests.unit.documents.pages import ROOT
+from tests.source.test_follow import served
+from tests.unit.documents.pages import ROOT, furnish
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -33,3 +40,26 @@ def test_every_public_name_has_a_docstring() -> None:
         found = getattr(replica_client, name)
         if isinstance(found, type) or callable(found):
             assert (found.__doc__ or "").strip(), name
+
+
+CLASSES = [
+    name
+    for name in replica_client.__all__
+    if isinstance(getattr(replica_client, name), type) and name not in ERRORS
+]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_example_of_a_public_class_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = inspect.getdoc(getattr(replica_client, name)) or ""
+    assert ">>> " in text, "it has no example"
+    furnish(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with served() as source:
+        names = {"rc": replica_client, "url": source.url, "asyncio": asyncio}
+        test = doctest.DocTestParser().get_doctest(text, names, name, None, 0)
+        told: list[str] = []
+        doctest.DocTestRunner(verbose=False).run(test, out=told.append)
+    assert not told, "".join(told)
