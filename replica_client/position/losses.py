@@ -112,7 +112,7 @@ class LossCount:
     reason: str
 
     def with_loss(self, loss: Loss) -> Self:
-        """One more."""
+        """This count with one more loss."""
         return replace(
             self,
             events=self.events + 1,
@@ -183,7 +183,7 @@ class LossLedger:
         return tuple(sorted(counts.values(), key=lambda one: (one.kind, one.database, one.table)))
 
     def copy(self) -> LossLedger:
-        """One that counts by itself."""
+        """An independent copy."""
         other = LossLedger()
         other._counts = dict(self._counts)
         other._pending = list(self._pending)

@@ -131,6 +131,7 @@ class BinlogFileReader:
 
         Raises:
             BinlogDecodeError: the first fault; everything before it was delivered.
+            OSError: a file cannot be read.
         """
         begin, stop = self._range()
         for _, placed in self._placed(begin.position, stop):
@@ -140,8 +141,11 @@ class BinlogFileReader:
         """Committed transactions; very large ones in parts.
 
         Raises:
-            BinlogDecodeError: the first fault; everything before it was delivered.
             DataLossError: a change that cannot be delivered as rows.
+            SchemaError: a table's definition is not known, or is not that of its rows.
+            SpoolError: rows that wait for their COMMIT cannot be kept in a temporary file.
+            BinlogDecodeError: the first fault; everything before it was delivered.
+            OSError: a file cannot be read.
         """
         begin, stop = self._range()
         assembler = self._new_assembler(begin)
@@ -231,8 +235,11 @@ class BinlogFileReader:
                 :class:`~replica_client.position.losses.Loss`, in its place among the rows.
 
         Raises:
-            BinlogDecodeError: the first fault; everything before it was delivered.
             DataLossError: a change that cannot be delivered as rows.
+            SchemaError: a table's definition is not known, or is not that of its rows.
+            SpoolError: rows that wait for their COMMIT cannot be kept in a temporary file.
+            BinlogDecodeError: the first fault; everything before it was delivered.
+            OSError: a file cannot be read.
         """
         self._given = None
         for transaction in self.transactions():
@@ -272,6 +279,11 @@ class BinlogFileReader:
 
         Raises:
             ConfigError: pyarrow is not installed.
+            DataLossError: a change that cannot be delivered as rows.
+            SchemaError: a table's definition is not known, or is not that of its rows.
+            SpoolError: rows that wait for their COMMIT cannot be kept in a temporary file.
+            BinlogDecodeError: the first fault; everything before it was delivered.
+            OSError: a file cannot be read.
         """
         from replica_client.rows.batching import BatchAssembler
 

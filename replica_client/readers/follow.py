@@ -195,7 +195,7 @@ class FollowedSource(SynchronousOnly):
 
     @property
     def server_id(self) -> int:
-        """Ours."""
+        """The server id that we log in with as a replica."""
         return self._stream.server_id
 
     @property
@@ -271,6 +271,8 @@ class FollowedSource(SynchronousOnly):
         Raises:
             BinlogDecodeError: an event cannot be decoded.
             ServerError: the source refuses to go on.
+            SourceChangedError: the source is not the one that was read before.
+            ProtocolError: the source sent what the protocol forbids.
             TransportError: the connection was lost, and could not be opened again.
         """
         stream = self._stream
@@ -283,8 +285,12 @@ class FollowedSource(SynchronousOnly):
 
         Raises:
             DataLossError: a change that cannot be delivered as rows.
+            SchemaError: a table's definition is not known, or is not that of its rows.
+            SpoolError: rows that wait for their COMMIT cannot be kept in a temporary file.
             BinlogDecodeError: an event cannot be decoded.
             ServerError: the source refuses to go on.
+            SourceChangedError: the source is not the one that was read before.
+            ProtocolError: the source sent what the protocol forbids.
             TransportError: the connection was lost, and could not be opened again.
         """
         return self._one("transactions()", self._transactions)
@@ -309,8 +315,12 @@ class FollowedSource(SynchronousOnly):
 
         Raises:
             DataLossError: a change that cannot be delivered as rows.
+            SchemaError: a table's definition is not known, or is not that of its rows.
+            SpoolError: rows that wait for their COMMIT cannot be kept in a temporary file.
             BinlogDecodeError: an event cannot be decoded.
             ServerError: the source refuses to go on.
+            SourceChangedError: the source is not the one that was read before.
+            ProtocolError: the source sent what the protocol forbids.
             TransportError: the connection was lost, and could not be opened again.
         """
         return self._one(f"changes(notices={notices})", lambda: self._changes(notices))
@@ -357,8 +367,12 @@ class FollowedSource(SynchronousOnly):
         Raises:
             ConfigError: pyarrow is not installed.
             DataLossError: a change that cannot be delivered as rows.
+            SchemaError: a table's definition is not known, or is not that of its rows.
+            SpoolError: rows that wait for their COMMIT cannot be kept in a temporary file.
             BinlogDecodeError: an event cannot be decoded.
             ServerError: the source refuses to go on.
+            SourceChangedError: the source is not the one that was read before.
+            ProtocolError: the source sent what the protocol forbids.
             TransportError: the connection was lost, and could not be opened again.
         """
         stream = self._stream

@@ -167,7 +167,7 @@ class SourceStream(AsynchronousOnly):
 
     @property
     def server_id(self) -> int:
-        """Ours."""
+        """The server id that we log in with as a replica."""
         return self._link.server_id
 
     @property
@@ -243,7 +243,7 @@ class SourceStream(AsynchronousOnly):
             await dump.acknowledge_semi_sync(position.file, position.offset)
 
     def remember(self, position: Position) -> None:
-        """What :meth:`acknowledge` does of a position without a semi-synchronous source.
+        """Do what :meth:`acknowledge` does where the source is not semi-synchronous; needs no await.
 
         Raises:
             PositionStoreError: a position that was acknowledged before could not be saved.
@@ -488,6 +488,13 @@ class SourceStream(AsynchronousOnly):
         """Every event that stands in the source's files, once and in order, and artificial ones.
 
         A transaction payload is followed by the events inside it.
+
+        Raises:
+            BinlogDecodeError: an event cannot be decoded.
+            ServerError: the source refuses to go on.
+            SourceChangedError: the source is not the one that was read before.
+            ProtocolError: the source sent what the protocol forbids.
+            TransportError: the connection was lost, and could not be opened again.
         """
         gate, feed = TimeGate(self._since()), self._live_feed()
         async for batch in self._placed():
@@ -501,8 +508,12 @@ class SourceStream(AsynchronousOnly):
 
         Raises:
             DataLossError: a change that cannot be delivered as rows.
+            SchemaError: a table's definition is not known, or is not that of its rows.
+            SpoolError: rows that wait for their COMMIT cannot be kept in a temporary file.
             BinlogDecodeError: an event cannot be decoded.
             ServerError: the source refuses to go on.
+            SourceChangedError: the source is not the one that was read before.
+            ProtocolError: the source sent what the protocol forbids.
             TransportError: the connection was lost, and could not be opened again.
         """
         feed = self._live_feed()
@@ -535,7 +546,7 @@ class SourceStream(AsynchronousOnly):
         return assembly
 
     def make_assembler(self, assembly: AssemblyOptions) -> TransactionAssembler:
-        """What puts transactions together; for subclasses that want to see them before others do."""
+        """The object that puts transactions together; subclasses override it to see transactions first."""
         return TransactionAssembler(
             assembly, self._options.decode, self._resume, self.history, self.prepared
         )
@@ -580,6 +591,16 @@ class SourceStream(AsynchronousOnly):
             notices: also give each :class:`~replica_client.schema.history.SchemaChange` (CREATE, ALTER,
                 RENAME, TRUNCATE, DROP … of a wanted table or of a database) and each
                 :class:`~replica_client.position.losses.Loss`, in its place among the rows.
+
+        Raises:
+            DataLossError: a change that cannot be delivered as rows.
+            SchemaError: a table's definition is not known, or is not that of its rows.
+            SpoolError: rows that wait for their COMMIT cannot be kept in a temporary file.
+            BinlogDecodeError: an event cannot be decoded.
+            ServerError: the source refuses to go on.
+            SourceChangedError: the source is not the one that was read before.
+            ProtocolError: the source sent what the protocol forbids.
+            TransportError: the connection was lost, and could not be opened again.
         """
         self._held, self._given = self.position, None
         async with aclosing(self.transactions()) as transactions:
@@ -620,6 +641,14 @@ class SourceStream(AsynchronousOnly):
 
         Raises:
             ConfigError: pyarrow is not installed.
+            DataLossError: a change that cannot be delivered as rows.
+            SchemaError: a table's definition is not known, or is not that of its rows.
+            SpoolError: rows that wait for their COMMIT cannot be kept in a temporary file.
+            BinlogDecodeError: an event cannot be decoded.
+            ServerError: the source refuses to go on.
+            SourceChangedError: the source is not the one that was read before.
+            ProtocolError: the source sent what the protocol forbids.
+            TransportError: the connection was lost, and could not be opened again.
         """
         from replica_client.rows.batching import BatchAssembler
 

@@ -447,7 +447,7 @@ class SchemaHistory:
         }
 
     def copy(self) -> SchemaHistory:
-        """One that changes by itself."""
+        """An independent copy."""
         other = SchemaHistory(lower_case_names=self.lower_case_names)
         other._tables = {name: list(versions) for name, versions in self._tables.items()}
         other._databases = {name: list(models) for name, models in self._databases.items()}

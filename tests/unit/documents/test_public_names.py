@@ -63,3 +63,21 @@ def test_the_example_of_a_public_class_runs(
         told: list[str] = []
         doctest.DocTestRunner(verbose=False).run(test, out=told.append)
     assert not told, "".join(told)
+
+
+OF_ROWS = {"DataLossError", "SchemaError", "SpoolError"}
+OF_A_LIVE_SOURCE = {"ServerError", "SourceChangedError", "ProtocolError", "TransportError"}
+
+
+@pytest.mark.parametrize("kind", ["SourceStream", "FollowedSource", "BinlogFileReader"])
+@pytest.mark.parametrize("iterator", ["events", "transactions", "changes", "batches"])
+def test_every_iterator_says_what_it_raises(kind: str, iterator: str) -> None:
+    text = inspect.getdoc(getattr(getattr(replica_client, kind), iterator)) or ""
+    told = set(re.findall(r"^ {4}(\w+Error): \S", text.partition("\nRaises:\n")[2], re.MULTILINE))
+    live = kind != "BinlogFileReader"
+    assert told == (
+        {"BinlogDecodeError"}
+        | (OF_ROWS if iterator != "events" else set())
+        | ({"ConfigError"} if iterator == "batches" else set())
+        | (OF_A_LIVE_SOURCE if live else {"OSError"})
+    )
