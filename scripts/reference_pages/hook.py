@@ -8,7 +8,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from reference_pages import with_parts
+from reference_pages.parts import with_parts
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

@@ -6,10 +6,9 @@ import tomllib
 from importlib import import_module
 from pathlib import Path
 
-import replica_client
 from reference_pages.markdown import plain, table
 
-_PROJECT = Path(replica_client.__file__).parents[1] / "pyproject.toml"
+_PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
 def layers() -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import replica_client
 
-ROOT = Path(replica_client.__file__).parents[1]
-FILE = ROOT / "tests" / "public_names.txt"
+_SOURCES = Path(replica_client.__file__).parents[1]
+FILE = Path(__file__).parents[2] / "tests" / "public_names.txt"
 _HEAD = "# Public names and signatures; `python scripts/public_names` writes this file."
 
 _Function = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -28,7 +28,7 @@ def public_text() -> str:
 
 def _defined(module: str, name: str) -> ast.stmt:
     """The statement that defines a name, in a module or in the one that it takes the name from."""
-    path = ROOT.joinpath(*module.split("."))
+    path = _SOURCES.joinpath(*module.split("."))
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     for statement in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(statement, _Named) and statement.name == name:

@@ -21,8 +21,9 @@ from pathlib import Path
 
 import replica_client
 
-ROOT = Path(replica_client.__file__).parents[1]
-DATA = ROOT / "replica_client" / "testing" / "data"
+ROOT = Path(__file__).parents[3]
+PACKAGE = Path(replica_client.__file__).parent
+DATA = PACKAGE / "testing" / "data"
 PAGES = sorted(
     path.relative_to(ROOT)
     for path in (

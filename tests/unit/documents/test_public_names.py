@@ -6,18 +6,14 @@ import asyncio
 import doctest
 import inspect
 import re
-import sys
 from pathlib import Path
 
 import pytest
+from reference_pages.public_names import FILE, public_text
 
 import replica_client
 from tests.source.test_follow import served
 from tests.unit.documents.pages import ROOT, furnish
-
-sys.path.insert(0, str(ROOT / "scripts"))
-
-from reference_pages.public_names import FILE, public_text
 
 API = (ROOT / "docs/content/reference/api.md").read_text(encoding="utf-8")
 ERRORS = {name for name in replica_client.__all__ if name.endswith("Error")}

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 
 import pytest
 
 from tests.unit.documents.pages import PAGES, ROOT
 
 pytest.importorskip("pyspark", reason="some tables are Spark's")
-sys.path.insert(0, str(ROOT / "scripts"))
-
-from reference_pages import PARTS, REQUEST
+from reference_pages.parts import PARTS, REQUEST
 
 ASKED = {match[1] for page in PAGES for match in REQUEST.finditer((ROOT / page).read_text("utf-8"))}
 

@@ -10,10 +10,9 @@ import pytest
 
 from replica_client.position.position import Position
 from replica_client.position.stores.document import decode_checkpoint
-from tests.unit.documents.pages import ROOT, blocks
+from tests.unit.documents.pages import PACKAGE, ROOT, blocks
 
 CONTENT = ROOT / "docs/content"
-PACKAGE = ROOT / "replica_client"
 
 
 def page(name: str) -> str:
