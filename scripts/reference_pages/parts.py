@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from reference_pages import batches, command_line, configuration, layers, metrics, sources
+from reference_pages import batches, command_line, configuration, layers, metrics, recipes, sources
 
 PARTS: Mapping[str, Callable[[], str]] = {
     "batch-columns": batches.batch_columns,
@@ -23,6 +23,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "loss-kinds": sources.loss_kinds,
     "metrics": metrics.metrics,
     "pipeline-configuration": configuration.pipeline,
+    "recipes": recipes.recipes,
     "service-configuration": configuration.service,
     "sink-options": configuration.sinks,
     "spark-options": sources.spark_options,
