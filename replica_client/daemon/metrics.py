@@ -38,7 +38,7 @@ _OF_ROUTES: tuple[tuple[str, str, bool, Callable[[Route], float]], ...] = (
     ),
     (
         "queue_bytes",
-        "Bytes of events that wait for the sink; the source is held back when they are many.",
+        "Bytes of events that wait for the sink; the source is made to wait when they are many.",
         False,
         lambda route: route.observation.queued,
     ),

@@ -1,4 +1,4 @@
-"""The import rules of DESIGN.md, as pyproject.toml states them, are checked and can fail."""
+"""The import rules of pyproject.toml are checked and can fail."""
 
 import subprocess
 import sys
