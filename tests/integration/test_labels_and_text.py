@@ -115,7 +115,7 @@ def mariadb(local_servers: Any) -> Any:
 async def test_utf8_of_mariadb_is_what_its_old_mode_says(
     mariadb: Any, new_database: Any, old_mode: str, ddl: str
 ) -> None:
-    """The binlog does not tell old_mode: in files a label that depends on it is refused, in a stream it is asked for."""
+    """The binlog does not tell old_mode: such a label is refused in files, and asked for in streams."""
     source = mariadb
     database = new_database(source)
     source.execute("FLUSH BINARY LOGS")

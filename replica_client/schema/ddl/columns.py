@@ -97,7 +97,9 @@ class ColumnText:
             column = replace(column, unknown_labels=column.doubtful_labels)
         if self.utf8_is_in_doubt and column.charset == UTF8MB3:
             beyond = tuple(
-                at for at, label in enumerate(found.labels or (), 1) if max(label, default="") > "\uffff"
+                at
+                for at, label in enumerate(found.labels or (), 1)
+                if max(label, default="") > "\uffff"
             )
             column = replace(column, unknown_labels=beyond)
         return column
@@ -115,9 +117,7 @@ def read_column(cursor: Cursor, context: StatementContext) -> ColumnText:
         name = cursor.name()
         if cursor.take("."):
             name = cursor.name()
-    column = ColumnText(
-        name, read_type(cursor, context), utf8_is_in_doubt=context.utf8_is_in_doubt
-    )
+    column = ColumnText(name, read_type(cursor, context), utf8_is_in_doubt=context.utf8_is_in_doubt)
     while not cursor.done:
         _attribute(cursor, column, context)
     if column.type.serial:
