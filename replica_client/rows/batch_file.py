@@ -1,0 +1,152 @@
+"""Row changes of one table as a Parquet file or an Arrow stream."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from replica_client.errors import ConfigError
+from replica_client.rows.batches import BatchBuilder
+from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.row_change import Change
+
+BatchFormat = Literal["parquet", "arrow"]
+
+
+class BatchFile:
+    """Writes changes of one table, with the columns of its record batches.
+
+    A file appears under its name when it is whole: until :meth:`finish` it has the suffix ``.part``.
+
+    Args:
+        target: a path where nothing is, or a binary stream, which takes the Arrow stream format alone.
+        format: ``parquet``, or ``arrow`` for the Arrow IPC stream format.
+
+    Raises:
+        ConfigError: something is at the path.
+        OSError: the file cannot be made.
+    """
+
+    def __init__(self, target: Path | IO[bytes], format: BatchFormat) -> None:
+        self._path = target if isinstance(target, Path) else None
+        self._format = format
+        if isinstance(target, Path):
+            if target.exists():
+                raise ConfigError(f"{target}: this file exists; name a new one, or remove it")
+            self._part = target.with_name(target.name + ".part")
+            self._stream: IO[bytes] = self._part.open("wb")
+        else:
+            self._stream = target
+        self._writer: Any = None
+        self._builder: BatchBuilder | None = None
+        self._table: tuple[str, str] = ("", "")
+
+    def add_rows(self, rows: RowsOfEvent, commit_version: str, commit_timestamp_us: int) -> None:
+        """Take all rows of an event.
+
+        Raises:
+            ConfigError: they are of another table, or the table has other columns than before.
+            BinlogDecodeError: they cannot be decoded.
+            OSError: the file cannot be written.
+        """
+        for batch in self._builder_of(rows).append_rows(rows, commit_version, commit_timestamp_us):
+            self._write(batch)
+
+    def add_change(
+        self, rows: RowsOfEvent, change: Change, commit_version: str, commit_timestamp_us: int
+    ) -> None:
+        """Take one of the rows of an event; raises what :meth:`add_rows` does."""
+        builder = self._builder_of(rows)
+        if len(builder) + 2 > _MAX_ROWS:
+            self._write(builder.finish())
+        builder.append(change, commit_version, commit_timestamp_us)
+
+    def check(self, rows: RowsOfEvent) -> None:
+        """Refuse rows that the file cannot hold, before any of their transaction is taken.
+
+        Raises:
+            ConfigError: as :meth:`add_rows` says.
+        """
+        self._builder_of(rows)
+
+    def discard(self) -> None:
+        """Leave no file."""
+        if self._path is not None:
+            self._stream.close()
+            self._part.unlink(missing_ok=True)
+
+    def flush(self) -> None:
+        """Write what was taken; a stream's reader has it then.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        if self._builder is not None and len(self._builder):
+            self._write(self._builder.finish())
+        self._stream.flush()
+
+    def finish(self) -> bool:
+        """Write the end, and give the file its name; returns whether there is one: not without rows.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self.flush()
+        if self._writer is not None:
+            self._writer.close()
+        if self._path is None:
+            self._stream.flush()
+            return self._writer is not None
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        self._stream.close()
+        if self._writer is None:
+            self._part.unlink()
+            return False
+        self._part.rename(self._path)
+        directory = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+        return True
+
+    def _builder_of(self, rows: RowsOfEvent) -> BatchBuilder:
+        builder = self._builder
+        if builder is not None and builder.decoder is rows.decoder:
+            return builder
+        table = (rows.shape.database, rows.shape.table)
+        made = BatchBuilder(rows.shape, None, rows.decoder.options, rows.decoder, _MAX_ROWS)
+        if builder is not None:
+            place = f"file {rows.event.file}, position {rows.event.position}"
+            if table != self._table:
+                raise ConfigError(
+                    f"{place}: a {self._format} file holds one table, {'.'.join(self._table)}, and here is"
+                    f" {'.'.join(table)}; choose one with --tables, or take --json"
+                )
+            if not made.schema.equals(builder.schema):
+                raise ConfigError(
+                    f"{place}: the columns of {'.'.join(table)} changed; go on in another file: with"
+                    " --position-file the next run begins there"
+                )
+            if len(builder):
+                self._write(builder.finish())
+        self._builder, self._table = made, table
+        return made
+
+    def _write(self, batch: pa.RecordBatch) -> None:
+        if self._writer is None:
+            if self._format == "parquet":
+                self._writer = pq.ParquetWriter(self._stream, batch.schema, compression="zstd")
+            else:
+                self._writer = pa.ipc.new_stream(self._stream, batch.schema, options=_IPC)
+        self._writer.write_batch(batch)
+
+
+_MAX_ROWS = 16384
+# Dictionaries of later batches are other ones; readers of the stream format take that.
+_IPC = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=False)

@@ -1,0 +1,100 @@
+"""Row changes of one table as CSV (RFC 4180).
+
+The columns are those of record batches (``_change_type`` and so on, then the table's own), without
+``_lossless``: texts lose nothing. An update is two lines, ``update_preimage`` and ``update_postimage``.
+
+A cell is the value's JSON text (:mod:`replica_client.rows.json_values`), strings without their quotes. SQL
+NULL is an empty cell, the empty string is ``""``; the columns that a row image left out are empty, too, and
+``_absent`` names them, as a JSON list.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from replica_client.binlog.values.json_binary import JsonDocument
+from replica_client.errors import ConfigError
+from replica_client.rows.absent import ABSENT
+from replica_client.rows.json_values import value_to_json
+from replica_client.rows.row import Row
+from replica_client.rows.row_change import Change
+
+CHANGE_COLUMNS = (
+    *("_change_type", "_commit_timestamp", "_commit_version", "_gtid", "_file", "_offset"),
+    *("_event_index", "_row_index", "_absent"),
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_QUOTED = frozenset('",\r\n')
+
+
+class CsvLines:
+    """Makes the lines, the heading first."""
+
+    def __init__(self) -> None:
+        self._table: tuple[str, str] | None = None
+        self._columns: tuple[str, ...] = ()
+
+    def lines(self, change: Change, commit_version: str, commit_timestamp_us: int) -> Iterator[str]:
+        """The lines of a change, without line ends.
+
+        Raises:
+            ConfigError: it is of another table, or the table has other columns than before.
+            ColumnDecodeError: the bytes of a JSON document are none.
+        """
+        row = change.after if change.before is None else change.before
+        if row is None:
+            return
+        if self._table != (change.database, change.table) or self._columns != row.columns:
+            yield self._heading(change, row.columns)
+        moment = _EPOCH + timedelta(microseconds=commit_timestamp_us)
+        common = (
+            *(f"{moment:%Y-%m-%d %H:%M:%S.%f}", commit_version, change.gtid, change.file),
+            *(str(change.position), str(change.event_index), str(change.row_index)),
+        )
+        if change.before is None or change.after is None:
+            yield _line(change.kind, common, row)
+        else:
+            yield _line("update_preimage", common, change.before)
+            yield _line("update_postimage", common, change.after)
+
+    def _heading(self, change: Change, columns: tuple[str, ...]) -> str:
+        table = (change.database, change.table)
+        place = f"file {change.file}, position {change.position}"
+        if self._table not in (None, table):
+            raise ConfigError(
+                f"{place}: CSV holds one table, {'.'.join(self._table or ())}, and here is"
+                f" {'.'.join(table)}; choose one with --tables, or take --json"
+            )
+        if self._table is not None:
+            raise ConfigError(
+                f"{place}: the columns of {'.'.join(table)} changed; go on in another file: with"
+                " --position-file the next run begins there"
+            )
+        self._table, self._columns = table, columns
+        return ",".join(map(_cell, (*CHANGE_COLUMNS, *columns)))
+
+
+def _line(kind: str, common: tuple[str, ...], row: Row) -> str:
+    absent = [name for name, value in zip(row.columns, row, strict=True) if value is ABSENT]
+    left_out = json.dumps(absent, ensure_ascii=False) if absent else None
+    return ",".join((kind, *map(_cell, (*common, left_out)), *map(_value, row)))
+
+
+def _value(value: Any) -> str:
+    if value is None or value is ABSENT:
+        return ""
+    text = value_to_json(value)
+    # A JSON document that is a string stays JSON: so it is told from others.
+    is_text = text[0] == '"' and not isinstance(value, JsonDocument)
+    return _cell(json.loads(text) if is_text else text)
+
+
+def _cell(text: str | None) -> str:
+    if text is None:
+        return ""
+    if text and _QUOTED.isdisjoint(text):
+        return text
+    return '"' + text.replace('"', '""') + '"'

@@ -1,0 +1,213 @@
+"""Whether a row change meets a condition of :mod:`replica_client.rows.where`.
+
+A change is taken when its row after it meets the condition, or its row before it does. As in SQL a test of
+NULL is neither true nor false, and what is not true takes nothing.
+
+=============================  ====================================================================
+column                         literal
+=============================  ====================================================================
+integers, YEAR, BIT, DECIMAL   number, compared exactly; TRUE and FALSE are 1 and 0
+FLOAT, DOUBLE                  number, read as a double
+CHAR, VARCHAR, TEXT            text: equal where every character is; less and greater by code points,
+                               whatever the column's collation
+BINARY, VARBINARY, BLOB        text, as its bytes in UTF-8
+ENUM, SET                      text: the label, the labels joined with commas; ``=``, ``!=`` and IN
+DATE, DATETIME, TIMESTAMP      text: ``2026-11-20``, ``2026-11-20 08:00:00.5``; TIMESTAMP in UTC
+TIME                           text: ``-12:34:56.5``
+JSON                           number, text, TRUE, FALSE: a document that is that; ``=``, ``!=`` and IN
+MariaDB UUID, INET4, INET6     text
+=============================  ====================================================================
+
+Other columns can be asked for NULL. A literal of another kind than the column, a column that the table has
+not, and a test of a column that the row image left out are errors: nothing is passed over unseen.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+from replica_client.binlog.values.enum_set import EnumValue, SetValue
+from replica_client.binlog.values.json_binary import JsonDocument
+from replica_client.binlog.values.temporal import Date, DateTime, Temporal, Time, Timestamp
+from replica_client.errors import ConfigError, DataLossError
+from replica_client.rows.absent import ABSENT
+from replica_client.rows.row import Row
+from replica_client.rows.row_change import Change
+from replica_client.rows.where import And, Condition, IsNull, Not, OneOf, Or, Value
+
+_COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_EQUALITY: Final = ("=", "!=")
+_DATE: Final = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?", re.ASCII
+)
+_TIME: Final = re.compile(r"(-?)(\d{1,3}):([0-5]\d):([0-5]\d)(?:\.(\d{1,6}))?", re.ASCII)
+
+
+class _Undecided:
+    """The outcome of a test of a column that the row image left out."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+
+
+# True, False, None for SQL's unknown, or not decided.
+_Outcome = bool | None | _Undecided
+
+
+def matches(condition: Condition, change: Change) -> bool:
+    """Whether a change meets a condition.
+
+    Raises:
+        ConfigError: its table has no such column, or the literal is of another kind than the column.
+        DataLossError: its row images do not tell: they left out a column that decides.
+    """
+    undecided: _Undecided | None = None
+    try:
+        for row in (change.after, change.before):
+            if row is None:
+                continue
+            outcome = _outcome(condition, row)
+            if outcome is True:
+                return True
+            if isinstance(outcome, _Undecided):
+                undecided = outcome
+    except ConfigError as error:
+        raise ConfigError(f"where, table {change.database}.{change.table}: {error}") from None
+    if undecided is not None:
+        raise DataLossError(
+            f"file {change.file}, position {change.position}: the row image of {change.database}."
+            f"{change.table} left out column {undecided.column!r}, so that --where cannot be decided; set"
+            " binlog_row_image=FULL on the source, or ask for columns that are always there"
+        )
+    return False
+
+
+def _outcome(condition: Condition, row: Row) -> _Outcome:
+    if isinstance(condition, Or):
+        return _joined(condition.parts, row, True)
+    if isinstance(condition, And):
+        return _joined(condition.parts, row, False)
+    if isinstance(condition, Not):
+        outcome = _outcome(condition.part, row)
+        return not outcome if isinstance(outcome, bool) else outcome
+    try:
+        value = row[condition.column]
+    except KeyError:
+        raise ConfigError(
+            f"there is no column {condition.column!r}, only {', '.join(row.columns)};"
+            " choose tables that have it"
+        ) from None
+    if value is ABSENT:
+        return _Undecided(condition.column)
+    if isinstance(condition, IsNull):
+        return value is None
+    if value is None:
+        return None
+    if isinstance(condition, OneOf):
+        return any(_compared(condition.column, value, "=", one) for one in condition.values)
+    return _compared(condition.column, value, condition.operator, condition.value)
+
+
+def _joined(parts: tuple[Condition, ...], row: Row, decisive: bool) -> _Outcome:
+    """OR, which one true part decides, or AND, which a false one does."""
+    found: _Outcome = not decisive
+    for part in parts:
+        outcome = _outcome(part, row)
+        if outcome is decisive:
+            return decisive
+        if isinstance(outcome, _Undecided) or (
+            outcome is None and not isinstance(found, _Undecided)
+        ):
+            found = outcome
+    return found
+
+
+def _compared(column: str, value: Any, sign: str, literal: Value) -> bool:
+    left, right = _alike(column, value, sign, literal)
+    return bool(_COMPARE[sign](left, right))
+
+
+def _alike(column: str, value: Any, sign: str, literal: Value) -> tuple[Any, Any]:
+    """The value and the literal as what compares."""
+    if isinstance(value, JsonDocument) and sign in _EQUALITY:
+        return _json(value, literal)
+    if isinstance(value, (EnumValue, SetValue)):
+        known = value.label if isinstance(value, EnumValue) else value.labels
+        if known is None:
+            raise ConfigError(f"the labels of column {column!r} are not known")
+        if isinstance(literal, str) and sign in _EQUALITY:
+            return str(value), literal
+    elif isinstance(literal, str):
+        if isinstance(value, str):
+            return value, literal
+        if isinstance(value, bytes):
+            return value, literal.encode()
+        if isinstance(value, Temporal):
+            return value, _temporal(column, value, literal)
+    elif isinstance(value, float):
+        return value, float(literal)
+    elif isinstance(value, (int, Decimal)):
+        return value, literal
+    kind = "text" if isinstance(literal, str) else "a number"
+    shown = "a JSON document" if isinstance(value, JsonDocument) else type(value).__name__
+    raise ConfigError(f"column {column!r} is {shown}, which {sign} does not compare with {kind}")
+
+
+def _json(document: JsonDocument, literal: Value) -> tuple[Any, Any]:
+    value = document.value
+    # Python takes true for 1; JSON does not.
+    if isinstance(value, bool) is not isinstance(literal, bool):
+        return (), literal
+    return (
+        (value, float(literal))
+        if isinstance(value, float) and not isinstance(literal, str)
+        else (value, literal)
+    )
+
+
+def _temporal(column: str, value: Temporal, text: str) -> Temporal:
+    pattern = _TIME if isinstance(value, Time) else _DATE
+    match = pattern.fullmatch(text.strip())
+    if match is None:
+        form = "-hh:mm:ss.ffffff" if pattern is _TIME else "YYYY-MM-DD hh:mm:ss.ffffff"
+        raise ConfigError(f"column {column!r}: {text!r} is not of the form {form}")
+    if isinstance(value, Time):
+        sign, hours, minutes, seconds, fraction = match.groups()
+        micros = int((fraction or "").ljust(6, "0"))
+        return Time(sign == "-", int(hours), int(minutes), int(seconds), micros)
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+    micros = int((match.group(7) or "").ljust(6, "0"))
+    if isinstance(value, Date):
+        if hour or minute or second or micros:
+            raise ConfigError(f"column {column!r} is a date: {text!r} has a time of day")
+        return Date(year, month, day)
+    found = DateTime(year, month, day, hour, minute, second, micros)
+    return _instant(column, text, found) if isinstance(value, Timestamp) else found
+
+
+def _instant(column: str, text: str, moment: DateTime) -> Timestamp:
+    if moment.is_zero:
+        return Timestamp(None)
+    try:
+        whole = moment.to_python()
+    except ValueError as error:
+        raise ConfigError(f"column {column!r}: {text!r} is no moment: {error}") from None
+    seconds = (whole.toordinal() - _EPOCH_DAY) * 86400
+    seconds += whole.hour * 3600 + whole.minute * 60 + whole.second
+    if seconds < 0:
+        raise ConfigError(f"column {column!r}: {text!r} is before 1970, which no TIMESTAMP is")
+    return Timestamp(seconds, whole.microsecond)
+
+
+_EPOCH_DAY: Final = 719_163  # date(1970, 1, 1).toordinal()
