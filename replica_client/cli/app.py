@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Sequence
 from importlib import import_module
@@ -16,6 +17,7 @@ from replica_client.cli.failures import DONE, INTERRUPTED, WRONG_USAGE
 from replica_client.cli.output import message
 from replica_client.cli.program import PROGRAM
 
+_COMPLETE = f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE"
 # typer makes this of its own (or of click's, by its version): the base of every usage error.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -77,7 +79,6 @@ def make_app(only: str = "") -> typer.Typer:
         help="Reads binlog files and live MySQL and MariaDB sources over the replication protocol.",
         epilog="SOURCE is a binlog path (or several), or a mysql:// or mariadb:// URL.",
         no_args_is_help=False,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -130,6 +131,10 @@ def run_words(words: Sequence[str]) -> int:
 
 
 def _subcommand(words: Sequence[str]) -> str:
+    if _COMPLETE in os.environ:
+        # A shell asks what may follow: the line so far is in the environment.
+        line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+        words = line.split()[1:]
     return next((word for word in words if not word.startswith("-")), "")
 
 
