@@ -22,7 +22,7 @@ SHELLS = {
 }
 BEGIN = {
     "bash": "bind 'set enable-bracketed-paste off'",
-    "zsh": "unsetopt zle_bracketed_paste prompt_cr; autoload -U compinit; compinit -u -D",
+    "zsh": "autoload -U compinit; compinit -u -D",
 }
 LIMIT = 30.0
 
@@ -77,7 +77,9 @@ def terminal(shell: str, directory: Path) -> Iterator[Terminal]:
     os.close(theirs)
     try:
         found = Terminal(ours)
-        found.type(f"{BEGIN[shell]}; source ./script; echo READ''Y\n")
+        found.type(
+            f"{BEGIN[shell]}; replica-client --show-completion >script; source ./script; echo READ''Y\n"
+        )
         found.wait_for("READY")
         yield found
     finally:
@@ -88,10 +90,6 @@ def terminal(shell: str, directory: Path) -> Iterator[Terminal]:
 
 @pytest.fixture(params=sorted(SHELLS))
 def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Terminal]:
-    script = subprocess.run(
-        [COMMAND, "--show-completion", request.param], capture_output=True, text=True, check=True
-    )
-    (tmp_path / "script").write_text(script.stdout)
     (tmp_path / "shop-bin.000001").touch()
     with terminal(request.param, tmp_path) as found:
         yield found
