@@ -53,6 +53,7 @@ _COMMANDS = {
     "annotate": "What each byte of an event means.",
     "backup": "A byte-identical copy of a source's binlog files.",
     "doctor": "Whether a source can be followed.",
+    "init": "A commented configuration from a checked URL.",
     "serve": "Binlog files over the real protocol.",
     "run": "The position-resume daemon.",
     "pipeline": "The Spark pipeline.",

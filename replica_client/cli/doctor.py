@@ -22,6 +22,7 @@ from replica_client.position.position import Position
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.readers.doctor.diagnosis import can_be_followed, diagnose
 from replica_client.readers.doctor.finding import Finding, Severity
+from replica_client.readers.doctor.remedies import to_copy
 
 EXAMPLE = "replica-client doctor mysql://repl@db1/"
 
@@ -51,7 +52,8 @@ def doctor(
     """Look at everything that following a source depends on.
 
     Each finding is ok, a note, a warning or a problem, with its remedy. Reads the start of the newest
-    binlog file, and changes nothing. Ends with status 1 when a problem prevents following.
+    binlog file, and changes nothing. Behind the findings are statements and lines of my.cnf to copy, those
+    of mere notes as comments. Ends with status 1 when a problem prevents following.
     """
     if live_source([url]) is None:
         raise typer.BadParameter("give a mysql:// or mariadb:// URL", param_hint="URL")
@@ -72,6 +74,10 @@ def doctor(
             lines.json(asdict(finding))
     else:
         _print(findings)
+        lines = Lines()
+        for line in to_copy(findings):
+            lines.line(line)
+        lines.flush()
         if can_be_followed(findings):
             typer.echo(_summary(findings))
     if not can_be_followed(findings):

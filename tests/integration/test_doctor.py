@@ -19,6 +19,7 @@ from replica_client.position.position import Position
 from replica_client.readers.doctor.diagnosis import diagnose
 from replica_client.readers.doctor.facts import Answer, SourceFacts
 from replica_client.readers.doctor.finding import Finding, Severity
+from replica_client.readers.doctor.remedies import to_copy
 from replica_client.readers.doctor.settings import settings
 from replica_client.testing import BinlogSource
 from replica_client.transport.server_info import ServerInfo
@@ -314,3 +315,68 @@ async def test_a_source_that_understands_little_sql() -> None:
     assert found["primary_keys"].severity is Severity.NOTE
     assert "does not understand" in found["primary_keys"].text
     assert found["replication_slave"].severity is Severity.OK
+
+
+def copied(findings: list[Finding]) -> tuple[list[str], list[str]]:
+    """What the doctor gives to copy: statements, and options of the configuration file."""
+    lines = list(to_copy(findings))
+    settings = lines[lines.index("[mysqld]") + 1 :] if "[mysqld]" in lines else []
+    statements = lines[: len(lines) - len(settings)]
+    found = [line for line in statements if line[:2] != "--" and line[0] not in "#["]
+    return found, [line for line in settings if line[0] != "#"]
+
+
+@every_server
+def test_what_is_copied_mends_it(fresh_server, name: str) -> None:
+    """Its statements run as they are, its lines are options of the server, and the findings are gone."""
+    server = fresh_server(name)
+    server.execute("CREATE USER 'o''neil`'@'%' IDENTIFIED BY 'secret'")
+    for setting in (
+        "binlog_format = STATEMENT",
+        "binlog_checksum = NONE",
+        "binlog_row_image = MINIMAL",
+    ):
+        server.execute(f"SET GLOBAL {setting}")
+    url = server.url("root").replace("root", "o'neil`", 1)
+    url = url.replace(url.split("://")[1].split("@")[0], "o%27neil%60:secret")
+    before = asyncio.run(diagnose(url))
+    statements, settings = copied(before)
+    assert any(line.startswith("GRANT REPLICATION SLAVE ON *.* TO") for line in statements)
+    for statement in statements:
+        server.execute(statement)
+    mended = {
+        one.check for one in before if one.severity in ("problem", "warning") and one.statements
+    }
+    assert mended >= {"replication_slave", "replication_client", "binlog_format", "binlog_checksum"}
+    after = {one.check: one for one in asyncio.run(diagnose(url))}
+    assert not mended & {
+        check for check, one in after.items() if one.severity in ("problem", "warning")
+    }
+    assert not [
+        line
+        for line in copied(list(after.values()))[0]
+        if line.startswith("GRANT REPLICATION SLAVE")
+    ]
+    # And from the configuration file, after a restart.
+    server.restart([line.replace(" = ", "=") for line in settings])
+    again = {one.check: one for one in asyncio.run(diagnose(url))}
+    wanted = {
+        one.check for one in before if one.severity in ("problem", "warning") and one.settings
+    }
+    assert not wanted & {
+        check for check, one in again.items() if one.severity in ("problem", "warning")
+    }
+
+
+def test_nothing_is_copied_where_nothing_is_missing() -> None:
+    assert (
+        list(to_copy([Finding("a", Severity.OK, "fine"), Finding("b", Severity.NOTE, "x")])) == []
+    )
+    note = Finding("c", Severity.NOTE, "x", "y", ("SET a",), ("a = 1",))
+    assert list(to_copy([note, note])) == [
+        "-- On the source, as an administrator:",
+        "-- SET a;",
+        "# In the source's my.cnf, read at its next start:",
+        "[mysqld]",
+        "# a = 1",
+    ]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from replica_client.errors import ServerError
+from replica_client.schema.quoting import mysql_name
 from replica_client.transport import statements
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.options import ConnectOptions
@@ -90,6 +91,7 @@ class SourceFacts:
         is_local: on this machine.
         needs_tls: the login would fail without a server that has our account in its cache.
         user: that we logged in as.
+        account: what the server takes it for, as its statements name it: `` `repl`@`%` ``.
     """
 
     server: ServerInfo
@@ -107,6 +109,7 @@ class SourceFacts:
     is_local: bool = False
     needs_tls: bool = False
     user: str = ""
+    account: str = ""
 
     def variable(self, name: str) -> str:
         """A variable in upper case; empty when the server has none of that name."""
@@ -150,7 +153,16 @@ async def gather_facts(connection: SourceConnection) -> SourceFacts:
         is_local=options.is_local,
         needs_tls=_needs_tls(options, connection.server),
         user=options.user,
+        account=_account(await _ask(connection, "SELECT CURRENT_USER()")),
     )
+
+
+def _account(answer: Answer) -> str:
+    """``user@host`` as a statement names it; empty where the server does not tell."""
+    if not answer.rows:
+        return ""
+    user, _, host = str(answer.rows[0][0]).rpartition("@")
+    return f"{mysql_name(user)}@{mysql_name(host)}" if user and host else ""
 
 
 def _needs_tls(options: ConnectOptions, server: ServerInfo) -> bool:

@@ -28,12 +28,17 @@ class Finding:
         severity: see :class:`Severity`.
         text: what was found, in one line.
         remedy: what to do, in one line; empty when there is nothing to do.
+        statements: SQL for the source that does it, where SQL can.
+        settings: lines for the group ``[mysqld]`` of the source's configuration file, where it keeps
+            what was done only with them.
     """
 
     check: str
     severity: Severity
     text: str
     remedy: str = ""
+    statements: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
 
 
 def ok(check: str, text: str) -> Finding:
@@ -41,16 +46,34 @@ def ok(check: str, text: str) -> Finding:
     return Finding(check, Severity.OK, text)
 
 
-def note(check: str, text: str, remedy: str = "") -> Finding:
+def note(
+    check: str,
+    text: str,
+    remedy: str = "",
+    statements: tuple[str, ...] = (),
+    settings: tuple[str, ...] = (),
+) -> Finding:
     """Good to know."""
-    return Finding(check, Severity.NOTE, text, remedy)
+    return Finding(check, Severity.NOTE, text, remedy, statements, settings)
 
 
-def warning(check: str, text: str, remedy: str) -> Finding:
+def warning(
+    check: str,
+    text: str,
+    remedy: str,
+    statements: tuple[str, ...] = (),
+    settings: tuple[str, ...] = (),
+) -> Finding:
     """Something may go wrong, or be missing."""
-    return Finding(check, Severity.WARNING, text, remedy)
+    return Finding(check, Severity.WARNING, text, remedy, statements, settings)
 
 
-def problem(check: str, text: str, remedy: str) -> Finding:
+def problem(
+    check: str,
+    text: str,
+    remedy: str,
+    statements: tuple[str, ...] = (),
+    settings: tuple[str, ...] = (),
+) -> Finding:
     """The source cannot be followed so."""
-    return Finding(check, Severity.PROBLEM, text, remedy)
+    return Finding(check, Severity.PROBLEM, text, remedy, statements, settings)

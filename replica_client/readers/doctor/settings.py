@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from replica_client.codec.charsets import UnknownCollationError, charset_named
 from replica_client.readers.doctor.facts import SourceFacts
 from replica_client.readers.doctor.finding import Finding, note, ok, problem, warning
+from replica_client.readers.doctor.remedies import grants
 
 _OLDEST_MYSQL = (5, 5, 0)
 _OLDEST_MARIADB = (5, 5, 0)
@@ -36,6 +37,16 @@ def settings(facts: SourceFacts) -> Iterator[Finding]:
     yield _clock(facts)
     yield _charsets(facts)
     yield _keys(facts)
+
+
+def _both(name: str, value: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What sets a variable now, and what keeps it so."""
+    return (f"SET GLOBAL {name} = {value}",), (f"{name} = {value}",)
+
+
+def _logs_updates(facts: SourceFacts) -> tuple[str, ...]:
+    # Before 5.7 GTIDs need it.
+    return ("log_slave_updates = ON",) if facts.server.version < (5, 7) else ()
 
 
 def _version(facts: SourceFacts) -> Finding:
@@ -82,7 +93,10 @@ def _tls(facts: SourceFacts) -> Finding:
 def _binlog(facts: SourceFacts) -> Finding:
     if not facts.is_on("log_bin"):
         return problem(
-            "binlog", "the source writes no binlog", "start it with --log-bin and a --server-id"
+            "binlog",
+            "the source writes no binlog",
+            "start it with --log-bin and a --server-id",
+            settings=("log_bin = binlog", "server_id = 1"),
         )
     if facts.variable("binlog_storage_engine") == "INNODB":
         return problem(
@@ -92,7 +106,10 @@ def _binlog(facts: SourceFacts) -> Finding:
         )
     if facts.variable("server_id") == "0":
         return problem(
-            "binlog", "server_id is 0: the source serves no replicas", "SET GLOBAL server_id = 1"
+            "binlog",
+            "server_id is 0: the source serves no replicas",
+            "SET GLOBAL server_id = 1",
+            *_both("server_id", "1"),
         )
     return ok("binlog", "log_bin is on")
 
@@ -105,6 +122,7 @@ def _format(facts: SourceFacts) -> Finding:
         "binlog_format",
         f"{value}: statements are logged as text, and are not rows",
         "SET GLOBAL binlog_format = ROW (also in the configuration file), and reconnect the clients",
+        *_both("binlog_format", "ROW"),
     )
 
 
@@ -116,6 +134,7 @@ def _image(facts: SourceFacts) -> Finding:
         "binlog_row_image",
         f"{value}: columns that did not change are left out of rows",
         "SET GLOBAL binlog_row_image = FULL (also in the configuration file)",
+        *_both("binlog_row_image", "FULL"),
     )
 
 
@@ -133,6 +152,7 @@ def _metadata(facts: SourceFacts) -> Finding:
         "binlog_row_metadata",
         f"{value}: column names and ENUM labels are not in the binlog",
         "SET GLOBAL binlog_row_metadata = FULL (also in the configuration file)",
+        *_both("binlog_row_metadata", "FULL"),
     )
 
 
@@ -157,6 +177,7 @@ def _checksum(facts: SourceFacts) -> Finding:
         "binlog_checksum",
         f"{value or 'not there'}: damaged events cannot be told from whole ones",
         "SET GLOBAL binlog_checksum = CRC32",
+        *_both("binlog_checksum", "CRC32"),
     )
 
 
@@ -198,6 +219,7 @@ def _gtids(facts: SourceFacts) -> Finding:
         "gtids",
         f"gtid_mode is {value or 'not there'}: positions are by file, and hold at this server only",
         "switch GTIDs on: enforce_gtid_consistency, then gtid_mode step by step to ON",
+        settings=("gtid_mode = ON", "enforce_gtid_consistency = ON", *_logs_updates(facts)),
     )
 
 
@@ -209,6 +231,7 @@ def _durability(facts: SourceFacts) -> Finding:
         "sync_binlog",
         f"{value}: after a power cut the source may lack transactions that replicas have",
         "SET GLOBAL sync_binlog = 1",
+        *_both("sync_binlog", "1"),
     )
 
 
@@ -240,7 +263,10 @@ def _clock(facts: SourceFacts) -> Finding:
 def _charsets(facts: SourceFacts) -> Finding:
     if facts.charsets.refusal:
         return note(
-            "charsets", f"not known: {facts.charsets.refusal}", "grant SELECT on the tables"
+            "charsets",
+            f"not known: {facts.charsets.refusal}",
+            "grant SELECT on the tables",
+            grants(facts, "SELECT"),
         )
     used = {str(name): int(count) for name, count in facts.charsets.rows}
     server = facts.variables.get("character_set_server", "")
@@ -266,13 +292,17 @@ def _is_known(name: str) -> bool:
 def _keys(facts: SourceFacts) -> Finding:
     if facts.keyless.refusal:
         return note(
-            "primary_keys", f"not known: {facts.keyless.refusal}", "grant SELECT on the tables"
+            "primary_keys",
+            f"not known: {facts.keyless.refusal}",
+            "grant SELECT on the tables",
+            grants(facts, "SELECT"),
         )
     if facts.tables.rows and not int(facts.tables.rows[0][0]):
         return note(
             "primary_keys",
             "this account sees no table: whether they have primary keys is not known",
             f"if there are some: GRANT SELECT ON *.* TO {facts.user}, or on those that are wanted",
+            grants(facts, "SELECT"),
         )
     tables = [f"{schema}.{table}" for schema, table in facts.keyless.rows]
     if not tables:

@@ -9,6 +9,7 @@ from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.position.position import Position
 from replica_client.readers.doctor.facts import SourceFacts
 from replica_client.readers.doctor.finding import Finding, note, ok, problem, warning
+from replica_client.readers.doctor.remedies import grants
 
 _DAY = 86400
 
@@ -26,6 +27,7 @@ def privileges(facts: SourceFacts, trial: ReplicaClientError | None) -> Iterator
             "replication_slave",
             f"{who} may not read the binlog: {trial.message}",
             f"GRANT REPLICATION SLAVE ON *.* TO {facts.user}",
+            grants(facts, "REPLICATION SLAVE"),
         )
     elif trial is not None:
         yield problem("replication_slave", f"a dump fails: {trial}", "see the other findings")
@@ -39,6 +41,7 @@ def privileges(facts: SourceFacts, trial: ReplicaClientError | None) -> Iterator
             "replication_client",
             f"{who} may not ask where the binlog ends: {facts.files.refusal}",
             f"GRANT {name} ON *.* TO {facts.user}; without it only a saved position can be started from",
+            grants(facts, name),
         )
     else:
         yield ok("replication_client", f"{who} can ask where the binlog is")
@@ -60,6 +63,7 @@ def server_ids(facts: SourceFacts, server_id: int | None) -> Finding:
             "server_id",
             f"{ours}; the replicas of the source cannot be listed: {facts.replicas.refusal}",
             _list_remedy(facts),
+            grants(facts, _listing_privilege(facts)),
         )
     others = {str(row[0]): str(row[1] or "") for row in facts.replicas.rows}
     if server_id is not None and str(server_id) in others:
@@ -78,10 +82,15 @@ def server_ids(facts: SourceFacts, server_id: int | None) -> Finding:
     )
 
 
+def _listing_privilege(facts: SourceFacts) -> str:
+    return "REPLICATION MASTER ADMIN" if _has_binlog_monitor(facts) else "REPLICATION SLAVE"
+
+
 def _list_remedy(facts: SourceFacts) -> str:
+    privilege = f"GRANT {_listing_privilege(facts)} ON *.* TO {facts.user}"
     if _has_binlog_monitor(facts):
-        return f"GRANT REPLICATION MASTER ADMIN ON *.* TO {facts.user}, or run this as an administrator"
-    return f"GRANT REPLICATION SLAVE ON *.* TO {facts.user}"
+        return f"{privilege}, or run this as an administrator"
+    return privilege
 
 
 def retention(facts: SourceFacts, position: Position | None) -> Iterator[Finding]:
