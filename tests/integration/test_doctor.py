@@ -297,7 +297,9 @@ def test_the_command(fresh_server, tmp_path: Path) -> None:
     done = run(server.url(), "--json")
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 1
-    assert {tuple(record) for record in records} == {("check", "severity", "text", "remedy")}
+    assert {tuple(record) for record in records} == {
+        ("check", "severity", "text", "remedy", "statements", "settings")
+    }
     assert [r["check"] for r in records if r["severity"] == "problem"] == ["binlog_format"]
     assert done.stderr.count("\n") == 1
     assert "1 problem prevents following this source" in done.stderr
