@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -19,5 +20,5 @@ def test_a_block_runs(
 ) -> None:
     furnish(tmp_path)
     monkeypatch.chdir(tmp_path)
-    code = block.text.replace('"binlogs"', repr(str(tmp_path / "binlogs")))
+    code = re.sub("(['\"])binlogs['\"]", rf"\1{tmp_path / 'binlogs'}\1", block.text)
     run(code, {"rc": replica_client, "spark": spark}, str(block))

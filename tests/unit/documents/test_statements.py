@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -126,3 +127,19 @@ def test_pages_use_the_words_of_the_glossary() -> None:
             r"```.*?```|`[^`\n]*`|\*lane\*", "", (ROOT / name).read_text("utf-8"), flags=re.S
         )
         assert not (found := OLD_WORDS.search(text)), f"{name}: {found and found[0]}"
+
+
+@pytest.mark.parametrize("name", [page for page in PAGES if len(page.parts) == 1], ids=str)
+def test_links_of_pages_outside_the_site_lead_to_files(name: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)(?:#([\w-]+))?\)", (ROOT / name).read_text("utf-8"))
+    assert links
+    for path, anchor in links:
+        assert (ROOT / path).exists(), path
+        heads = (
+            re.findall(r"^#+ (.*)$", (ROOT / path).read_text("utf-8"), re.MULTILINE)
+            if anchor
+            else []
+        )
+        assert not anchor or anchor in [
+            re.sub(r"[^a-z0-9-]", "", one.lower().replace(" ", "-")) for one in heads
+        ]
