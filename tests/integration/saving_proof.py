@@ -7,7 +7,9 @@ rate, in a procedure: the load is one session of it and the client.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import json
+import multiprocessing
 import os
 import random
 import signal
@@ -18,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import replica_client as rc
@@ -208,23 +211,23 @@ def prove_kills(
         for number in range(kills + 1):
             followed = number % 3 == 2
             if followed:
-                client = _forked(
+                client = _started(
                     _say_followed, server.url(), writer.database, start, store, said, save_interval
                 )
             else:
-                client = _forked(
+                client = _started(
                     _say_loop, server.url(), writer.database, start, store, said, save_interval
                 )
             deadline = time.monotonic() + 60
             while not said.exists() or not said.stat().st_size:
                 assert time.monotonic() < deadline, "the loop got nothing for 60 s"
-                assert os.waitpid(client, os.WNOHANG) == (0, 0), "the loop ended by itself"
+                assert client.is_alive(), "the loop ended by itself"
                 time.sleep(0.002)
             time.sleep(chance.random() * 0.4)
-            assert os.waitpid(client, os.WNOHANG) == (0, 0), "the loop ended by itself"
+            assert client.is_alive(), "the loop ended by itself"
             killed_at = time.time()
-            os.kill(client, signal.SIGKILL)
-            os.waitpid(client, 0)
+            client.kill()
+            client.join()
             found.kills += 1
             lines = said.read_text(encoding="ascii").split("\n")[:-1]
             said.unlink()
@@ -251,17 +254,18 @@ def prove_kills(
     return found
 
 
-def _forked(work: Callable[..., None], *arguments: object) -> int:
-    """The process id of a child that does something; it has all modules already."""
-    child = os.fork()
-    if child:
-        return child
-    status = 1
-    try:
-        work(*arguments)
-        status = 0
-    finally:
-        os._exit(status)
+def _started(work: Callable[..., None], *arguments: object) -> BaseProcess:
+    """A process that does something; it is forked from one that has the modules already, and no threads."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "replica_client.readers.follow"])
+    client = context.Process(target=_watched, args=(work, *arguments), daemon=True)
+    client.start()
+    return client
+
+
+def _watched(work: Callable[..., None], *arguments: object) -> None:
+    faulthandler.dump_traceback_later(45)  # where it is when it gets nothing
+    work(*arguments)
 
 
 def _options(
