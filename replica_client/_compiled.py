@@ -46,6 +46,7 @@ COMPILED_MODULES: tuple[str, ...] = (
     "replica_client.readers.gtid_runs",
     "replica_client.readers.lane_tables",
     "replica_client.readers.row_lane",
+    "replica_client.readers.statement_scan",
     "replica_client.readers.transaction",
     "replica_client.readers.transaction_scan",
     "replica_client.rows.column_layout",

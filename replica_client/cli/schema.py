@@ -19,7 +19,8 @@ from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.readers.binlog_file import open_binlog
-from replica_client.readers.live_schema import BinlogScan, read_source
+from replica_client.readers.binlog_scan import BinlogScan
+from replica_client.readers.live_schema import read_source
 from replica_client.readers.saved_state import reading_state_of
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import Unverified
@@ -217,9 +218,9 @@ def _proven(url: str, saved: Position) -> SchemaHistory:
     history = _of_source(url)
     scan = BinlogScan(parse_url(url), DecodeOptions())
     run_async(scan.extend(saved.file, saved.offset))
-    if scan.touches:
+    if scan.touches.all:
         raise SchemaError(
-            f"{parse_url(url).address}: a statement at {scan.touches[0].place} changed tables since the saved "
+            f"{parse_url(url).address}: a statement at {scan.touches.all[0].place} changed tables since the saved "
             f"position; give the binlog files from their first one on instead"
         )
     return history.moved(Place.of(saved.file, saved.offset - 1))

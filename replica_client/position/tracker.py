@@ -257,6 +257,15 @@ class PositionTracker:
         self._offset += size
         self._event_index += event_count
 
+    def pass_event(self, header: EventHeader) -> int:
+        """Pass over an event of a stream whose meaning for transactions is not asked for.
+
+        Returns:
+            its offset.
+        """
+        start, self._offset = self._extent(header)
+        return start
+
     def pass_transactions(
         self,
         file: str,

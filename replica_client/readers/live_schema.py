@@ -8,61 +8,44 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import random
-import uuid
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.options import DecodeOptions
-from replica_client.constants.event_types import EventType
 from replica_client.errors import ConfigError, SchemaError, ServerError
 from replica_client.position.position import Position
-from replica_client.readers.event_feed import EventFeed
+from replica_client.readers.binlog_scan import BinlogScan
 from replica_client.readers.live_labels import with_true_labels
-from replica_client.readers.query_text import read_query
+from replica_client.rows.selection import Selection
 from replica_client.schema import information_schema as queries
-from replica_client.schema.catalog import tables_touched
 from replica_client.schema.ddl.changes import TableName
 from replica_client.schema.history import Place, SchemaHistory
 from replica_client.schema.model import DatabaseModel, TableModel
-from replica_client.schema.names import fold_name, fold_table
+from replica_client.schema.names import fold_table
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.options import ConnectOptions
-from replica_client.transport.request import DumpRequest
 from replica_client.transport.server_info import BinlogStatus
 from replica_client.wire.server_errors import TRANSIENT_ERRORS
 
 _LOG = logging.getLogger("replica_client")
-_QUERIES = frozenset((EventType.QUERY_EVENT, EventType.QUERY_COMPRESSED_EVENT))
 _TRIES = 30
-
-
-@dataclass(frozen=True, slots=True)
-class Touch:
-    """A statement in the binlog that may have changed tables; their names are in lower case."""
-
-    place: Place
-    tables: tuple[TableName, ...]
-    databases: tuple[str, ...]
-    anything: bool
-
-    def concerns(self, table: TableName) -> bool:
-        """Whether it may have changed this table, in whatever letter case."""
-        folded = fold_table(table)
-        return self.concerns_database(table[0]) or folded in self.tables
-
-    def concerns_database(self, database: str) -> bool:
-        """Whether it may have changed this database's default character set."""
-        return self.anything or fold_name(database) in self.databases
+_PARSE_ERROR = 1064
+_SINGLE_READINGS = 4
+"""Tables that are asked for one by one; then all wanted ones at once."""
 
 
 async def read_source(
-    connection: SourceConnection, decode: DecodeOptions
+    connection: SourceConnection, decode: DecodeOptions, selection: Selection | None = None
 ) -> tuple[SchemaHistory, BinlogStatus]:
-    """All tables of a source, and the position at which they look so.
+    """The tables of a source, and the position at which they look so.
 
     Without locks: the position before and the one after the reading are the same, or no statement
     between them changed a table; else it is read again.
+
+    Args:
+        connection: to the source.
+        decode: how statements are decoded.
+        selection: the wanted tables; None: all. Of others nothing is known then.
 
     Raises:
         ServerError: the source does not tell.
@@ -71,11 +54,11 @@ async def read_source(
     scan = BinlogScan(connection.options, decode)
     for _ in range(_TRIES):
         before = await connection.binlog_status()
-        databases, tables = await _read(connection)
+        databases, tables = await _read(connection, selection=selection)
         after = await connection.binlog_status()
         if (before.file, before.position) != (after.file, after.position):
             await scan.read(before.file, before.position)
-            if scan.touches:
+            if scan.touches.all:
                 scan = BinlogScan(connection.options, decode)
                 continue
         history = SchemaHistory(lower_case_names=connection.server.folds_names)
@@ -93,91 +76,58 @@ async def read_source(
 
 
 async def _read(
-    connection: SourceConnection, table: TableName | None = None
+    connection: SourceConnection,
+    table: TableName | None = None,
+    selection: Selection | None = None,
 ) -> tuple[dict[str, DatabaseModel], list[TableModel]]:
+    """Databases, and the definition of one table or of the wanted ones."""
     server = connection.server
     with contextlib.suppress(ServerError):  # of a server without such keys
         await connection.query(queries.SHOW_HIDDEN)
-    one, args = table is not None, table or ()
+    where: tuple[str, Sequence[str]] | None = None
+    wanted = None
+    if table is not None:
+        where = queries.where_table(table)
+    elif selection is not None and not selection.selects_all:
+        wanted = selection.for_server(server.folds_names)
+        # Where letter case does not count the patterns are compared here alone.
+        if server.folds_names is False:
+            where = queries.where_patterns(selection.like_patterns())
     databases = queries.read_databases(await connection.query(queries.DATABASES, lists_all=True))
-    columns = await connection.query(
-        queries.columns_query(server.flavor, one_table=one), args, lists_all=True
-    )
-    keys = await connection.query(queries.keys_query(one_table=one), args, lists_all=True)
-    tables = await connection.query(queries.tables_query(one_table=one), args, lists_all=True)
+    columns, keys, tables = [
+        await connection.query(*query, lists_all=True)
+        for query in (
+            queries.columns_query(server.flavor, where),
+            queries.keys_query(where),
+            queries.tables_query(where),
+        )
+    ]
+    if wanted is not None:
+        databases = {
+            name: one if wanted.wants_whole_database(name) else replace(one, complete=False)
+            for name, one in databases.items()
+        }
+        columns, keys, tables = [
+            [row for row in rows if wanted.wants(queries.text_of(row[0]), queries.text_of(row[1]))]
+            for rows in (columns, keys, tables)
+        ]
     models = queries.read_tables(tables, columns, keys, server.flavor, server.version)
     return databases, [await with_true_labels(connection, model) for model in models]
 
 
-class BinlogScan:
-    """Reads a source's binlog for statements that change tables.
-
-    Args:
-        options: of the source.
-        decode: how events are decoded.
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Definitions as the source told them.
 
     Attributes:
-        touches: what was found.
+        tables: by their folded names.
+        databases: by name.
+        end: a place in the binlog behind everything that happened before the reading.
     """
 
-    def __init__(self, options: ConnectOptions, decode: DecodeOptions) -> None:
-        self._options = options
-        self._decode = decode
-        self.touches: list[Touch] = []
-        self.begin: Place | None = None
-        self._end = Position("", 0)
-
-    async def extend(self, file: str, offset: int) -> None:
-        """Know everything from a place to the end of the binlog."""
-        wanted, begin = Place.of(file, offset), self.begin
-        # Until all is read nothing is known: a connection may fail in the midst.
-        self.begin = None
-        if begin is None or wanted < begin:
-            self.touches = []
-            await self.read(file, offset)
-            self.begin = wanted
-        else:
-            await self.read(self._end.file, self._end.offset)
-            self.begin = begin
-
-    async def read(self, file: str, offset: int) -> None:
-        """Read from a place to the end of the binlog.
-
-        Raises:
-            ServerError: the source does not have it any more.
-        """
-        feed = EventFeed(self._decode, Position(file, offset))
-        async with await SourceConnection.open(self._options) as connection:
-            # Not our own server id: the source ends a dump when the same id begins another.
-            dump = await connection.start_dump(
-                DumpRequest(file, offset, non_block=True),
-                server_id=random.randrange(1 << 31, (1 << 32) - 1),
-                replica_uuid=str(uuid.uuid4()),
-            )
-            async with dump:
-                while packets := await dump.read():
-                    for data in packets:
-                        for placed in feed.feed_stream(data):
-                            if placed.event.header.type_code in _QUERIES:
-                                self._look(placed.event, feed)
-        self._end = feed.tracker.position
-
-    def _look(self, event: BinlogEvent, feed: EventFeed) -> None:
-        body = event.body
-        if body.query in (b"BEGIN", b"COMMIT"):
-            return
-        read = read_query(event, feed.decoder.format)
-        tables, databases, anything = tables_touched(read.meaning)
-        if tables or databases or anything:
-            place = Place.of(event.file, event.position)
-            self.touches.append(
-                Touch(
-                    place,
-                    tuple(map(fold_table, tables)),
-                    tuple(map(fold_name, databases)),
-                    anything,
-                )
-            )
+    tables: dict[TableName, TableModel]
+    databases: dict[str, DatabaseModel]
+    end: Place
 
 
 class SchemaProver:
@@ -185,12 +135,18 @@ class SchemaProver:
 
     Args:
         options: of the source.
-        decode: how events are decoded.
+        decode: how statements are decoded.
+        selection: the wanted tables; after a few they are all asked for at once.
     """
 
-    def __init__(self, options: ConnectOptions, decode: DecodeOptions) -> None:
+    def __init__(
+        self, options: ConnectOptions, decode: DecodeOptions, selection: Selection | None = None
+    ) -> None:
         self._options = options
+        self._selection = selection
         self._scan = BinlogScan(options, decode)
+        self._singles = 0
+        self._all: _Reading | None = None
         self.works = True
 
     async def prove(
@@ -226,25 +182,50 @@ class SchemaProver:
     async def _prove(
         self, history: SchemaHistory, table: TableName, transaction: Position, place: Place
     ) -> bool:
+        # Where no statement changed it between the place and the last reading of all, that still holds.
+        known = self._all
+        if known is not None and self._scan.begin is not None:
+            covered = self._scan.begin <= place < known.end <= self._scan.end
+            if covered and self._adopt(history, table, place, known):
+                return True
+        wanted = self._selection
+        together = self._singles >= _SINGLE_READINGS and wanted is not None and known is None
+        self._singles += 1
         async with await SourceConnection.open(self._options) as connection:
-            databases, tables = await _read(connection, table)
+            databases, tables = await _read(
+                connection, None if together else table, wanted if together else None
+            )
         # Everything that happened before the reading is in the binlog now.
         await self._scan.extend(transaction.file, transaction.offset)
-        later = [touch for touch in self._scan.touches if touch.place >= place]
-        if tables and not any(touch.concerns(table) for touch in later):
-            history.adopt(tables[0])
+        models = {fold_table((one.database, one.name)): one for one in tables}
+        if len(models) < len(tables):  # names that differ by letter case
+            models = {(one.database, one.name): one for one in tables}
+        reading = _Reading(models, databases, self._scan.end)
+        if together:
+            self._all = reading
+            for name, model in models.items():
+                if not isinstance(history.table(name), TableModel):
+                    self._adopt(history, (model.database, model.name), place, reading)
+        return self._adopt(history, table, place, reading)
+
+    def _adopt(
+        self, history: SchemaHistory, table: TableName, place: Place, reading: _Reading
+    ) -> bool:
+        """Let the history know a table as it was read, if it was so at a place."""
+        touches, end = self._scan.touches, reading.end
+        model = reading.tables.get(table) or reading.tables.get(fold_table(table))
+        if model is not None and not touches.touched(table, place, end):
+            history.adopt(model)
             return True
-        database = databases.get(table[0])
+        database = reading.databases.get(table[0])
         state = history.table(table)
         if (
             database is not None
             and database.charset is not None
             and isinstance(state, TableModel)
-            and not any(touch.concerns_database(table[0]) for touch in later)
+            and state.needs_charset
+            and not touches.touched_database(table[0], place, end)
         ):
             history.adopt(state.with_charset(database.charset))
             return True
         return False
-
-
-_PARSE_ERROR = 1064

@@ -140,7 +140,7 @@ class SourceStream(AsynchronousOnly):
         self.history = SchemaHistory() if options.schema is None else options.schema.copy()
         self.losses = LossLedger()
         self.prepared = PreparedRows()
-        self._prover = SchemaProver(hosts[0], options.decode)
+        self._prover = self._new_prover(hosts[0])
         self._asked: dict[tuple[str, str], object] = {}
         self._gap: Position | None = None
         self._start_time: int | None = None
@@ -334,7 +334,7 @@ class SourceStream(AsynchronousOnly):
         connection = await SourceConnection.open(host)
         try:
             self._link.use(host)
-            self._prover = SchemaProver(host, self._options.decode)
+            self._prover = self._new_prover(host)
             self._resume = await resolve_start(
                 connection,
                 self._known_there(connection, start),
@@ -376,6 +376,9 @@ class SourceStream(AsynchronousOnly):
         self.prepared.ledger.forget_places()
         return Position("", 0, start.gtid_set)
 
+    def _new_prover(self, host: ConnectOptions) -> SchemaProver:
+        return SchemaProver(host, self._options.decode, self._options.assembly.selection)
+
     def _learn_letter_case(self, server: ServerInfo | None) -> None:
         """Take names in another letter case for the same, or not, as the server does.
 
@@ -388,7 +391,9 @@ class SourceStream(AsynchronousOnly):
     async def _read_schema(self, connection: SourceConnection, latest: Position) -> Position:
         """Know all tables as they are at a position, which is the new start."""
         try:
-            self.history, status = await read_source(connection, self._options.decode)
+            self.history, status = await read_source(
+                connection, self._options.decode, self._options.assembly.selection
+            )
         except ServerError as error:
             if self._options.assembly.on_unknown_table == "error":
                 raise
@@ -879,7 +884,7 @@ class SourceStream(AsynchronousOnly):
         self._replay = None
         works, self._prover = (
             self._prover.works,
-            SchemaProver(self._link.host, self._options.decode),
+            self._new_prover(self._link.host),
         )
         self._prover.works = works
         self._moved = True

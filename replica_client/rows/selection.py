@@ -50,6 +50,7 @@ class Pattern:
                 f"{option}: pattern {text!r} has no dot; write database.table, for example {text}.*"
             )
         self._parts = parts
+        self.like = _like(text)
         self.all_tables = parts[1] == ".*"
         self.database = re.compile(parts[0], re.DOTALL)
         self.table = re.compile(parts[1], re.DOTALL)
@@ -158,6 +159,19 @@ class Selection:
             return False
         return self._wanted is None or any(one.database.fullmatch(database) for one in self._wanted)
 
+    def wants_whole_database(self, database: str) -> bool:
+        """Whether all tables of a database are wanted."""
+        (database,) = self._as_compared(database)
+        if any(one.database.fullmatch(database) for one in self._unwanted or ()):
+            return False
+        return self._wanted is None or any(
+            one.all_tables and one.database.fullmatch(database) for one in self._wanted
+        )
+
+    def like_patterns(self) -> list[tuple[str, str]]:
+        """Patterns of SQL's LIKE for database and table; wanted tables match one of them, and perhaps others."""
+        return [("%", "%")] if self._wanted is None else [one.like for one in self._wanted]
+
     def unmatched(self) -> list[str]:
         """The patterns of wanted tables that matched none of those that were asked for so far."""
         return [one.text for one in self._wanted or () if one.text not in self._matched]
@@ -179,6 +193,18 @@ class Selection:
 
     def _as_compared(self, *names: str) -> Sequence[str]:
         return [fold_name(name) for name in names] if self._folds else names
+
+
+def _like(text: str) -> tuple[str, str]:
+    """A pattern for LIKE, with ``|`` before characters that stand for themselves."""
+    parts = [""]
+    for quoted, plain, mark in _PART.findall(text):
+        if mark == "." and len(parts) == 1:
+            parts.append("")
+            continue
+        piece = re.sub(r"([|%_])", r"|\1", (quoted.replace("``", "`")) or plain or mark)
+        parts[-1] += piece if quoted else piece.replace("*", "%").replace("?", "_")
+    return parts[0], parts[-1]
 
 
 def _compile(patterns: Sequence[str] | str | None, option: str) -> list[Pattern] | None:

@@ -5,6 +5,7 @@ No input or output here: the caller runs the statements.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -22,6 +23,7 @@ from replica_client.schema.model import TEXT_KINDS, ColumnModel, DatabaseModel, 
 TableName = tuple[str, str]
 
 _OWN: Final = "('information_schema', 'performance_schema', 'sys')"
+_MOST_PATTERNS: Final = 64
 SHOW_HIDDEN: Final = "SET SESSION show_gipk_in_create_table_and_information_schema = ON"
 """MySQL 8.0.30: lets listings have generated invisible primary keys; other servers refuse it."""
 
@@ -31,45 +33,77 @@ DATABASES: Final = (
 )
 
 
-def _where(one_table: bool) -> str:
-    if one_table:
-        return "TABLE_SCHEMA = %s AND TABLE_NAME = %s"
-    return f"TABLE_SCHEMA NOT IN {_OWN}"
+Where = tuple[str, Sequence[str]]
+"""A condition, and its arguments."""
 
 
-def tables_query(*, one_table: bool = False) -> str:
+def where_patterns(patterns: Sequence[tuple[str, str]]) -> Where | None:
+    """Tables by patterns of LIKE for database and name, with ``|`` before characters that stand for themselves.
+
+    None where they are too many to help; then all tables are to be asked for.
+    """
+    if len(patterns) > _MOST_PATTERNS:
+        return None
+    found, arguments = [], []
+    for pattern in patterns:
+        parts = []
+        for column, text in zip(("TABLE_SCHEMA", "TABLE_NAME"), pattern, strict=True):
+            plain = re.sub(r"\|(.)", r"\1", text)
+            # Only an equality keeps servers from looking at all tables.
+            is_plain = re.search(r"(?<!\|)(?:\|\|)*[%_]", text) is None
+            parts.append(f"{column} = %s" if is_plain else f"{column} LIKE %s ESCAPE '|'")
+            arguments.append(plain if is_plain else text)
+        found.append(f"({' AND '.join(parts)})")
+    return f"({' OR '.join(found) or 'FALSE'})", arguments
+
+
+def where_table(table: TableName) -> Where:
+    """One table."""
+    return "TABLE_SCHEMA = %s AND TABLE_NAME = %s", table
+
+
+def _where(where: Where | None) -> Where:
+    if where is not None:
+        return f"TABLE_SCHEMA NOT IN {_OWN} AND {where[0]}", where[1]
+    return f"TABLE_SCHEMA NOT IN {_OWN}", ()
+
+
+def tables_query(where: Where | None = None) -> Where:
     """Database, name, type and default collation of tables."""
+    condition, arguments = _where(where)
     return (
         "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, TABLE_COLLATION"
-        f" FROM information_schema.TABLES WHERE {_where(one_table)}"
+        f" FROM information_schema.TABLES WHERE {condition}"
         " AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE')"
-    )
+    ), arguments
 
 
-def columns_query(flavor: ServerFlavor, *, one_table: bool = False) -> str:
+def columns_query(flavor: ServerFlavor, where: Where | None = None) -> Where:
     """Database, table, name, type, character set, nullability and the rest of columns, in order."""
+    condition, arguments = _where(where)
     # What tells a period column: only MariaDB has them.
     period = "GENERATION_EXPRESSION" if flavor == ServerFlavor.MARIADB else "''"
     return (
         "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, CHARACTER_SET_NAME,"
         f" IS_NULLABLE, EXTRA, {period} FROM information_schema.COLUMNS"
-        f" WHERE {_where(one_table)} ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"
-    )
+        f" WHERE {condition} ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"
+    ), arguments
 
 
-def keys_query(*, one_table: bool = False) -> str:
+def keys_query(where: Where | None = None) -> Where:
     """Database, table, column and prefix of primary keys, in order."""
+    condition, arguments = _where(where)
     return (
         "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS"
-        f" WHERE INDEX_NAME = 'PRIMARY' AND {_where(one_table)}"
+        f" WHERE INDEX_NAME = 'PRIMARY' AND {condition}"
         " ORDER BY TABLE_SCHEMA, TABLE_NAME, SEQ_IN_INDEX"
-    )
+    ), arguments
 
 
 def read_databases(rows: Iterable[Sequence[Any]]) -> dict[str, DatabaseModel]:
     """The answer to :data:`DATABASES`."""
     return {
-        _text(name): DatabaseModel(charset_name(_text(charset)), complete=True)
+        text_of(name): DatabaseModel(charset_name(text_of(charset)), complete=True)
         for name, charset in rows
     }
 
@@ -90,21 +124,21 @@ def read_tables(
     found: dict[TableName, list[ColumnModel]] = {}
     with_period: set[TableName] = set()
     for row in columns:
-        name = (_text(row[0]), _text(row[1]))
+        name = (text_of(row[0]), text_of(row[1]))
         found.setdefault(name, []).append(_column(row, context))
-        if _text(row[7]).upper() in ("ROW START", "ROW END"):
+        if text_of(row[7]).upper() in ("ROW START", "ROW END"):
             with_period.add(name)
     key_columns: dict[TableName, list[tuple[str, int]]] = {}
     for database, table, column, prefix in keys:
-        key = key_columns.setdefault((_text(database), _text(table)), [])
-        key.append((_text(column), int(prefix or 0)))
+        key = key_columns.setdefault((text_of(database), text_of(table)), [])
+        key.append((text_of(column), int(prefix or 0)))
     models: list[TableModel] = []
     for database, table, kind, collation in tables:
-        name = (_text(database), _text(table))
+        name = (text_of(database), text_of(table))
         listed: Sequence[ColumnModel] = found.get(name, ())
         if not listed:
             continue
-        versioned = _text(kind) == "SYSTEM VERSIONED"
+        versioned = text_of(kind) == "SYSTEM VERSIONED"
         if versioned and name not in with_period:
             listed = with_system_period(listed)
         models.append(
@@ -112,7 +146,7 @@ def read_tables(
                 *name,
                 tuple(listed),
                 tuple(key_columns.get(name, ())),
-                charset_of_collation(_text(collation)),
+                charset_of_collation(text_of(collation)),
                 versioned,
             )
         )
@@ -120,7 +154,7 @@ def read_tables(
 
 
 def _column(row: Sequence[Any], context: StatementContext) -> ColumnModel:
-    database, table, name, column_type, charset, nullable, extra = map(_text, row[:7])
+    database, table, name, column_type, charset, nullable, extra = map(text_of, row[:7])
     try:
         tokens = tokenize("`x` " + column_type, context)
         column = read_column(Cursor(tokens), context).model(charset_name(charset) or BINARY)
@@ -138,7 +172,8 @@ def _column(row: Sequence[Any], context: StatementContext) -> ColumnModel:
     )
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A value of an answer as text."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return "" if value is None else str(value)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaError
+from replica_client.rows.selection import Selection
 from replica_client.schema.information_schema import (
     columns_query,
     keys_query,
     read_databases,
     read_tables,
     tables_query,
+    where_patterns,
+    where_table,
 )
 from replica_client.schema.model import describe
 
@@ -77,11 +85,53 @@ def test_databases() -> None:
 
 
 def test_queries() -> None:
-    assert "GENERATION_EXPRESSION" in columns_query(MARIADB)
-    assert "GENERATION_EXPRESSION" not in columns_query(MYSQL)
-    for query in (
-        columns_query(MYSQL, one_table=True),
-        keys_query(one_table=True),
-        tables_query(one_table=True),
-    ):
-        assert query.count("%s") == 2
+    assert "GENERATION_EXPRESSION" in columns_query(MARIADB)[0]
+    assert "GENERATION_EXPRESSION" not in columns_query(MYSQL)[0]
+    for where in (None, where_table(("a%", "b_")), where_patterns([("a%", "b"), ("c|_", "d")])):
+        for text, arguments in (
+            columns_query(MYSQL, where),
+            keys_query(where),
+            tables_query(where),
+        ):
+            assert text.count("%s") == len(arguments)
+    assert where_patterns([("a", "b")] * 65) is None
+
+
+NAMES = st.text(alphabet="ab%_|*?.`\\", min_size=1, max_size=4)
+
+
+def _as_pattern(parts: list[tuple[str, bool]]) -> str:
+    """Pieces in backquotes stand for themselves."""
+    return "".join(
+        "`" + text.replace("`", "``") + "`" if quoted else text for text, quoted in parts
+    )
+
+
+PATTERNS = st.lists(
+    st.one_of(
+        st.tuples(NAMES, st.just(True)),
+        st.tuples(st.text(alphabet="ab%_|*?", min_size=1, max_size=3), st.just(False)),
+    ),
+    min_size=1,
+    max_size=3,
+).map(_as_pattern)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(PATTERNS, PATTERNS).map(".".join), min_size=1, max_size=3),
+    st.lists(st.tuples(NAMES, NAMES), max_size=20),
+)
+def test_what_is_asked_for_is_what_the_patterns_match(
+    patterns: list[str], names: list[tuple[str, str]]
+) -> None:
+    """SQLite's LIKE with ESCAPE is that of the servers."""
+    selection = Selection(patterns)
+    where = where_patterns(selection.like_patterns())
+    assert where is not None
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("PRAGMA case_sensitive_like = ON")
+        database.execute("CREATE TABLE t (TABLE_SCHEMA TEXT, TABLE_NAME TEXT)")
+        database.executemany("INSERT INTO t VALUES (?, ?)", names)
+        found = database.execute(f"SELECT * FROM t WHERE {where[0].replace('%s', '?')}", where[1])
+        assert sorted(found) == sorted(name for name in names if selection.wants(*name))
