@@ -34,12 +34,15 @@ async def read_definitions(
     server = connection.server
     with contextlib.suppress(ServerError):  # of a server without such keys
         await connection.query(queries.SHOW_HIDDEN)
-    one, args = table is not None, table or ()
-    columns = await connection.query(
-        queries.columns_query(server.flavor, one_table=one), args, lists_all=True
-    )
-    keys = await connection.query(queries.keys_query(one_table=one), args, lists_all=True)
-    tables = await connection.query(queries.tables_query(one_table=one), args, lists_all=True)
+    where = None if table is None else queries.where_table(table)
+    columns, keys, tables = [
+        await connection.query(*query, lists_all=True)
+        for query in (
+            queries.columns_query(server.flavor, where),
+            queries.keys_query(where),
+            queries.tables_query(where),
+        )
+    ]
     models = queries.read_tables(tables, columns, keys, server.flavor, server.version)
     models = [await with_true_labels(connection, model) for model in models]
     if server.folds_names:  # lower_case_table_names=2 shows them as they were made

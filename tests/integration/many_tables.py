@@ -48,7 +48,8 @@ class Costs:
             f"{self.tables} tables: open {self.opened:.2f} s, of one wanted table {self.one_opened:.2f} s, at a "
             f"saved position {self.reopened:.2f} s, first row {self.first_row * 1e3:.0f} ms, save "
             f"{self.save * 1e3:.1f} ms, save after a DDL {ddl[len(ddl) // 2] * 1e3:.1f} ms (most "
-            f"{ddl[-1] * 1e3:.1f}), of which acknowledge() {state[len(state) // 2] * 1e3:.2f} ms (most {state[-1] * 1e3:.2f}), "
+            f"{ddl[-1] * 1e3:.1f}), of which acknowledge() {state[len(state) // 2] * 1e3:.2f} ms "
+            f"(most {state[-1] * 1e3:.2f}), "
             f"{self.memory:.0f} MiB"
         )
 
