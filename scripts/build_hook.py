@@ -35,6 +35,10 @@ FLAGS = ["-O2", "-g0"]
 HOT = ("readers.column_lane", "readers.group_lane", "rows.column", "rows.image", "rows.runs")
 
 
+# What compiling needs; with a build that does not compile they are not installed for it.
+COMPILING = ["Cython>=3.1,<4", "setuptools>=65,<83"]
+
+
 class NotCompiledError(Exception):
     """Why the modules could not be compiled."""
 
@@ -64,12 +68,8 @@ def compile_modules(root: Path, modules: list[str], into: Path) -> dict[str, Pat
     Raises:
         NotCompiledError: no compiler, no Python headers, or it refused a module.
     """
-    headers = Path(sysconfig.get_path("include"), "Python.h")
-    if not headers.exists():
-        raise NotCompiledError("Python's C headers are not installed (python3-dev)")
-    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
-    if os.name == "posix" and shutil.which(compiler) is None:
-        raise NotCompiledError(f"there is no C compiler ({compiler})")
+    if lacking := _lacking():
+        raise NotCompiledError(lacking)
     # A process of its own: setuptools changes the process it runs in, and its output is long.
     command = [sys.executable, str(Path(__file__).resolve()), "--compile", str(root), str(into)]
     result = subprocess.run([*command, *modules], capture_output=True, text=True, cwd=root)
@@ -83,6 +83,17 @@ def compile_modules(root: Path, modules: list[str], into: Path) -> dict[str, Pat
             raise NotCompiledError(f"the compiler left no {path.name}")
         found[module] = path
     return found
+
+
+def _lacking() -> str | None:
+    """What this machine lacks for compiling."""
+    headers = Path(sysconfig.get_path("include"), "Python.h")
+    if not headers.exists():
+        return "Python's C headers are not installed (python3-dev)"
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    if os.name == "posix" and shutil.which(compiler) is None:
+        return f"there is no C compiler ({compiler})"
+    return None
 
 
 def _flags(module: str) -> list[str]:
@@ -122,6 +133,12 @@ def _compile_here(root: Path, into: Path, modules: list[str]) -> None:
 
 class CustomBuildHook(BuildHookInterface[Any]):
     """Adds extension modules and Spark's registration module to a wheel."""
+
+    def dependencies(self) -> list[str]:
+        """What the build needs beside hatchling."""
+        if os.environ.get(VARIABLE) == "python" or _lacking():
+            return []
+        return COMPILING
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called before a wheel is put together; ``version`` is ``standard`` or ``editable``."""

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,16 @@ def pytest_report_header() -> list[str]:
     if form == "python" and not os.environ.get(_compiled.VARIABLE) and reason:
         form += f" ({reason})"
     return [f"replica_client {replica_client.__version__}, implementation: {form}"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Workers of pytest-xdist send what was captured as UTF-8, which has no lone surrogates."""
+    report = yield
+    report.sections = [
+        (name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections
+    ]
+    return report
 
 
 def pytest_sessionstart() -> None:

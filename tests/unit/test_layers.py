@@ -9,7 +9,7 @@ import pytest
 
 import replica_client
 
-ROOT = Path(replica_client.__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LAYERS = [
     ["cli"],
@@ -118,5 +118,5 @@ def test_a_package_without_a_place_is_reported(skeleton: Path) -> None:
 
 
 def test_no_module_is_named_for_what_it_is_not() -> None:
-    for path in (ROOT / "replica_client").rglob("*.py"):
+    for path in Path(replica_client.__file__).parent.rglob("*.py"):
         assert path.stem not in {"utils", "util", "helpers", "helper", "common", "misc"}, path

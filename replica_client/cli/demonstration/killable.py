@@ -1,4 +1,4 @@
-"""``replica-client pipeline`` as a process that can be killed."""
+"""``replica-client`` as a process that can be killed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -19,14 +19,22 @@ from replica_client.errors import ReplicaClientError
 _STOP_TIMEOUT = 10
 
 
-class PipelineProcess:
-    """A running pipeline: Python, Java and its workers, in a process group of their own."""
+class ClientProcess:
+    """A running command: Python, and Java and its workers if it has them, in a process group of their own.
 
-    def __init__(self, config: Path) -> None:
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115
+    Args:
+        arguments: of ``replica-client``, the subcommand first.
+        output: what it prints goes to this file; without it :meth:`result` has it.
+    """
+
+    def __init__(self, arguments: Sequence[str], output: Path | None = None) -> None:
+        self._name = arguments[0]
+        self._said: IO[bytes] = (
+            tempfile.TemporaryFile() if output is None else output.open("w+b")  # noqa: SIM115
+        )
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "replica_client", "pipeline", "--json", str(config)],
+            [sys.executable, "-m", "replica_client", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=self._said,
             stderr=self._errors,
@@ -44,8 +52,8 @@ class PipelineProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(_STOP_TIMEOUT)
 
-    def result(self) -> dict[str, Any]:
-        """What it printed in the end.
+    def wait(self) -> None:
+        """Wait for its end.
 
         Raises:
             ReplicaClientError: it failed; with its error line.
@@ -55,8 +63,16 @@ class PipelineProcess:
             lines = _text(self._errors).splitlines()
             said = lines[-1] if lines else f"exit status {status}"
             raise ReplicaClientError(
-                f"the pipeline failed: {said.removeprefix('replica-client: ')}"
+                f"{self._name} failed: {said.removeprefix('replica-client: ')}"
             )
+
+    def result(self) -> dict[str, Any]:
+        """The JSON object that it printed in the end.
+
+        Raises:
+            ReplicaClientError: it failed; with its error line.
+        """
+        self.wait()
         value: dict[str, Any] = json.loads(_text(self._said))
         return value
 
@@ -67,9 +83,9 @@ def _text(file: IO[bytes]) -> str:
 
 
 @contextmanager
-def pipeline_process(config: Path) -> Iterator[PipelineProcess]:
-    """A pipeline that does not outlive the block."""
-    process = PipelineProcess(config)
+def client_process(arguments: Sequence[str], output: Path | None = None) -> Iterator[ClientProcess]:
+    """A command that does not outlive the block."""
+    process = ClientProcess(arguments, output)
     try:
         yield process
     finally:

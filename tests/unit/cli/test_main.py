@@ -145,9 +145,9 @@ def test_a_missing_extra_names_the_pip_command(run, monkeypatch, tmp_path):
 
     monkeypatch.setattr("replica_client.cli.extras.importlib.import_module", no_pyspark)
     project = tomllib.loads(
-        (Path(replica_client.__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+        (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
     )["project"]
-    for arguments in (("demo",), ("pipeline", config)):
+    for arguments in (("demo", "--no-plain"), ("pipeline", config)):
         result = run(*arguments)
         assert result.status == 1
         said = re.fullmatch(

@@ -5,12 +5,16 @@ import re
 import tomllib
 from pathlib import Path
 
+from readme_hook import absolute_links
+
 import replica_client
 from replica_client.testing import BinlogSource
 from tests.source.test_follow import served
 from tests.unit.cli.conftest import DATA
 
-README = (Path(replica_client.__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[3]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
@@ -22,7 +26,7 @@ def test_the_first_screen_has_the_two_commands():
     first_screen = README.splitlines()[:24]
     for command in ("scripts/demo", "scripts/test"):
         assert any(line.startswith(command) for line in first_screen)
-        assert (Path(replica_client.__file__).parents[1] / command).exists()
+        assert (ROOT / command).exists()
 
 
 def test_the_asyncio_example_runs(capsys, tmp_path, monkeypatch):
@@ -66,8 +70,7 @@ def test_the_file_example_runs(capsys):
 
 
 def test_the_extras_that_are_named_exist():
-    text = (Path(replica_client.__file__).parents[1] / "pyproject.toml").read_text("utf-8")
-    extras = tomllib.loads(text)["project"]["optional-dependencies"]
+    extras = PROJECT["optional-dependencies"]
     named = {
         name
         for group in re.findall(r"pip install '\.\[([\w,]+)\]'", README)
@@ -75,3 +78,18 @@ def test_the_extras_that_are_named_exist():
     }
     assert {"arrow", "spark", "java"} <= named
     assert named <= set(extras)
+
+
+def test_links_lead_to_files_also_from_the_page_of_an_index():
+    """An index shows README alone: a path within the repository leads nowhere there."""
+    home = PROJECT["urls"]["Homepage"]
+    raw = home.replace("https://github.com/", "https://raw.githubusercontent.com/")
+    shown = absolute_links(README, home)
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]*)\)", shown)
+    assert any(picture for picture, _ in links)
+    for picture, url in links:
+        start = f"{raw}/main/" if picture else f"{home}/blob/main/"
+        assert url.startswith(start), url
+        path = url.removeprefix(start).partition("#")[0]
+        assert f"]({url.removeprefix(start)})" in README
+        assert (ROOT / path).exists(), url

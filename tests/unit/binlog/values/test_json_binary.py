@@ -237,7 +237,6 @@ def test_encoded(value, data):
         Decimal("1e-31"),
         "\ud800",
     ],
-    ids=repr,
 )
 def test_not_encodable(value):
     with pytest.raises(EncodeError):
