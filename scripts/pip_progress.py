@@ -36,8 +36,7 @@ def phase(line: str) -> tuple[str, bool] | None:
     """What a line of pip's begins, and whether it is worth a line of ours."""
     if found := _DOWNLOAD.match(line):
         name, size = found[1].rpartition("/")[2], float(found[2]) * _MEGABYTES[found[3]]
-        kind = "unpacking" if "cached" in line else "got"
-        return f"{kind} {name} ({size:.0f} MB)", size >= LARGE
+        return f"unpacking {name} ({size:.0f} MB)", size >= LARGE
     if found := _BUILD.match(line):
         if found[2]:
             return f"building {found[2]}", True

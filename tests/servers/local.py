@@ -46,10 +46,17 @@ def run_script(*arguments: str) -> str:
 
 
 class LocalServer(Server):
-    """A server process on loopback whose data directory and signals are the test's to use."""
+    """A server process on loopback whose data directory and signals are the test's to use.
 
-    def __init__(self, name: str, options: Sequence[str] = ()) -> None:
-        self._instance = self._run("start", name, *_given(options), "--owner-pid", str(os.getpid()))
+    Args:
+        name: of its kind.
+        options: of the server program.
+        keep: whether it goes on when this process has gone.
+    """
+
+    def __init__(self, name: str, options: Sequence[str] = (), *, keep: bool = False) -> None:
+        owner = () if keep else ("--owner-pid", str(os.getpid()))
+        self._instance = self._run("start", name, *_given(options), *owner)
         super().__init__(self._address())
 
     @staticmethod
@@ -146,9 +153,14 @@ def process_start(pid: int) -> str:
 
 
 class LocalServers:
-    """The local servers of one test session: one shared server per name, and throwaway ones."""
+    """The local servers of one test session: one shared server per name, and throwaway ones.
 
-    def __init__(self) -> None:
+    Args:
+        keep: whether the shared ones run on at the end of the session.
+    """
+
+    def __init__(self, *, keep: bool = False) -> None:
+        self._keep = keep
         self._shared: dict[str, LocalServer | ServerUnavailableError] = {}
         self._fresh: list[LocalServer] = []
 
@@ -156,7 +168,9 @@ class LocalServers:
         """The session's server of that name, started when it is first asked for."""
         if name not in self._shared:
             try:
-                self._shared[name] = LocalServer(name, SHARED_OPTIONS.get(name, ()))
+                self._shared[name] = LocalServer(
+                    name, SHARED_OPTIONS.get(name, ()), keep=self._keep
+                )
             except ServerUnavailableError as error:
                 self._shared[name] = error
         found = self._shared[name]
@@ -177,9 +191,13 @@ class LocalServers:
             server.close()
 
     def close(self) -> None:
-        """Stops all of them, whatever happens to some."""
+        """Stops all of them but those that are kept, whatever happens to some."""
         faults = []
         running = [one for one in self._shared.values() if isinstance(one, LocalServer)]
+        if self._keep:
+            for server in running:
+                server.disconnect()
+            running = []
         for server in [*self._fresh, *running]:
             try:
                 server.close()

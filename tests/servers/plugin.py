@@ -44,6 +44,11 @@ _SERVER_FIXTURES = {"local_servers", "server", "any_server", "fresh_server"} | _
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("servers", "real servers")
+    group.addoption(
+        "--keep-servers",
+        action="store_true",
+        help="let the session's shared local servers run on: scripts/servers status, and stop",
+    )
     for flavor, official in OFFICIAL_IMAGES.items():
         group.addoption(
             f"--{flavor}-image",
@@ -76,9 +81,9 @@ def unavailable(reason: object) -> NoReturn:
 
 
 @pytest.fixture(scope="session")
-def local_servers() -> Iterator[LocalServers]:
-    """The session's local servers, all stopped at its end."""
-    servers = LocalServers()
+def local_servers(request: pytest.FixtureRequest) -> Iterator[LocalServers]:
+    """The session's local servers, stopped at its end unless they are to be kept."""
+    servers = LocalServers(keep=request.config.getoption("--keep-servers"))
     try:
         yield servers
     finally:

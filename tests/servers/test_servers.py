@@ -1,5 +1,6 @@
 """The fixtures themselves: each server starts, answers, logs, and takes what tests do to it."""
 
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -9,6 +10,7 @@ import pytest
 
 from tests.servers.containers import ContainerServer
 from tests.servers.local import LocalServer, LocalServers, ServerUnavailableError, run_script
+from tests.servers.plugin import unavailable
 from tests.servers.server import Server, parse_version
 
 EXPECTED_VERSIONS = {
@@ -132,3 +134,19 @@ def test_container_logs_rows(any_container: ContainerServer, new_database: NewDa
 )
 def test_versions(text: str, version: tuple[int, int, int]) -> None:
     assert parse_version(text) == version
+
+
+def test_servers_that_are_kept_run_on_until_they_are_stopped():
+    servers = LocalServers(keep=True)
+    try:
+        mysql = servers.shared("mysql-5.6")
+    except ServerUnavailableError as error:
+        unavailable(error)
+    servers.close()
+    status = json.loads(run_script("status", "--json"))
+    (found,) = [one for one in status["instances"] if one["port"] == mysql.port]
+    try:
+        assert found["running"]
+        assert found["owner"] is None
+    finally:
+        run_script("stop", found["id"])

@@ -69,15 +69,15 @@ def test_a_lost_change_is_seen():
         ("Collecting pyspark<5,>=4.2\n", ("looking for pyspark<5,>=4.2", False)),
         (
             "  Downloading pyspark-4.2.0.tar.gz (455.0 MB)\n",
-            ("got pyspark-4.2.0.tar.gz (455 MB)", True),
+            ("unpacking pyspark-4.2.0.tar.gz (455 MB)", True),
         ),
         (
             "Downloading typer-0.16.0-py3-none-any.whl (46 kB)\n",
-            ("got typer-0.16.0-py3-none-any.whl (0 MB)", False),
+            ("unpacking typer-0.16.0-py3-none-any.whl (0 MB)", False),
         ),
         (
             "  Downloading typer-0.16.0-py3-none-any.whl.metadata (15 kB)\n",
-            ("got typer-0.16.0-py3-none-any.whl (0 MB)", False),
+            ("unpacking typer-0.16.0-py3-none-any.whl (0 MB)", False),
         ),
         (
             "Using cached pyarrow-26.0.0-cp313-cp313-manylinux_2_28_x86_64.whl (47.6 MB)\n",
