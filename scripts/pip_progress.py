@@ -36,7 +36,8 @@ def phase(line: str) -> tuple[str, bool] | None:
     """What a line of pip's begins, and whether it is worth a line of ours."""
     if found := _DOWNLOAD.match(line):
         name, size = found[1].rpartition("/")[2], float(found[2]) * _MEGABYTES[found[3]]
-        return f"unpacking {name} ({size:.0f} MB)", size >= LARGE
+        shown = f" ({size:.0f} MB)" if size >= 1 else ""
+        return f"unpacking {name}{shown}", size >= LARGE
     if found := _BUILD.match(line):
         if found[2]:
             return f"building {found[2]}", True
@@ -62,7 +63,7 @@ def megabytes(directory: Path) -> float:
 
 
 def lines_of(process: subprocess.Popen[str]) -> Iterator[str | None]:
-    """The lines of a process, and None after each SILENCE without one."""
+    """The lines of a process, and None now and then where none comes."""
     lines: queue.Queue[str | None] = queue.Queue()
 
     def read() -> None:
@@ -74,7 +75,7 @@ def lines_of(process: subprocess.Popen[str]) -> Iterator[str | None]:
     threading.Thread(target=read, daemon=True).start()
     while True:
         try:
-            line = lines.get(timeout=SILENCE)
+            line = lines.get(timeout=SILENCE / 8)
         except queue.Empty:
             yield None
             continue
