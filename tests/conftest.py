@@ -13,6 +13,7 @@ from replica_client import _compiled
 
 # A busy machine is no fault of an example's.
 settings.register_profile("any load", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=20)
 settings.load_profile("any load")
 
 # Programs that tests start say nothing about it, where no compiler is.

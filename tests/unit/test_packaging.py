@@ -140,6 +140,7 @@ def test_a_build_that_compiles_wants_what_it_compiles_with(checkout: Path) -> No
 
 
 @can_compile
+@pytest.mark.slow
 def test_a_wheel_with_a_compiler_holds_extensions_beside_their_sources(checkout: Path) -> None:
     result = build(checkout, REPLICA_CLIENT_BUILD="compiled")
     assert result.returncode == 0, result.stderr
@@ -178,6 +179,7 @@ def test_the_sdist_holds_the_repository(checkout: Path) -> None:
 
 
 @can_compile
+@pytest.mark.slow
 def test_an_unpacked_wheel_runs_both_ways(checkout: Path, tmp_path: Path) -> None:
     assert build(checkout, REPLICA_CLIENT_BUILD="compiled").returncode == 0
     (wheel,) = (checkout / "out").glob("*.whl")
@@ -198,6 +200,7 @@ def test_an_unpacked_wheel_runs_both_ways(checkout: Path, tmp_path: Path) -> Non
 
 
 @can_compile
+@pytest.mark.slow
 def test_the_variable_chooses_the_implementation(checkout: Path) -> None:
     missing = run_python(checkout, SHOW, "compiled")
     assert missing.returncode != 0
@@ -213,6 +216,7 @@ def test_the_variable_chooses_the_implementation(checkout: Path) -> None:
 
 
 @can_compile
+@pytest.mark.slow
 def test_an_extension_older_than_its_source_is_not_used_in_a_checkout(checkout: Path) -> None:
     subprocess.run([sys.executable, "scripts/build_hook.py"], cwd=checkout, check=True)
     source = checkout / "replica_client" / "codec" / "writer.py"

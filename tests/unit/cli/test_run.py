@@ -99,6 +99,7 @@ def test_a_signal_ends_it_with_status_0_and_a_second_daemon_is_refused(config):
 
 
 @pytest.mark.parametrize("words", [(), ("--",)])
+@pytest.mark.slow
 def test_a_signal_in_the_first_seconds_ends_it_with_status_0(config, words):
     command = [sys.executable, "-m", "replica_client", "run", *words, str(config)]
     statuses = []

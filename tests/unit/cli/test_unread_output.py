@@ -61,6 +61,7 @@ def unread(position: Path, environment: dict[str, str], form: list[str]) -> byte
     return subprocess.run(command(*words), capture_output=True, env=environment, check=True).stdout
 
 
+@pytest.mark.slow
 def test_a_reader_that_died_moves_no_position(
     environment: dict[str, str], form: list[str], tmp_path: Path
 ) -> None:
@@ -73,6 +74,7 @@ def test_a_reader_that_died_moves_no_position(
     assert rc.FilePositionStore(position).load() == FIRST_ROWS
 
 
+@pytest.mark.slow
 async def test_a_reader_that_died_moves_no_position_of_a_live_source(
     environment: dict[str, str], form: list[str], tmp_path: Path
 ) -> None:
@@ -88,6 +90,7 @@ async def test_a_reader_that_died_moves_no_position_of_a_live_source(
     assert saved <= FIRST_ROWS
 
 
+@pytest.mark.slow
 def test_a_full_disk_moves_no_position(
     environment: dict[str, str], form: list[str], tmp_path: Path
 ) -> None:
@@ -101,6 +104,7 @@ def test_a_full_disk_moves_no_position(
     assert unread(position, environment, form) == whole(environment, form)
 
 
+@pytest.mark.slow
 def test_writes_that_are_cut_short_lose_nothing(
     environment: dict[str, str], form: list[str], tmp_path: Path
 ) -> None:

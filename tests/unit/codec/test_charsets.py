@@ -65,6 +65,7 @@ def test_every_byte_of_a_single_byte_set(name):
 
 
 @pytest.mark.parametrize("name", sorted(GOLDEN["multi_byte"]))
+@pytest.mark.slow
 def test_every_sequence_of_a_multi_byte_set(name):
     capture = load_capture()
     expected = GOLDEN["multi_byte"][name]

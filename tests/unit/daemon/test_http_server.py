@@ -125,6 +125,7 @@ def test_what_is_no_address(text):
         listen_address(text)
 
 
+@pytest.mark.slow
 async def test_silent_and_deaf_peers_keep_nobody_out():
     """Hundreds that send nothing, half a request, or read nothing of a large page."""
     large = {

@@ -313,6 +313,7 @@ def test_a_damaged_saved_state_needs_hands():
     assert not is_passing(caught.value)
 
 
+@pytest.mark.slow
 async def test_a_pattern_that_matches_nothing_is_told_once(configure, disk, wanted, caplog):
     one = disk()
     path = configure(source={"tables": ["shop.*", "shpo.orders"]})
@@ -327,6 +328,7 @@ async def test_a_pattern_that_matches_nothing_is_told_once(configure, disk, want
     assert "shop.*" not in told
 
 
+@pytest.mark.slow
 async def test_patterns_that_match_are_not_told(configure, disk, wanted, caplog):
     one = disk()
     async with running(configure(source={"tables": ["shop.*"]})) as service:

@@ -106,6 +106,7 @@ def test_difference_of_sets_that_are_nearly_the_same(seed):
     assert {n for first, last in found for n in range(first, last + 1)} == one - other
 
 
+@pytest.mark.slow
 def test_a_million_intervals_cost_little_per_number():
     builder = IntervalsBuilder(Intervals((n, n) for n in range(2, 2_000_002, 2)))
     assert builder.snapshot().interval_count == 1_000_000

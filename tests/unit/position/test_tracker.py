@@ -394,6 +394,7 @@ def test_hostile_numbers_are_refused():
             PositionTracker(Position(F1, 4)).feed(e.gtid(gno))
 
 
+@pytest.mark.slow
 def test_million_intervals_cost_nothing_per_event():
     numbers = Intervals((n, n) for n in range(2, 2_000_002, 2))
     tracker = PositionTracker(Position(F1, 4, GtidSet.of_intervals({(SID, ""): numbers})))

@@ -15,6 +15,7 @@ SCRIPT = Path(__file__).parents[3] / "scripts" / "count_instructions"
 
 @pytest.mark.timeout(500)  # valgrind on a machine with much else to do
 @pytest.mark.skipif(not rc.compiled(), reason="the hot modules run as Python; compiled ones count")
+@pytest.mark.slow
 def test_instructions_and_allocations_are_as_recorded() -> None:
     if shutil.which("valgrind") is None:
         unavailable("valgrind is not installed")

@@ -94,6 +94,7 @@ def test_is_a_list(items: list[SpoolItem], seed: int) -> None:
     storage.close()
 
 
+@pytest.mark.slow
 def test_memory_is_bounded(items: list[SpoolItem]) -> None:
     rows = [item for item in items if isinstance(item, RowsOfEvent)]
     storage = SpoolStorage(1 << 20)

@@ -98,6 +98,7 @@ def lanes(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=IDS)
+@pytest.mark.slow
 def test_starts_and_stops(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for choose in lanes(monkeypatch):
         choose()

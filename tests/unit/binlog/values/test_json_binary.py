@@ -296,6 +296,7 @@ _documents = st.recursive(
 
 @settings(max_examples=200, deadline=None)
 @given(_documents)
+@pytest.mark.slow
 def test_encoding_loses_nothing(value):
     data = encode_json(value)
     document = JsonDocument(data)
