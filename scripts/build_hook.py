@@ -87,12 +87,11 @@ def compile_modules(root: Path, modules: list[str], into: Path) -> dict[str, Pat
 
 def _lacking() -> str | None:
     """What this machine lacks for compiling."""
-    headers = Path(sysconfig.get_path("include"), "Python.h")
-    if not headers.exists():
-        return "Python's C headers are not installed (python3-dev)"
     compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
     if os.name == "posix" and shutil.which(compiler) is None:
         return f"there is no C compiler ({compiler})"
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        return "Python's C headers are not installed (python3-dev)"
     return None
 
 

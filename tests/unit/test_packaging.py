@@ -168,7 +168,7 @@ def test_the_sdist_holds_the_repository(checkout: Path) -> None:
     source = {
         path.relative_to(checkout).as_posix()
         for path in checkout.rglob("*")
-        if path.is_file() and "out" not in path.relative_to(checkout).parts
+        if path.is_file() and not {"out", "__pycache__"} & set(path.relative_to(checkout).parts)
     }
     assert source <= packed
     included = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]

@@ -16,7 +16,8 @@ from replica_client.testing import BinlogSource
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
 FIRST_ROWS = next(t.start for t in rc.open_binlog(DATA).transactions() if t.changes)
-PLAIN = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+TAKEN = ("PATH", "HOME", "LANG", "REPLICA_CLIENT_IMPL")
+PLAIN = {name: os.environ[name] for name in TAKEN if name in os.environ}
 ENVIRONMENTS = [PLAIN, {**PLAIN, "PYTHONUNBUFFERED": "1"}]
 FORMS = [["--json"], []]
 

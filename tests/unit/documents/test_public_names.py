@@ -9,11 +9,13 @@ import re
 from pathlib import Path
 
 import pytest
-from reference_pages.public_names import FILE, public_text
 
 import replica_client
 from tests.source.test_follow import served
 from tests.unit.documents.pages import ROOT, furnish
+
+pytest.importorskip("pyspark", reason="the reference has Spark's tables")
+from reference_pages.public_names import FILE, public_text
 
 API = (ROOT / "docs/content/reference/api.md").read_text(encoding="utf-8")
 ERRORS = {name for name in replica_client.__all__ if name.endswith("Error")}
