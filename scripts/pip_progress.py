@@ -26,9 +26,8 @@ LARGE = 10.0
 _DOWNLOAD = re.compile(
     r"\s*(?:Downloading|Using cached) (\S+?)(?:\.metadata)? \(([\d.]+) ([kMG]?)B\)"
 )
-_BUILD = re.compile(
-    r"\s*(Building (?:wheel|editable) for|Preparing metadata) ?(?:(\S+) )?\(\S+\): started"
-)
+_BUILD = re.compile(r"\s*Building (?:wheel|editable) for (\S+) \(\S+\): started")
+_METADATA = re.compile(r"\s*Preparing (editable )?metadata \(\S+\): started")
 _MEGABYTES = {"": 1e-6, "k": 1e-3, "M": 1.0, "G": 1e3}
 
 
@@ -39,9 +38,15 @@ def phase(line: str) -> tuple[str, bool] | None:
         shown = f" ({size:.0f} MB)" if size >= 1 else ""
         return f"unpacking {name}{shown}", size >= LARGE
     if found := _BUILD.match(line):
-        if found[2]:
-            return f"building {found[2]}", True
-        return "reading what a package needs", False
+        return f"building {found[1]}", True
+    if found := _METADATA.match(line):
+        # hatchling builds for that, too.
+        what = (
+            "this package, and compiling it where there is a C compiler"
+            if found[1]
+            else "a package"
+        )
+        return f"building {what}", bool(found[1])
     if line.startswith("Collecting "):
         return f"looking for {line.split()[1]}", False
     if line.startswith("Installing collected packages: "):

@@ -90,7 +90,7 @@ def test_a_lost_change_is_seen():
         ),
         (
             "  Preparing metadata (pyproject.toml): started\n",
-            ("reading what a package needs", False),
+            ("building a package", False),
         ),
         ("Installing collected packages: a, b, c\n", ("installing 3 packages", True)),
         ("Successfully installed a-1\n", None),
