@@ -55,10 +55,14 @@ COMPILED_MODULES: tuple[str, ...] = (
     "replica_client.rows.columnar",
     "replica_client.rows.change",
     "replica_client.rows.image",
+    "replica_client.rows.json_lines",
     "replica_client.rows.json_rows",
     "replica_client.rows.row",
     "replica_client.rows.row_change",
+    "replica_client.rows.row_lines",
     "replica_client.rows.runs",
+    "replica_client.rows.table_lines",
+    "replica_client.rows.value_text",
     "replica_client.wire.framing",
 )
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from replica_client.cli.change_text import row_text
 from replica_client.cli.delivery import Delivery
 from replica_client.cli.interruption import Stop, run_async
 from replica_client.cli.keys import InvalidText, KeyFile, decode_options
 from replica_client.cli.losses import tell_losses, tell_unmatched
-from replica_client.cli.output import Column, Lines, clock
+from replica_client.cli.row_output import RowOutput
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
 from replica_client.cli.sources import binlog_paths, live_source, no_letter_case
 from replica_client.position.losses import LOSSES_KEY, LossLedger
@@ -24,19 +22,8 @@ from replica_client.readers.binlog_file import open_binlog
 from replica_client.readers.connect import connect
 from replica_client.readers.saved_state import reading_state_of
 from replica_client.readers.source_stream import SourceStream
-from replica_client.rows.json_values import change_to_json
-from replica_client.rows.row_change import Change
 
 EXAMPLE = "replica-client changes mysql://repl@db1/ --tables 'shop.*' --json"
-
-COLUMNS = (
-    Column("position", 28),
-    Column("time (UTC)", 19),
-    Column("kind", 6),
-    Column("table", 24),
-    Column("row"),
-)
-
 
 def changes(
     sources: Annotated[
@@ -94,8 +81,7 @@ def changes(
     position file keeps the counts by kind and table, and they are printed at the end.
     """
     url = live_source(sources)
-    lines = Lines(COLUMNS)
-    write = _json_writer(lines) if json else _table_writer(lines)
+    output = RowOutput(json=json)
     store = None if position_file is None else FilePositionStore(position_file)
     if url is not None:
         no_letter_case(lower_case_table_names)
@@ -113,7 +99,7 @@ def changes(
             options=decode_options(None, invalid_text=invalid_text),
         )
         try:
-            run_async(_from_source(stream, Delivery(lines), write))
+            run_async(_from_source(stream, Delivery(output), output))
         finally:
             tell_losses(stream.losses)
             tell_unmatched(stream.unmatched_patterns)
@@ -136,13 +122,12 @@ def changes(
         lower_case_table_names=lower_case_table_names,
         prepared=prepared,
     )
-    delivery = Delivery(lines, store, state=reader.state)
+    delivery = Delivery(output, store, state=reader.state)
     with Stop().watching() as stop:
         try:
             for transaction in reader.transactions():
-                for change in transaction.changes:
-                    write(change)
-                delivery.delivered(transaction.position)
+                output.write(transaction)
+                delivery.delivered(transaction)
                 if delivery.is_due:
                     delivery.commit()
                 if stop.requested:
@@ -153,9 +138,7 @@ def changes(
             tell_unmatched(reader.unmatched_patterns)
 
 
-async def _from_source(
-    stream: SourceStream, delivery: Delivery, write: Callable[[Change], None]
-) -> None:
+async def _from_source(stream: SourceStream, delivery: Delivery, output: RowOutput) -> None:
     lock = asyncio.Lock()
 
     async def commit() -> None:
@@ -175,9 +158,8 @@ async def _from_source(
         async with asyncio.TaskGroup() as group:
             saver = group.create_task(commit_regularly())
             async for transaction in stream.transactions():
-                for change in transaction.changes:
-                    write(change)
-                delivery.delivered(transaction.position)
+                output.write(transaction)
+                delivery.delivered(transaction)
                 if delivery.is_due:
                     await commit()
             saver.cancel()
@@ -190,25 +172,3 @@ async def _from_source(
         finally:
             await commit()
             await stream.flush()
-
-
-def _json_writer(lines: Lines) -> Callable[[Change], None]:
-    def write(change: Change) -> None:
-        lines.data(change_to_json(change))
-
-    return write
-
-
-def _table_writer(lines: Lines) -> Callable[[Change], None]:
-    def write(change: Change) -> None:
-        lines.row(
-            (
-                f"{change.file}:{change.position}",
-                clock(change.timestamp),
-                change.kind,
-                f"{change.database}.{change.table}",
-                row_text(change),
-            )
-        )
-
-    return write

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
-from replica_client.cli.output import Lines
 from replica_client.position.position import Position
 from replica_client.position.stores.base import PositionStore
+from replica_client.readers.transaction import Transaction
+
+
+
+class Output(Protocol):
+    """Where changes are written."""
+
+    def flush(self) -> None:
+        """Hand everything on."""
+        ...
+
 
 SAVE_INTERVAL = 0.2
 """Seconds that delivered changes may wait for their position to be saved."""
@@ -31,7 +42,7 @@ class Delivery:
 
     def __init__(
         self,
-        lines: Lines,
+        lines: Output,
         store: PositionStore | None = None,
         interval: float = SAVE_INTERVAL,
         state: Callable[[Position], Mapping[str, object]] | None = None,
@@ -39,13 +50,17 @@ class Delivery:
         self._lines = lines
         self._store = store
         self._state = state
-        self._delivered: Position | None = None
+        self._delivered: Position | Transaction | None = None
+        self._reached: Position | None = None
         self._flushed_at = time.monotonic()
         self.interval = interval
 
-    def delivered(self, position: Position) -> None:
-        """Everything before ``position`` was written."""
-        self._delivered = position
+    def delivered(self, reached: Position | Transaction) -> None:
+        """Everything before a position, or up to the end of a transaction, was written.
+
+        A transaction stands for the position behind it, which takes time to make.
+        """
+        self._delivered = reached
 
     @property
     def is_due(self) -> bool:
@@ -60,12 +75,15 @@ class Delivery:
         """
         self._lines.flush()
         self._flushed_at = time.monotonic()
-        return self._delivered
+        reached, self._delivered = self._delivered, None
+        if reached is not None:
+            self._reached = reached.position if isinstance(reached, Transaction) else reached
+        return self._reached
 
     def saved(self, position: Position) -> None:
         """``position``, which :meth:`flush` gave, was saved."""
-        if self._delivered is position:
-            self._delivered = None
+        if self._reached is position:
+            self._reached = None
 
     def commit(self) -> None:
         """Hand the output on, then save the position."""

@@ -111,6 +111,22 @@ class Lines:
         with self._writing():
             self._stream.write(text + "\n")
 
+    def encoded(self, lines: bytes | bytearray) -> None:
+        """Write lines for programs, each with its end, that are UTF-8 already.
+
+        Raises:
+            OSError: standard output cannot be written.
+        """
+        with self._writing():
+            binary = getattr(self._stream, "buffer", None)
+            if binary is None:
+                self._stream.write(lines.decode())
+                return
+            self._stream.flush()
+            binary.write(lines)
+            if getattr(self._stream, "line_buffering", False):
+                binary.flush()
+
     def json(self, value: Any) -> None:
         """Write one JSON object."""
         self.data(json.dumps(value, ensure_ascii=False))

@@ -13,6 +13,11 @@ cdef class Column:
     cdef tuple enumeration
     cdef tuple labels
     cdef dict sets
+    cdef bytes key
+    cdef Py_ssize_t key_size
+    cdef dict texts
+    cdef bytes plain_key
+    cdef bint plain_odd
 
 cdef class Plan:
     cdef list columns
@@ -34,6 +39,7 @@ cdef class RowImageDecoder:
     cdef list _columns
     cdef Py_ssize_t _json_count
     cdef dict _plans
+    cdef object lines
     cdef Plan _plan(self, bytes bitmap)
     cdef tuple _row(self, Cursor cursor, Plan before, Plan after, bint insert, bint partial)
     cdef object _image(self, Cursor cursor, Plan plan, bytes partial_bits, object before)

@@ -125,6 +125,12 @@ class Column:
         self.enumeration = reader.enumeration
         self.labels = reader.labels
         self.sets: dict[int, SetValue] = {}
+        # What texts of rows know of it: its name as they have it, and ENUM and SET values by number.
+        self.key: bytes | None = None
+        self.key_size = 0
+        self.texts: dict[int, bytes] = {}
+        self.plain_key: bytes | None = None
+        self.plain_odd = False
 
 
 @cython.final
@@ -224,6 +230,8 @@ class RowImageDecoder:
         self.column_names = tuple(names)
         self._row_type: Any = row_class(self.column_names)
         self._width = len(names)
+        # What texts of its rows begin with.
+        self.lines: Any = None
 
     def _fields(self) -> tuple[Any, ...]:
         # Without keys: row images are not encrypted, and keys are to stay where they are.

@@ -23,11 +23,11 @@ a column left out             left out
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from json.encoder import encode_basestring
 from typing import Any
 
 from replica_client.binlog.values.enum_set import EnumValue, SetValue
@@ -40,6 +40,10 @@ from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
 
 
+quote: Callable[[str], str] = encode_basestring
+"""JSON text of a string; characters outside of ASCII stay as they are."""
+
+
 class RawJson(str):
     """Text that is JSON already and is written as it stands."""
 
@@ -47,11 +51,7 @@ class RawJson(str):
 
 
 def _text(value: Any) -> str:
-    return json.dumps(str(value), ensure_ascii=False)
-
-
-def _plain(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return quote(str(value))
 
 
 def _float(value: float) -> str:
@@ -96,10 +96,10 @@ def _diffs(value: tuple[Any, ...]) -> str:
 
 _WRITERS: dict[type, Callable[[Any], str]] = {
     type(None): lambda _: "null",
-    bool: _plain,
+    bool: lambda value: "true" if value else "false",
     int: int.__repr__,
     float: _float,
-    str: _plain,
+    str: quote,
     Decimal: lambda value: f'"{value:f}"',
     bytes: _binary,
     Date: _text,
@@ -143,7 +143,7 @@ def row_to_json(row: Row | None) -> str:
         return "null"
     return (
         "{"
-        + ", ".join(f"{_plain(name)}: {value_to_json(v)}" for name, v in row.as_dict().items())
+        + ", ".join(f"{quote(name)}: {value_to_json(v)}" for name, v in row.as_dict().items())
         + "}"
     )
 
@@ -152,11 +152,11 @@ def change_to_json(change: Change) -> str:
     """One line of ``replica-client changes --json``, without the line end."""
     before, after = row_to_json(change.before), row_to_json(change.after)
     return (
-        f'{{"file": {_plain(change.file)}, "position": {change.position}, '
+        f'{{"file": {quote(change.file)}, "position": {change.position}, '
         f'"event_index": {change.event_index}, "row_index": {change.row_index}, '
-        f'"gtid": {_plain(change.gtid)}, "timestamp": {change.timestamp}, '
-        f'"kind": "{change.kind}", "database": {_plain(change.database)}, '
-        f'"table": {_plain(change.table)}, "before": {before}, '
+        f'"gtid": {quote(change.gtid)}, "timestamp": {change.timestamp}, '
+        f'"kind": "{change.kind}", "database": {quote(change.database)}, '
+        f'"table": {quote(change.table)}, "before": {before}, '
         f'"after": {after}{_json_null(change, before, after)}}}'
     )
 

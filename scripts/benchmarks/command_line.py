@@ -16,6 +16,8 @@ from typing import Any
 
 from benchmarks.chart import svg
 from benchmarks.growth import growth
+from benchmarks.text import OURS as TEXT_OURS
+from benchmarks.text import measure_text, text_files
 from benchmarks.workloads import WORKLOADS, Workload
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -78,7 +80,16 @@ def main(arguments: Sequence[str]) -> int:
         action="store_true",
         help="whether cost grows with the data; counts instructions, needs valgrind and no server",
     )
+    parser.add_argument(
+        "--text",
+        type=Path,
+        metavar="DIRECTORY",
+        help="changes, events and check beside mysqlbinlog and mariadb-binlog, on files of 40 MB of each"
+        " workload, which stay in this directory; --client takes one of: " + ", ".join(TEXT_OURS),
+    )
     chosen = parser.parse_args(arguments)
+    if chosen.text:
+        return _measure_text(chosen)
     if chosen.growth:
         return 0 if growth() else 1
     if chosen.read:
@@ -98,11 +109,32 @@ def main(arguments: Sequence[str]) -> int:
                 servers[workload.server] = _start(workload.server)
             results[name] = _measure(workload, servers[workload.server], python, chosen)
     finally:
-        for server in servers.values():
-            stop = [sys.executable, str(SCRIPTS / "servers"), "stop", server["id"]]
-            subprocess.run(stop, check=False)
+        _stop(servers)
     _report(results, chosen)
     return 0
+
+
+def _measure_text(chosen: argparse.Namespace) -> int:
+    servers: dict[str, dict[str, Any]] = {}
+
+    def write(workload: Workload, scale: float) -> Path:
+        if workload.server not in servers:
+            servers[workload.server] = _start(workload.server)
+        return _write(workload, servers[workload.server], scale)[1]
+
+    try:
+        workloads = [WORKLOADS[name] for name in chosen.workload or WORKLOADS]
+        files = text_files(chosen.text, workloads, write)
+    finally:
+        _stop(servers)
+    measure_text(files, chosen.rounds, chosen.client or ())
+    return 0
+
+
+def _stop(servers: dict[str, dict[str, Any]]) -> None:
+    for server in servers.values():
+        stop = [sys.executable, str(SCRIPTS / "servers"), "stop", server["id"]]
+        subprocess.run(stop, check=False)
 
 
 def _report(results: dict[str, Any], chosen: argparse.Namespace) -> None:
@@ -141,9 +173,8 @@ def _start(name: str) -> dict[str, Any]:
     return server
 
 
-def _measure(
-    workload: Workload, server: dict[str, Any], python: Path, chosen: argparse.Namespace
-) -> dict[str, Any]:
+def _write(workload: Workload, server: dict[str, Any], scale: float) -> tuple[int, Path]:
+    """Write a workload into a binlog file of its own: how many changes it has, and its path."""
     import pymysql
 
     connection = pymysql.connect(
@@ -158,10 +189,17 @@ def _measure(
         cursor.execute("SHOW BINARY LOGS")
         file = cursor.fetchall()[-1][0]
     print(f"{workload.name}: writing {workload.about} …", file=sys.stderr, flush=True)
-    changes = workload.write(connection, chosen.scale)
+    changes = workload.write(connection, scale)
     connection.commit()
     connection.close()
-    path = Path(server["datadir"], file)
+    return changes, Path(server["datadir"], file)
+
+
+def _measure(
+    workload: Workload, server: dict[str, Any], python: Path, chosen: argparse.Namespace
+) -> dict[str, Any]:
+    changes, path = _write(workload, server, chosen.scale)
+    file = path.name
     clients = chosen.client or [*OURS, TOOLS[workload.server], *PYTHON_PEERS]
     runs: dict[str, list[dict[str, float]]] = {client: [] for client in clients}
     for _ in range(chosen.rounds):

@@ -17,9 +17,9 @@ import cython
 from replica_client.errors import EncodeError
 
 if cython.compiled:
-    from cython.cimports.replica_client.codec.memory import load_be, power_of_ten
+    from cython.cimports.replica_client.codec.memory import load_be, power_of_ten, put_digits
 else:
-    from replica_client.codec.memory import load_be, power_of_ten
+    from replica_client.codec.memory import load_be, power_of_ten, put_digits
 
 _GROUP_DIGITS = 9
 _GROUP_SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
@@ -124,6 +124,72 @@ def _split(
 @cython.boundscheck(False)
 @cython.wraparound(False)
 @cython.cdivision(True)
+@cython.exceptval(-1, check=False)
+def put_decimal(
+    target: cython.p_uchar,
+    to: cython.Py_ssize_t,
+    data: cython.p_const_uchar,
+    offset: cython.Py_ssize_t,
+    precision: cython.int,
+    scale: cython.int,
+) -> cython.Py_ssize_t:
+    """Write the number at ``offset`` in decimal; returns where its digits end.
+
+    There are up to 68 bytes: a sign, the digits, a point and a zero before it.
+    """
+    groups: cython.uint[10]
+    units: cython.uint[10]
+    if not cython.compiled:
+        groups, units = [0] * _MAX_GROUPS, [0] * _MAX_GROUPS
+    count: cython.int = _split(data, offset, precision, scale, groups, units)
+    left: cython.int = precision - scale
+    i: cython.int
+    at: cython.Py_ssize_t
+    value: cython.uint
+    unit: cython.uint
+    if data[offset] < 0x80:
+        target[to] = 45
+        to += 1
+    start: cython.Py_ssize_t = to
+    for i in range(count):
+        value = groups[i]
+        unit = units[i]
+        if not left:
+            if to == start:
+                target[to] = 48
+                to += 1
+            target[to] = 46
+            to += 1
+            left = -1
+        if left > 0 and to == start:
+            # Zeros before the first digit are not written.
+            while unit > 1:
+                unit //= 10
+                left -= 1
+            if value:
+                to = put_digits(target, to, value)
+            continue
+        at = to
+        while unit > 1:
+            unit //= 10
+            at += 1
+            if left > 0:
+                left -= 1
+        to = at
+        unit = units[i]
+        while unit > 1:
+            unit //= 10
+            at -= 1
+            target[at] = 48 + value % 10
+            value //= 10
+    if to == start:
+        target[to] = 48
+        to += 1
+    return to
+
+
+@cython.cfunc
+@cython.boundscheck(False)
 def decimal_at(
     data: cython.p_const_uchar,
     offset: cython.Py_ssize_t,
@@ -131,44 +197,11 @@ def decimal_at(
     scale: cython.int,
 ) -> object:
     """The number at ``offset``; the caller has checked that ``decimal_size`` bytes are there."""
-    groups: cython.uint[10]
-    units: cython.uint[10]
-    # A sign, the digits and a point.
-    text: cython.uchar[67]
+    text: cython.uchar[68]
     if not cython.compiled:
-        groups, units = [0] * _MAX_GROUPS, [0] * _MAX_GROUPS
-        text = bytearray(MAX_PRECISION + 2)
-    count: cython.int = _split(data, offset, precision, scale, groups, units)
-    # Groups are written from their last digit, behind the place of the sign.
-    end: cython.int = 1
-    point: cython.int = precision - scale + 1
-    i: cython.int
-    at: cython.int
-    value: cython.uint
-    unit: cython.uint
-    for i in range(count):
-        if end == point:
-            text[end] = 46
-            end += 1
-        unit = units[i]
-        while unit > 1:
-            unit //= 10
-            end += 1
-        at = end
-        value = groups[i]
-        unit = units[i]
-        while unit > 1:
-            unit //= 10
-            at -= 1
-            text[at] = 48 + value % 10
-            value //= 10
-    at = 1
-    while at < point - 1 and text[at] == 48:
-        at += 1
-    if data[offset] < 0x80:
-        at -= 1
-        text[at] = 45
-    return Decimal(text[at:end].decode("ascii"))
+        text = bytearray(MAX_PRECISION + 3)
+    end: cython.Py_ssize_t = put_decimal(text, 0, data, offset, precision, scale)
+    return Decimal(text[:end].decode("ascii"))
 
 
 @cython.cfunc

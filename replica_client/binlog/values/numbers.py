@@ -16,6 +16,9 @@ from replica_client.errors import EncodeError
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
+    from cython.cimports.replica_client.codec.memory import put_ten_thousandths
+else:
+    from replica_client.codec.memory import put_ten_thousandths
 
 _FLOAT = struct.Struct("<f")
 _DOUBLE = struct.Struct("<d")
@@ -124,6 +127,77 @@ def double_at(data: cython.p_const_uchar, offset: cython.Py_ssize_t) -> object:
         memcpy(cython.address(value), cython.address(bits), 8)
         return value
     return _DOUBLE.unpack_from(data, offset)[0]
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def put_double(
+    target: cython.p_uchar,
+    to: cython.Py_ssize_t,
+    data: cython.p_const_uchar,
+    offset: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Write the DOUBLE at ``offset`` as ``repr()`` has it; returns where it ends.
+
+    Up to 32 bytes are written. Of infinity and what is no number it writes nothing.
+    """
+    value: cython.double = double_at(data, offset)
+    magnitude: cython.double = -value if value < 0 else value
+    number: cython.longlong
+    if 0.0001 <= magnitude < 1e9:
+        # A decimal of at most 15 digits that reads back as the double is its shortest one.
+        number = cython.cast(cython.longlong, magnitude * 1e4 + 0.5)
+        if cython.cast(cython.double, number) / 1e4 == magnitude:
+            if value < 0:
+                target[to] = 45
+                to += 1
+            return put_ten_thousandths(target, to, number)
+    return _put_repr(target, to, value)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def put_float(
+    target: cython.p_uchar,
+    to: cython.Py_ssize_t,
+    data: cython.p_const_uchar,
+    offset: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Write the FLOAT at ``offset`` as ``repr()`` of :func:`decode_float` has it; see :func:`put_double`."""
+    value: cython.double
+    if cython.compiled:
+        bits: cython.uint = cython.cast(cython.uint, uint_le(data, offset, 4))
+        single: cython.float = 0
+        memcpy(cython.address(single), cython.address(bits), 4)
+        value = single
+    else:
+        value = _FLOAT.unpack_from(data, offset)[0]
+    magnitude: cython.double = -value if value < 0 else value
+    number: cython.longlong
+    if 0.0001 <= magnitude < 100.0:
+        # No two decimals of up to six digits are the same float.
+        number = cython.cast(cython.longlong, magnitude * 1e4 + 0.5)
+        if number < 1_000_000 and _as_single(cython.cast(cython.double, number) / 1e4) == magnitude:
+            if value < 0:
+                target[to] = 45
+                to += 1
+            return put_ten_thousandths(target, to, number)
+    return _put_repr(target, to, float_at(data, offset))
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _put_repr(
+    target: cython.p_uchar, to: cython.Py_ssize_t, value: object
+) -> cython.Py_ssize_t:
+    text: bytes = repr(value).encode()
+    if text[-1] > 57:  # inf, nan
+        return to
+    raw: cython.p_const_uchar = text
+    i: cython.Py_ssize_t
+    for i in range(len(text)):
+        target[to + i] = raw[i]
+    return to + len(text)
 
 
 def decode_integer(data: bytes, unsigned: bool = False) -> int:

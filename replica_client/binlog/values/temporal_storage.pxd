@@ -6,3 +6,11 @@ cdef long long date_days(unsigned int packed) except? -1
 cdef long long time2_microseconds(unsigned long long raw, int fraction_digits) except? -1
 cdef long long datetime2_microseconds(unsigned long long raw, int fraction_digits) except? -1
 cdef long long timestamp2_microseconds(unsigned long long raw, int fraction_digits) except? -1
+cdef Py_ssize_t put_date(unsigned char* target, Py_ssize_t to, unsigned int packed) except -1
+cdef Py_ssize_t put_time2(
+    unsigned char* target, Py_ssize_t to, unsigned long long raw, int fraction_digits) except -1
+cdef Py_ssize_t put_datetime2(
+    unsigned char* target, Py_ssize_t to, unsigned long long raw, int fraction_digits) except -1
+cdef Py_ssize_t put_timestamp2(
+    unsigned char* target, Py_ssize_t to, unsigned long long raw, int fraction_digits) except -1
+cdef Py_ssize_t put_day(unsigned char* target, Py_ssize_t to, long long days) except -1

@@ -265,6 +265,186 @@ def timestamp2_microseconds(raw: cython.ulonglong, fraction_digits: cython.int) 
     return seconds * 1_000_000 + microseconds
 
 
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put_padded(
+    target: cython.p_uchar, to: cython.Py_ssize_t, number: cython.int, digits: cython.int
+) -> cython.Py_ssize_t:
+    """Write the last ``digits`` digits of a number; returns where they end."""
+    at: cython.Py_ssize_t
+    for at in range(to + digits - 1, to - 1, -1):
+        target[at] = 48 + number % 10
+        number //= 10
+    return to + digits
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put_ymd(
+    target: cython.p_uchar,
+    to: cython.Py_ssize_t,
+    year: cython.int,
+    month: cython.int,
+    day: cython.int,
+) -> cython.Py_ssize_t:
+    to = _put_padded(target, to, year, 4)
+    target[to] = 45
+    to = _put_padded(target, to + 1, month, 2)
+    target[to] = 45
+    return _put_padded(target, to + 1, day, 2)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put_clock(
+    target: cython.p_uchar,
+    to: cython.Py_ssize_t,
+    hour: cython.int,
+    minute: cython.int,
+    second: cython.int,
+    microseconds: cython.int,
+    fraction_digits: cython.int,
+) -> cython.Py_ssize_t:
+    to = _put_padded(target, to, hour, 3 if hour > 99 else 2)
+    if hour > 999:
+        to = _put_padded(target, to - 3, hour, 4)
+    target[to] = 58
+    to = _put_padded(target, to + 1, minute, 2)
+    target[to] = 58
+    to = _put_padded(target, to + 1, second, 2)
+    if not fraction_digits:
+        return to
+    target[to] = 46
+    # Digits beyond those of the column are cut off.
+    _put_padded(target, to + 1, microseconds, 6)
+    return to + 1 + fraction_digits
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def put_date(
+    target: cython.p_uchar, to: cython.Py_ssize_t, packed: cython.uint
+) -> cython.Py_ssize_t:
+    """Write the text of a `Date` as :func:`date_of` makes it; returns where it ends.
+
+    Like those that follow it writes up to 32 bytes.
+    """
+    _check_date(packed)
+    return _put_ymd(target, to, packed >> 9, (packed >> 5) & 15, packed & 31)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def put_time2(
+    target: cython.p_uchar,
+    to: cython.Py_ssize_t,
+    raw: cython.ulonglong,
+    fraction_digits: cython.int,
+) -> cython.Py_ssize_t:
+    """Write the text of a `Time` as :func:`time2_of` makes it; returns where it ends."""
+    shift: cython.int = 8 * ((fraction_digits + 1) >> 1)
+    magnitude: cython.ulonglong = _time2_magnitude(raw, fraction_digits)
+    whole: cython.ulonglong = magnitude >> shift
+    if raw < _TIME2_ZERO << shift:
+        target[to] = 45
+        to += 1
+    return _put_clock(
+        target,
+        to,
+        cython.cast(cython.int, whole >> 12),
+        (whole >> 6) & 63,
+        whole & 63,
+        _fraction(magnitude, fraction_digits),
+        fraction_digits,
+    )
+
+
+@cython.cfunc
+@cython.cdivision(True)
+@cython.exceptval(-1, check=False)
+def put_datetime2(
+    target: cython.p_uchar,
+    to: cython.Py_ssize_t,
+    raw: cython.ulonglong,
+    fraction_digits: cython.int,
+) -> cython.Py_ssize_t:
+    """Write the text of a `DateTime` as :func:`datetime2_of` makes it; returns where it ends."""
+    whole: cython.ulonglong = _datetime2_whole(raw, fraction_digits)
+    year_month: cython.int = cython.cast(cython.int, whole >> 22)
+    to = _put_ymd(target, to, year_month // 13, year_month % 13, (whole >> 17) & 31)
+    target[to] = 32
+    return _put_clock(
+        target,
+        to + 1,
+        (whole >> 12) & 31,
+        (whole >> 6) & 63,
+        whole & 63,
+        _fraction(raw, fraction_digits),
+        fraction_digits,
+    )
+
+
+@cython.cfunc
+@cython.cdivision(True)
+@cython.exceptval(-1, check=False)
+def put_timestamp2(
+    target: cython.p_uchar,
+    to: cython.Py_ssize_t,
+    raw: cython.ulonglong,
+    fraction_digits: cython.int,
+) -> cython.Py_ssize_t:
+    """Write the text of a `Timestamp` as :func:`timestamp2_of` makes it; returns where it ends."""
+    total: cython.longlong = timestamp2_microseconds(raw, fraction_digits)
+    if total == _NOT_IN_CALENDAR:
+        to = _put_ymd(target, to, 0, 0, 0)
+        target[to] = 32
+        return _put_clock(target, to + 1, 0, 0, 0, 0, fraction_digits)
+    seconds: cython.longlong = total // 1_000_000
+    to = put_day(target, to, seconds // 86_400)
+    target[to] = 32
+    rest: cython.int = cython.cast(cython.int, seconds % 86_400)
+    return _put_clock(
+        target,
+        to + 1,
+        rest // 3600,
+        rest // 60 % 60,
+        rest % 60,
+        cython.cast(cython.int, total % 1_000_000),
+        fraction_digits,
+    )
+
+
+@cython.cfunc
+@cython.cdivision(True)
+@cython.exceptval(-1, check=False)
+def put_day(
+    target: cython.p_uchar, to: cython.Py_ssize_t, days: cython.longlong
+) -> cython.Py_ssize_t:
+    """Write the date of a day since 1970, of a year up to 9999; returns where it ends."""
+    # In years that begin with March leap days come last: Hinnant, "Low-level date algorithms".
+    z: cython.longlong = days + 719468
+    era: cython.longlong = z // 146097
+    day: cython.longlong = z - era * 146097
+    year: cython.longlong = (day - day // 1460 + day // 36524 - day // 146096) // 365
+    day -= 365 * year + year // 4 - year // 100
+    month: cython.longlong = (5 * day + 2) // 153
+    day -= (153 * month + 2) // 5 - 1
+    month += 3 if month < 10 else -9
+    year += era * 400
+    if month <= 2:
+        year += 1
+    return _put_ymd(
+        target,
+        to,
+        cython.cast(cython.int, year),
+        cython.cast(cython.int, month),
+        cython.cast(cython.int, day),
+    )
+
+
 def decode_date(data: bytes) -> Date:
     """A DATE or NEWDATE of 3 bytes."""
     value: Date = date_of(int.from_bytes(_exact(data, 3), "little"))

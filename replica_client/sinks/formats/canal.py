@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from replica_client.rows.json_values import quote
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
@@ -25,7 +26,7 @@ from replica_client.schema.history import SchemaChange
 from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.sinks.column_models import column_model, sql_type
 from replica_client.sinks.formats.canal_values import CanalColumn, canal_column
-from replica_client.sinks.formats.row_text import ByDecoder, array, numbered_rows, quote
+from replica_client.sinks.formats.row_text import ByDecoder, array, numbered_rows
 
 _DDL_TYPES = {
     "create_table": "CREATE",

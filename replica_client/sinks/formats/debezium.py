@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from replica_client.rows.json_values import quote
 from replica_client._version import __version__
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
@@ -33,7 +34,7 @@ from replica_client.sinks.formats.debezium_values import (
     DecimalMode,
     debezium_writer,
 )
-from replica_client.sinks.formats.row_text import ByDecoder, RowWriter, array, numbered_rows, quote
+from replica_client.sinks.formats.row_text import ByDecoder, RowWriter, array, numbered_rows
 from replica_client.sinks.options import read_options
 
 _OPERATIONS = {"insert": "c", "update": "u", "delete": "d"}

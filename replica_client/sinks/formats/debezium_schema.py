@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from replica_client.rows.json_values import quote
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.sinks.formats.row_text import array, quote
+from replica_client.sinks.formats.row_text import array
 
 _TYPES = {"create_table": "CREATE", "drop_table": "DROP"}
 _JDBC = {

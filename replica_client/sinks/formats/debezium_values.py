@@ -35,9 +35,9 @@ from typing import Any, Literal
 from replica_client.binlog.values.geometry import Geometry
 from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
 from replica_client.constants.column_types import ColumnType
-from replica_client.rows.json_values import value_to_json
+from replica_client.rows.json_values import quote, value_to_json
 from replica_client.schema.shape import ColumnShape
-from replica_client.sinks.formats.row_text import ValueWriter, quote
+from replica_client.sinks.formats.row_text import ValueWriter
 
 DecimalMode = Literal["precise", "string", "double"]
 BinaryMode = Literal["bytes", "base64", "base64-url-safe", "hex"]

@@ -21,6 +21,7 @@ from typing import IO, Any
 
 import msgspec
 
+from replica_client.rows.json_values import quote
 from replica_client.position.position import Position
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
@@ -29,13 +30,7 @@ from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.sinks.formats.maxwell_values import maxwell_writer
-from replica_client.sinks.formats.row_text import (
-    ByDecoder,
-    RowWriter,
-    array,
-    numbered_rows,
-    quote,
-)
+from replica_client.sinks.formats.row_text import ByDecoder, RowWriter, array, numbered_rows
 from replica_client.sinks.options import read_options
 
 _DDL_TYPES = {

@@ -24,9 +24,9 @@ from typing import Any
 from replica_client.binlog.values.enum_set import EnumValue, SetValue
 from replica_client.binlog.values.geometry import Geometry
 from replica_client.constants.column_types import ColumnType
-from replica_client.rows.json_values import value_to_json
+from replica_client.rows.json_values import quote, value_to_json
 from replica_client.schema.shape import ColumnShape
-from replica_client.sinks.formats.row_text import ValueWriter, array, base64_text, quote
+from replica_client.sinks.formats.row_text import ValueWriter, array, base64_text
 from replica_client.sinks.formats.well_known_text import well_known_text
 
 

@@ -26,16 +26,10 @@ from replica_client.position.losses import Loss
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_nulls import json_null_columns, json_null_member
-from replica_client.rows.json_values import value_to_json
+from replica_client.rows.json_values import quote, value_to_json
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.shape import ColumnShape, TableShape
-from replica_client.sinks.formats.row_text import (
-    ByDecoder,
-    RowWriter,
-    ValueWriter,
-    numbered_rows,
-    quote,
-)
+from replica_client.sinks.formats.row_text import ByDecoder, RowWriter, ValueWriter, numbered_rows
 
 if TYPE_CHECKING:
     from replica_client.sinks.formats.compiled_images import CompiledImages

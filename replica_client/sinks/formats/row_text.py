@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
-from json.encoder import encode_basestring
 from typing import Any, Generic, TypeVar
 
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
+from replica_client.rows.json_values import quote
 from replica_client.schema.shape import ColumnShape, TableShape
 
 ValueWriter = Callable[[Any], str]
 """Makes JSON text of a value that is neither None nor absent."""
-
-quote: Callable[[str], str] = encode_basestring
-"""JSON text of a string; characters outside of ASCII stay as they are."""
 
 _MAX_SHAPES = 4096
 _Known = TypeVar("_Known")

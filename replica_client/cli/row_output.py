@@ -1,0 +1,78 @@
+"""Row changes on standard output, as JSON or as lines for people."""
+
+from __future__ import annotations
+
+from replica_client.cli.change_text import row_text
+from replica_client.cli.output import Column, Lines, clock
+from replica_client.codec.printable import printable
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.json_lines import JsonLines
+from replica_client.rows.row_change import Change
+from replica_client.rows.table_lines import TableLines
+
+_MOST_WAITING = 64 << 10
+"""Bytes that wait to be written together."""
+
+_COLUMNS = (
+    Column("position", 28),
+    Column("time (UTC)", 19),
+    Column("kind", 6),
+    Column("table", 24),
+    Column("row"),
+)
+_POSITION, _TIME, _KIND, _TABLE, _ROW = _COLUMNS
+
+
+class RowOutput:
+    """Writes the rows of transactions.
+
+    Args:
+        json: whether as JSON.
+    """
+
+    def __init__(self, *, json: bool) -> None:
+        self._lines = Lines(_COLUMNS)
+        self._is_headed = json
+        widths = (_POSITION.width, _TIME.width, _KIND.width, _TABLE.width)
+        self._rows = JsonLines() if json else TableLines(change_line, clock, widths)
+
+    def write(self, transaction: Transaction) -> None:
+        """Write the rows of a transaction; those before a row that cannot be decoded, too.
+
+        Raises:
+            BinlogDecodeError: a row cannot be decoded.
+            OSError: standard output cannot be written.
+        """
+        try:
+            for rows in transaction.rows:
+                self._rows.rows(rows)
+                if self._rows.used >= _MOST_WAITING:
+                    self._hand_over()
+        except BaseException:
+            self._hand_over()
+            raise
+
+    def flush(self) -> None:
+        """Hand everything on; see :meth:`Lines.flush`."""
+        self._hand_over()
+        self._lines.flush()
+
+    def _hand_over(self) -> None:
+        if not self._rows.used:
+            return
+        if not self._is_headed:
+            self._is_headed = True
+            self._lines.heading()
+        self._lines.encoded(self._rows.take())
+
+
+def change_line(change: Change) -> str:
+    """One line for people, without its end."""
+    cells = (
+        _POSITION.pad(printable(f"{change.file}:{change.position}")),
+        _TIME.pad(printable(clock(change.timestamp))),
+        _KIND.pad(printable(change.kind)),
+        _TABLE.pad(printable(f"{change.database}.{change.table}")),
+        printable(row_text(change)),
+    )
+    return "  ".join(cells).rstrip()
