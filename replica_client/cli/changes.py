@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from replica_client.cli.delivery import Delivery
-from replica_client.cli.interruption import Stop, run_async
+from replica_client.cli.file_changes import write_file_changes
 from replica_client.cli.keys import InvalidText, KeyFile, decode_options
-from replica_client.cli.losses import tell_losses, tell_unmatched
 from replica_client.cli.row_output import RowOutput
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
 from replica_client.cli.sources import binlog_paths, live_source, no_letter_case
@@ -19,9 +16,7 @@ from replica_client.position.losses import LOSSES_KEY, LossLedger
 from replica_client.position.prepared import PREPARED_KEY, PreparedLedger
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.readers.binlog_file import open_binlog
-from replica_client.readers.connect import connect
 from replica_client.readers.saved_state import reading_state_of
-from replica_client.readers.source_stream import SourceStream
 
 EXAMPLE = "replica-client changes mysql://repl@db1/ --tables 'shop.*' --json"
 
@@ -84,6 +79,9 @@ def changes(
     output = RowOutput(json=json)
     store = None if position_file is None else FilePositionStore(position_file)
     if url is not None:
+        # What connects takes long to import.
+        from replica_client.cli.source_changes import write_source_changes
+        
         no_letter_case(lower_case_table_names)
         known = schema_of(schema, None)
         stream = connect(
@@ -98,11 +96,7 @@ def changes(
             record_losses=record_losses or (),
             options=decode_options(None, invalid_text=invalid_text),
         )
-        try:
-            run_async(_from_source(stream, Delivery(output), output))
-        finally:
-            tell_losses(stream.losses)
-            tell_unmatched(stream.unmatched_patterns)
+        write_source_changes(stream, output)
         return
     paths = binlog_paths(sources)
     saved = None if store is None else store.load_checkpoint()
@@ -122,53 +116,4 @@ def changes(
         lower_case_table_names=lower_case_table_names,
         prepared=prepared,
     )
-    delivery = Delivery(output, store, state=reader.state)
-    with Stop().watching() as stop:
-        try:
-            for transaction in reader.transactions():
-                output.write(transaction)
-                delivery.delivered(transaction)
-                if delivery.is_due:
-                    delivery.commit()
-                if stop.requested:
-                    break
-        finally:
-            delivery.commit()
-            tell_losses(reader.losses)
-            tell_unmatched(reader.unmatched_patterns)
-
-
-async def _from_source(stream: SourceStream, delivery: Delivery, output: RowOutput) -> None:
-    lock = asyncio.Lock()
-
-    async def commit() -> None:
-        async with lock:
-            position = delivery.flush()
-            if position is not None:
-                await stream.acknowledge(position)
-                delivery.saved(position)
-
-    async def commit_regularly() -> None:
-        # A source that falls silent leaves nothing unsaved.
-        while True:
-            await asyncio.sleep(delivery.interval)
-            await commit()
-
-    async def deliver() -> None:
-        async with asyncio.TaskGroup() as group:
-            saver = group.create_task(commit_regularly())
-            async for transaction in stream.transactions():
-                output.write(transaction)
-                delivery.delivered(transaction)
-                if delivery.is_due:
-                    await commit()
-            saver.cancel()
-
-    async with stream:
-        try:
-            await deliver()
-        except BaseExceptionGroup as group:
-            raise group.exceptions[0] from None
-        finally:
-            await commit()
-            await stream.flush()
+    write_file_changes(reader, output, store)

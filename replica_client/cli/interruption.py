@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 from collections.abc import Coroutine, Iterator
@@ -62,6 +61,8 @@ def run_async(work: Coroutine[Any, Any, None]) -> None:
     Raises:
         KeyboardInterrupt: a signal came.
     """
+    import asyncio  # files need none
+
     interrupted = False
 
     async def _run() -> None:

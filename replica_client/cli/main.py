@@ -79,6 +79,11 @@ def _run(words: list[str]) -> int:
         with options_of("toml"):
             serve(Path(words[1]))
         return DONE
+    from replica_client.cli.file_words import run_on_files
+
+    with options_of("command line"):
+        if run_on_files(words):
+            return DONE
     from replica_client.cli.app import run_words
 
     with options_of("toml" if words[:1] == ["run"] else "command line"):

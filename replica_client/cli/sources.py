@@ -6,9 +6,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import typer
-
 SCHEMES = ("mysql://", "mariadb://")
+
+
+def _refusal(reason: str, parameter: str) -> Exception:
+    import typer  # takes long to import
+
+    return typer.BadParameter(reason, param_hint=parameter)
 
 
 def is_url(source: str) -> bool:
@@ -26,10 +30,10 @@ def live_source(sources: Sequence[str]) -> str | None:
     if not urls:
         return None
     if len(sources) > 1:
-        raise typer.BadParameter("give one URL, or one or more paths", param_hint="SOURCE")
+        raise _refusal("give one URL, or one or more paths", "SOURCE")
     if not urls[0].startswith(SCHEMES):
         scheme = urls[0].split("://", 1)[0]
-        raise typer.BadParameter(f"{scheme}:// is not mysql:// or mariadb://", param_hint="SOURCE")
+        raise _refusal(f"{scheme}:// is not mysql:// or mariadb://", "SOURCE")
     return urls[0]
 
 
@@ -40,9 +44,9 @@ def no_letter_case(lower_case_table_names: int | None) -> None:
         typer.BadParameter: it was given.
     """
     if lower_case_table_names is not None:
-        raise typer.BadParameter(
+        raise _refusal(
             "a live source tells it; give it with binlog files only",
-            param_hint="--lower-case-table-names",
+            "--lower-case-table-names",
         )
 
 
@@ -55,7 +59,7 @@ def binlog_paths(sources: Sequence[str]) -> list[Path]:
     """
     for source in sources:
         if is_url(source):
-            raise typer.BadParameter("give paths, not URLs", param_hint="PATH")
+            raise _refusal("give paths, not URLs", "PATH")
         if Path(source).is_dir():
             os.scandir(source).close()
         else:

@@ -8,23 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from replica_client.binlog.values.geometry import Geometry
 from replica_client.binlog.values.vector import decode_vector
 from replica_client.constants.column_types import ColumnType
 from replica_client.rows.buffers import allocate
-from replica_client.rows.json_nulls import json_null_member
 from replica_client.rows.json_rows import (
     BINARY,
     DATE,
     DATETIME,
     DECIMAL,
-    DELETE,
     DOUBLE,
     ENTRY,
     FLOAT,
-    INSERT,
     RAW,
     SIGNED,
     TEXT,
@@ -81,41 +77,6 @@ def json_images(batch: pa.RecordBatch, shape: TableShape) -> JsonImages:
     if count != batch.num_rows:
         rows = pa.Array.from_buffers(pa.int32(), count, [None, buffer])
     return JsonImages(before, after, rows)
-
-
-def json_null_members(
-    batch: pa.RecordBatch, shape: TableShape, rows: pa.Array | None
-) -> dict[int, str]:
-    """The members ``json_null`` of a batch's changes, by number; only of those that have one.
-
-    They are :func:`~replica_client.rows.json_nulls.json_null_member`'s.
-
-    Args:
-        batch: as :func:`json_images` has it.
-        shape: of its rows.
-        rows: :attr:`JsonImages.rows` of the batch.
-    """
-    names = {
-        column.name for column in shape.columns if column.type_code == ColumnType.MYSQL_TYPE_JSON
-    }
-    found: dict[int, list[str]] = {}
-    for at, name in enumerate(batch.schema.names[_FIRST_COLUMN:], _FIRST_COLUMN):
-        if name in names:
-            for row in pc.indices_nonzero(pc.equal(batch.column(at), "null")).to_pylist():
-                found.setdefault(row, []).append(name)
-    if not found:
-        return {}
-    kinds = _kinds(batch.column(0))
-    firsts = range(batch.num_rows) if rows is None else rows.to_pylist()
-    members = {}
-    for number, first in enumerate(firsts):
-        # Of an update the row after it comes next.
-        before = [] if kinds[first] == INSERT else found.get(first, [])
-        last = first if kinds[first] == INSERT else first + 1
-        after = [] if kinds[first] == DELETE else found.get(last, [])
-        if before or after:
-            members[number] = json_null_member(before, after)
-    return members
 
 
 def _kinds(types: pa.DictionaryArray) -> bytes:

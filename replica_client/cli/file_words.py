@@ -1,0 +1,32 @@
+"""``changes``, ``events`` and ``check`` of files without other options than ``--json``.
+
+What reads options takes longer to import than a small file takes to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replica_client.cli.sources import binlog_paths
+
+
+def run_on_files(words: Sequence[str]) -> bool:
+    """Run such a command; False where it is another.
+
+    Raises:
+        ReplicaClientError: a file is faulty.
+        OSError: a file cannot be read.
+    """
+    name, arguments = words[0] if words else "", words[1:]
+    sources = [word for word in arguments if word != "--json"]
+    if not sources or any(word.startswith("-") or "://" in word for word in sources):
+        return False
+    json = len(sources) < len(arguments)
+    if name == "changes":
+        from replica_client.cli.file_changes import write_file_changes
+        from replica_client.cli.row_output import RowOutput
+        from replica_client.readers.binlog_file import open_binlog
+
+        write_file_changes(open_binlog(binlog_paths(sources)), RowOutput(json=json))
+        return True
+    return False
