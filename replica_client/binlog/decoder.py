@@ -279,6 +279,32 @@ class BinlogDecoder:
             failure = BinlogDecodeError(str(error))
             raise self._place(failure, event.position, type_code, event.file) from error
 
+    def decode_inner(self, data: bytes, position: int, file: str, index: int) -> BinlogEvent:
+        """Decode one event of a TRANSACTION_PAYLOAD event that was decompressed elsewhere.
+
+        Args:
+            data: exactly the event's bytes.
+            position: of the payload.
+            file: name of the file.
+            index: in the payload.
+
+        Raises:
+            BinlogDecodeError: as :meth:`decode`.
+        """
+        type_code: int | None = None
+        try:
+            header = self.peek_header(data)
+            type_code = header.type_code
+            return self._decode(data, header, position, file, index)
+        except BinlogDecodeError as error:
+            raise self._place(error, position, type_code, file) from error.__cause__
+        except ShortBufferError as error:
+            truncated = TruncatedEventError(str(error), offset=error.offset)
+            raise self._place(truncated, position, type_code, file) from error
+        except ValueError as error:
+            failure = BinlogDecodeError(str(error))
+            raise self._place(failure, position, type_code, file) from error
+
     def _decode(
         self,
         data: bytes,

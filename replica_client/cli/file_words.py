@@ -29,4 +29,10 @@ def run_on_files(words: Sequence[str]) -> bool:
 
         write_file_changes(open_binlog(binlog_paths(sources)), RowOutput(json=json))
         return True
+    if name == "events":
+        from replica_client.cli.event_output import EventOutput, write_file_events
+        from replica_client.readers.binlog_file import open_binlog
+
+        write_file_events(open_binlog(binlog_paths(sources)), EventOutput(json=json))
+        return True
     return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -21,6 +21,7 @@ from replica_client.position.tracker import PositionTracker
 from replica_client.readers import inside
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.readers.event_feed import EventFeed, PlacedEvent
+from replica_client.readers.event_lane import EventLane
 from replica_client.readers.file_batches import FileBatches, FileSteps, raw_events
 from replica_client.readers.file_bytes import BinlogFile, FileSource, binlog_files, open_events
 from replica_client.readers.file_prepared import FilePrepared
@@ -136,6 +137,23 @@ class BinlogFileReader:
         begin, stop = self._range()
         for _, placed in self._placed(begin.position, stop):
             yield placed.event
+
+    def look_at_events(self, lane_of: Callable[[EventFeed], EventLane]) -> Iterator[None]:
+        """Let every event, in order, be looked at where it lies; yields now and then.
+
+        Args:
+            lane_of: makes what looks at the events.
+
+        Raises:
+            BinlogDecodeError: as :meth:`events`.
+        """
+        begin, _ = self._range()
+        feed = EventFeed(self._decode, begin.position, mode="file")
+        lane = lane_of(feed)
+        steps = FileSteps(feed, lane, lane, None)
+        files = self._from_start(begin.position)
+        for _ in self._read_files(steps, feed, files, begin.position, None):
+            yield
 
     def transactions(self) -> Iterator[Transaction]:
         """Committed transactions; very large ones in parts.

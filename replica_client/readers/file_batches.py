@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.header import HEADER_SIZE
 from replica_client.constants.event_types import EventType
 from replica_client.errors import BinlogDecodeError
 from replica_client.position.position import Position
+from replica_client.position.tracker import PositionTracker
 from replica_client.readers.assembler import TransactionAssembler
 from replica_client.readers.column_lane import ColumnLane
-from replica_client.readers.event_feed import EventFeed
+from replica_client.readers.event_feed import EventFeed, PlacedEvent
 from replica_client.readers.file_bytes import BinlogFile, EventSource, open_events
 from replica_client.readers.group_lane import MAX_WAITING, GroupLane
 from replica_client.readers.notices import Notice, batches_of
@@ -51,6 +53,16 @@ def raw_events(file: BinlogFile, feed: EventFeed, first: int) -> Iterator[tuple[
                 source.skip_to(first)
 
 
+class EventTaker(Protocol):
+    """Takes the events that a lane leaves: :class:`TransactionAssembler` is one."""
+
+    def feed(
+        self, placed: PlacedEvent, decoder: BinlogDecoder, tracker: PositionTracker
+    ) -> Iterable[Transaction]:
+        """Take an event; gives what became complete with it."""
+        ...
+
+
 class FileSteps:
     """Reads files transaction by transaction: ordinary ones by a lane, others event by event.
 
@@ -68,7 +80,7 @@ class FileSteps:
     def __init__(
         self,
         feed: EventFeed,
-        assembler: TransactionAssembler,
+        assembler: EventTaker,
         lane: GroupLane,
         stop: Position | None,
     ) -> None:

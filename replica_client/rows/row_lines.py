@@ -77,10 +77,6 @@ class RowLines(ValueText):  # type: ignore[misc]
         for change in rows:
             self.put(self._general(change).encode("utf-8", "backslashreplace"))
 
-    def line(self, text: str) -> None:
-        """Write a line that is a text already."""
-        self.put(text.encode("utf-8", "backslashreplace") + b"\n")
-
     def _general(self, change: Change) -> str:
         """The line of a change, with its end."""
         raise NotImplementedError

@@ -115,6 +115,10 @@ class ValueText:
         self._documents: JsonTextWriter = JsonTextWriter()
         self.is_null_document = False
 
+    def line(self, text: str) -> None:
+        """Write a line that is a text already."""
+        self.put(text.encode("utf-8", "backslashreplace") + b"\n")
+
     def take(self) -> bytes | bytearray:
         """The text, which is empty then."""
         size: cython.Py_ssize_t = self.used

@@ -1,0 +1,95 @@
+"""Every event on a line of standard output, as JSON or for people."""
+
+from __future__ import annotations
+
+import json
+
+from replica_client.binlog.context import BinlogFormat, EventContext
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.events import EVENT_CLASSES
+from replica_client.binlog.header import EventHeader
+from replica_client.binlog.options import DecodeOptions
+from replica_client.cli.event_fields import event_fields, summary
+from replica_client.cli.output import Column, clock
+from replica_client.codec.printable import printable
+from replica_client.codec.reader import ByteReader
+from replica_client.constants.event_types import event_type_name
+
+SUMMARY_SIZE = 120
+COLUMNS = (
+    Column("file", 16),
+    Column("position", 10, right=True),
+    Column("size", 8, right=True),
+    Column("type", 26),
+    Column("time (UTC)", 19),
+    Column("server_id", 10, right=True),
+    Column("next", 10, right=True),
+    Column("fields"),
+)
+
+
+def json_line(event: BinlogEvent) -> str:
+    """An event as a JSON object, without a line end."""
+    header = event.header
+    record = {
+        "file": event.file,
+        "position": event.position,
+        "size": header.event_size,
+        "type": event_type_name(header.type_code),
+        "type_code": header.type_code,
+        "timestamp": header.timestamp,
+        "server_id": header.server_id,
+        "next_position": header.next_position,
+        "flags": header.flags,
+        "checksum": None if event.checksum is None else f"{event.checksum:08x}",
+    }
+    if event.inner_index is not None:
+        record["inner_index"] = event.inner_index
+    record["fields"] = event_fields(event)
+    return json.dumps(record, ensure_ascii=False)
+
+
+def plain_line(event: BinlogEvent) -> str:
+    """An event for people, without a line end."""
+    header = event.header
+    inner = "" if event.inner_index is None else f"/{event.inner_index}"
+    cells = (
+        event.file,
+        f"{event.position}{inner}",
+        header.event_size,
+        event_type_name(header.type_code),
+        clock(header.timestamp),
+        header.server_id,
+        header.next_position,
+        plain_fields(event),
+    )
+    texts = [
+        column.pad(printable(str(cell))) for column, cell in zip(COLUMNS, cells, strict=True)
+    ]
+    return "  ".join(texts).rstrip()
+
+
+def plain_fields(event: BinlogEvent) -> str:
+    """An event's own fields for people, short."""
+    text = " ".join(summary(event).split())
+    return text if len(text) <= SUMMARY_SIZE else text[: SUMMARY_SIZE - 1] + "…"
+
+
+class FieldTexts:
+    """The fields of event bodies as text.
+
+    Args:
+        json: as a JSON object, else for people.
+    """
+
+    def __init__(self, *, json: bool) -> None:
+        self._json = json
+
+    def text(self, body: bytes, code: int, layout: BinlogFormat) -> str:
+        """The fields of a body that decodes without what came before it."""
+        context = EventContext(layout, code, 0, DecodeOptions())
+        decoded = EVENT_CLASSES[code].decode(ByteReader(body), context)
+        event = BinlogEvent(EventHeader(0, code, 0, 0, 0, 0), decoded)
+        if self._json:
+            return json.dumps(event_fields(event), ensure_ascii=False)
+        return printable(plain_fields(event))

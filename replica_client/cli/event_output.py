@@ -1,0 +1,69 @@
+"""Events on standard output, as JSON or as lines for people."""
+
+from __future__ import annotations
+
+from replica_client._compiled import compiled
+from replica_client.binlog.event import BinlogEvent
+from replica_client.cli.event_lines import COLUMNS, json_line, plain_line
+from replica_client.cli.event_text import EventTables, EventText
+from replica_client.cli.output import Lines
+from replica_client.readers.binlog_file import BinlogFileReader
+from replica_client.readers.event_feed import EventFeed
+
+_MOST_WAITING = 64 << 10
+"""Bytes that wait to be written together."""
+
+
+class EventOutput:
+    """Writes events.
+
+    Args:
+        json: whether as JSON.
+    """
+
+    def __init__(self, *, json: bool) -> None:
+        self.json = json
+        self._lines = Lines(COLUMNS)
+        self._is_headed = json
+
+    def write(self, event: BinlogEvent) -> None:
+        """Write one event."""
+        line = json_line(event) if self.json else plain_line(event)
+        self.encoded(f"{line}\n".encode("utf-8", "backslashreplace"))
+
+    def encoded(self, lines: bytes | bytearray) -> None:
+        """Write lines that are encoded."""
+        if not self._is_headed:
+            self._is_headed = True
+            self._lines.heading()
+        self._lines.encoded(lines)
+
+    def flush(self) -> None:
+        """Hand everything on."""
+        self._lines.flush()
+
+
+def write_file_events(reader: BinlogFileReader, output: EventOutput) -> None:
+    """Write all events of files.
+
+    Raises:
+        BinlogDecodeError: the first fault; the events before it were written.
+    """
+    if not compiled():
+        for event in reader.events():
+            output.write(event)
+        return
+    # The lane is there when the first file is open.
+    lanes: list[EventText] = []
+
+    def lane_of(feed: EventFeed) -> EventText:
+        lanes.append(EventText(feed, EventTables(), json=output.json))
+        return lanes[0]
+
+    try:
+        for _ in reader.look_at_events(lane_of):
+            if lanes[0].text.used >= _MOST_WAITING:
+                output.encoded(lanes[0].text.take())
+    finally:
+        if lanes and lanes[0].text.used:
+            output.encoded(lanes[0].text.take())

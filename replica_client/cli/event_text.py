@@ -1,0 +1,553 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""The lines of the events of ordinary transactions, without event objects.
+
+They are those of :mod:`replica_client.cli.event_lines`, which writes all other events, and the fields
+that are the same in many.
+
+This module is compiled where that is possible and runs as it stands everywhere else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cython
+
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.header import HEADER_SIZE
+from replica_client.cli.event_lines import COLUMNS, FieldTexts, json_line, plain_line
+from replica_client.cli.output import clock
+from replica_client.codec.printable import printable
+from replica_client.constants.event_types import EventType, event_type_name
+from replica_client.gtid import format_uuid
+from replica_client.rows.value_text import quoted
+
+if cython.compiled:
+    from cython.cimports.replica_client.codec.memory import (
+        copy_bytes,
+        load_le,
+        load_signed,
+        put_digits,
+        same_bytes,
+    )
+    from cython.cimports.replica_client.readers.event_lane import EventLane
+    from cython.cimports.replica_client.rows.value_text import ValueText
+else:
+    from replica_client.codec.memory import (
+        copy_bytes,
+        load_le,
+        load_signed,
+        put_digits,
+        same_bytes,
+    )
+    from replica_client.readers.event_lane import EventLane
+    from replica_client.rows.value_text import ValueText
+
+if TYPE_CHECKING:
+    from replica_client.binlog.decoder import BinlogDecoder
+    from replica_client.position.tracker import PositionTracker
+    from replica_client.readers.event_feed import PlacedEvent
+
+_HEADER = cython.declare(cython.int, HEADER_SIZE)
+_QUERY = cython.declare(cython.int, int(EventType.QUERY_EVENT))
+_XID = cython.declare(cython.int, int(EventType.XID_EVENT))
+_TABLE_MAP = cython.declare(cython.int, int(EventType.TABLE_MAP_EVENT))
+_GTID = cython.declare(cython.int, int(EventType.GTID_LOG_EVENT))
+_ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
+_MARIADB_GTID = cython.declare(cython.int, int(EventType.GTID_EVENT))
+_LOGICAL_CLOCK = cython.declare(cython.int, 2)
+_HEX = b"0123456789abcdef"
+_MAX_TEXTS = 4096
+_LONG_BODY = cython.declare(cython.Py_ssize_t, 4096)
+_KINDS = (b"insert", b"update", b"delete")
+_NAMES_OF_PAIRS = (
+    b', "immediate_commit_timestamp": ',
+    b', "original_commit_timestamp": ',
+    b', "transaction_length": ',
+    b', "immediate_server_version": ',
+    b', "original_server_version": ',
+    b', "commit_group_ticket": ',
+)
+
+
+class EventTables:
+    """Stands for an assembler where no row is decoded: of every table all that is known is its map."""
+
+    full_rows = False
+    part_size = 0
+    is_between = True
+    generation = 0
+
+    @property
+    def schema(self) -> EventTables:
+        """What tables look like: nothing is known of it."""
+        return self
+
+    @property
+    def history(self) -> EventTables:
+        """The history of what tables look like, which never changes."""
+        return self
+
+    revision = 0
+
+    def undoubted_decoder(self, table_map: object, decoder: object) -> tuple[None]:
+        """Rows of no table are wanted."""
+        return (None,)
+
+    def made_builder(self, shape: object, decoder: object) -> None:
+        """Nothing takes rows."""
+
+
+@cython.final
+@cython.cclass
+class EventText(EventLane):  # type: ignore[misc]
+    """Writes the lines of events.
+
+    Args:
+        feed: the decoder and the tracker.
+        tables: stands for the assembler.
+        json: as JSON objects, else for people.
+
+    Attributes:
+        text: what was written.
+    """
+
+    def __init__(self, feed: Any, tables: EventTables, *, json: bool) -> None:
+        EventLane.__init__(self, feed, tables, tables)
+        self.text: ValueText = ValueText()
+        self._json = json
+        self._fields: Any = FieldTexts(json=json)
+        self._types: list[Any] = [None] * 256
+        self._file_known = ""
+        self._file_text = b""
+        self._time_known = -1
+        self._time_text = b""
+        self._maps: dict[bytes, bytes] = {}
+        self._queries: dict[bytes, bytes] = {}
+        self._heads: dict[bytes, bytes] = {}
+        self._tails: dict[bytes, bytes] = {}
+        self._sid = b""
+        self._uuid = b""
+
+    def feed(
+        self, placed: PlacedEvent, decoder: BinlogDecoder, tracker: PositionTracker
+    ) -> tuple[()]:
+        """Write an event that is not of an ordinary transaction."""
+        self._write(placed.event)
+        return ()
+
+    def _write(self, event: BinlogEvent) -> None:
+        self.text.line(json_line(event) if self._json else plain_line(event))
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _event(
+        self,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        offset: cython.longlong,
+        tail: cython.Py_ssize_t,
+        inner_index: cython.Py_ssize_t,
+    ) -> cython.int:
+        text: ValueText = self.text
+        begun: cython.Py_ssize_t = text.used
+        if self._json:
+            self._json_head(raw, at, end, offset, tail, inner_index)
+        else:
+            self._plain_head(raw, at, end, offset, inner_index)
+        if not self._put_fields(raw, at, end - tail):
+            text.used = begun
+            self._write(self._decoded(bytes(raw[at:end]), offset, inner_index))
+            return 0
+        text.reserve(2)
+        if self._json:
+            text.out[text.used] = 125
+            text.used += 1
+        else:
+            while text.used > begun and text.out[text.used - 1] == 32:
+                text.used -= 1
+        text.out[text.used] = 10
+        text.used += 1
+        return 0
+
+    def _decoded(self, data: bytes, offset: int, inner_index: int) -> BinlogEvent:
+        decoder = self._feed.decoder
+        if inner_index < 0:
+            event: BinlogEvent = decoder.decode(data, offset, self._file)
+            return event
+        inner: BinlogEvent = decoder.decode_inner(data, offset, self._file, inner_index)
+        return inner
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _json_head(
+        self,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        offset: cython.longlong,
+        tail: cython.Py_ssize_t,
+        inner_index: cython.Py_ssize_t,
+    ) -> cython.int:
+        text: ValueText = self.text
+        code: cython.int = raw[at + 4]
+        out: cython.p_uchar
+        i: cython.int
+        digits: bytes = _HEX
+        table: cython.p_const_uchar = digits
+        if self._file is not self._file_known:
+            self._file_known = self._file
+            self._file_text = self._json_file()
+        text.put(self._file_text)
+        text.put_number(offset)
+        text.put(b', "size": ')
+        text.put_number(end - at)
+        if self._types[code] is None:
+            name = f', "type": "{event_type_name(code)}", "type_code": {code}, "timestamp": '
+            self._types[code] = name.encode()
+        text.put(cython.cast(bytes, self._types[code]))
+        text.put_number(load_le(raw, at, 4))
+        text.put(b', "server_id": ')
+        text.put_number(load_le(raw, at + 5, 4))
+        text.put(b', "next_position": ')
+        text.put_number(load_le(raw, at + 13, 4))
+        text.put(b', "flags": ')
+        text.put_number(load_le(raw, at + 17, 2))
+        if tail:
+            text.put(b', "checksum": "')
+            out = text.out
+            for i in range(4):
+                out[text.used + 2 * i] = table[raw[end - 1 - i] >> 4]
+                out[text.used + 2 * i + 1] = table[raw[end - 1 - i] & 15]
+            text.used += 8
+            text.put(b'"')
+        else:
+            text.put(b', "checksum": null')
+        if inner_index >= 0:
+            text.put(b', "inner_index": ')
+            text.put_number(inner_index)
+        return text.put(b', "fields": ')
+
+    def _json_file(self) -> bytes:
+        return b'{"file": ' + quoted(self._file) + b', "position": '
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_right(self, number: cython.longlong, width: cython.int) -> cython.int:
+        """Write a number of at least ``width`` characters, and two spaces."""
+        text: ValueText = self.text
+        text.reserve(64)
+        digits: cython.uchar[24]
+        if not cython.compiled:
+            digits = bytearray(24)
+        count: cython.Py_ssize_t = put_digits(digits, 0, number)
+        while width > count:
+            text.out[text.used] = 32
+            text.used += 1
+            width -= 1
+        copy_bytes(text.out, text.used, digits, 0, count)
+        text.used += count
+        text.out[text.used] = 32
+        text.out[text.used + 1] = 32
+        text.used += 2
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _plain_head(
+        self,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        offset: cython.longlong,
+        inner_index: cython.Py_ssize_t,
+    ) -> cython.int:
+        text: ValueText = self.text
+        code: cython.int = raw[at + 4]
+        timestamp: cython.longlong = load_le(raw, at, 4)
+        if self._file is not self._file_known:
+            self._file_known = self._file
+            file = COLUMNS[0].pad(printable(self._file))
+            self._file_text = f"{file}  ".encode("utf-8", "backslashreplace")
+        if timestamp != self._time_known:
+            self._time_known = timestamp
+            self._time_text = f"{COLUMNS[4].pad(clock(timestamp))}  ".encode()
+        if self._types[code] is None:
+            self._types[code] = f"{COLUMNS[3].pad(event_type_name(code))}  ".encode()
+        text.put(self._file_text)
+        if inner_index < 0:
+            self._put_right(offset, 10)
+        else:
+            text.put(f"{COLUMNS[1].pad(f'{offset}/{inner_index}')}  ".encode())
+        self._put_right(end - at, 8)
+        text.put(cython.cast(bytes, self._types[code]))
+        text.put(self._time_text)
+        self._put_right(load_le(raw, at + 5, 4), 10)
+        return self._put_right(load_le(raw, at + 13, 4), 10)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_fields(
+        self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        """Write an event's own fields; False where that is for the general function."""
+        code: cython.int = raw[at + 4]
+        at += _HEADER
+        if 30 <= code <= 32 or 23 <= code <= 25:
+            return self._put_rows(raw, at, end, code)
+        if code == _TABLE_MAP:
+            return self._put_known(self._maps, bytes(raw[at:end]), code)
+        if code == _QUERY:
+            return self._put_query(raw, at, end)
+        if code == _XID:
+            if end != at + 8:
+                return False
+            self.text.put(b'{"xid": ' if self._json else b"xid=")
+            self.text.used = put_digits(self.text.out, self.text.used, load_le(raw, at, 8))
+            if self._json:
+                self.text.put(b"}")
+            return True
+        if code == _GTID or code == _ANONYMOUS:
+            return self._put_gtid(raw, at, end, code == _ANONYMOUS)
+        if code == _MARIADB_GTID:
+            return self._put_mariadb_gtid(raw, at, end)
+        return False
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_known(self, known: dict, body: bytes, code: cython.int) -> cython.bint:
+        """Write the fields of a body that comes often."""
+        found: Any = known.get(body)
+        if found is None:
+            if len(known) >= _MAX_TEXTS:
+                known.clear()
+            fields: str = self._fields.text(body, code, self._format)
+            found = fields.encode("utf-8", "backslashreplace")
+            known[body] = found
+        self.text.put(cython.cast(bytes, found))
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_query(
+        self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        """Write the fields of a statement: all but the thread and the time it took come again."""
+        if end < at + 13 or end > at + _LONG_BODY:
+            return False
+        rest: bytes = bytes(raw[at + 8 : end])
+        if not self._json:
+            return self._put_known(self._queries, bytes(8) + rest, _QUERY)
+        text: ValueText = self.text
+        found: Any = self._queries.get(rest)
+        if found is None:
+            if len(self._queries) >= _MAX_TEXTS:
+                self._queries.clear()
+            whole: str = self._fields.text(bytes(8) + rest, _QUERY, self._format)
+            begin = '{"thread_id": 0, "exec_time": 0'
+            if not whole.startswith(begin):
+                return False
+            found = whole[len(begin) :].encode("utf-8", "backslashreplace")
+            self._queries[rest] = found
+        text.put(b'{"thread_id": ')
+        text.put_number(load_le(raw, at, 4))
+        text.put(b', "exec_time": ')
+        text.put_number(load_le(raw, at + 4, 4))
+        text.put(cython.cast(bytes, found))
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_rows(
+        self,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        code: cython.int,
+    ) -> cython.bint:
+        """Write the fields of a rows event, whose head was looked at."""
+        text: ValueText = self.text
+        head: cython.Py_ssize_t = at + 8
+        if code >= 30:
+            if load_le(raw, head, 2) != 2:
+                return False
+            head += 2
+        kind: cython.int = code - 30 if code >= 30 else code - 23
+        bitmap: cython.Py_ssize_t = (raw[head] + 7) >> 3
+        images: cython.Py_ssize_t = head + 1 + bitmap
+        if kind == 1:
+            images += bitmap
+        if not self._json:
+            text.put(cython.cast(bytes, _KINDS[kind]))
+            text.put(b" (table id ")
+            text.put_number(load_le(raw, at, 6))
+            text.put(b", ")
+            text.put_number(end - images)
+            text.put(b" bytes of rows)")
+            return True
+        key: bytes = cython.cast(bytes, _KINDS[kind]) + bytes(raw[head:images])
+        found: Any = self._heads.get(key)
+        if found is None:
+            # A whole event with this head, of which the text in the midst is taken.
+            if len(self._heads) >= _MAX_TEXTS:
+                self._heads.clear()
+            body: bytes = bytes(raw[at:images])
+            whole: str = self._fields.text(body, code, self._format)
+            begin = whole.index(', "column_count": ')
+            found = whole[begin : whole.rindex(", ")].encode()
+            self._heads[key] = found
+        text.put(b'{"kind": "')
+        text.put(cython.cast(bytes, _KINDS[kind]))
+        text.put(b'", "table_id": ')
+        text.put_number(load_le(raw, at, 6))
+        text.put(b', "flags": ')
+        text.put_number(load_le(raw, at + 6, 2))
+        text.put(cython.cast(bytes, found))
+        text.put(b', "rows_size": ')
+        text.put_number(end - images)
+        text.put(b"}")
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_gtid(
+        self,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        is_anonymous: cython.bint,
+    ) -> cython.bint:
+        """Write the fields of a GTID event."""
+        text: ValueText = self.text
+        gno: cython.longlong = load_signed(raw, at + 17, 8)
+        known: cython.p_const_uchar = self._sid
+        if len(self._sid) != 16 or not same_bytes(known, 0, raw, at + 1, 16):
+            self._sid = bytes(raw[at + 1 : at + 17])
+            self._uuid = format_uuid(self._sid).encode()
+        if not self._json:
+            if not gno or is_anonymous:
+                return False
+            text.put(self._uuid)
+            text.put(b":")
+            text.put_number(gno)
+            return True
+        if end < at + 42 or raw[at + 25] != _LOGICAL_CLOCK:
+            return False
+        if gno:
+            text.put(b'{"gtid": "')
+            text.put(self._uuid)
+            text.put(b":")
+            text.put_number(gno)
+            text.put(b'", "flags": ')
+        else:
+            text.put(b'{"gtid": null, "flags": ')
+        text.put_number(raw[at])
+        text.put(b', "sid": "')
+        text.put(self._uuid)
+        text.put(b'", "gno": ')
+        text.put_number(gno)
+        text.put(b', "clock_type": 2, "last_committed": ')
+        text.put_number(load_signed(raw, at + 26, 8))
+        text.put(b', "sequence_number": ')
+        text.put_number(load_signed(raw, at + 34, 8))
+        at += 42
+        immediate: cython.longlong = -1
+        original: cython.longlong = -1
+        length: cython.longlong = -1
+        version: cython.longlong = -1
+        original_version: cython.longlong = -1
+        size: cython.int
+        if end >= at + 7:
+            immediate = original = load_le(raw, at, 7)
+            at += 7
+            if immediate >> 55:
+                if end < at + 7:
+                    return False
+                immediate &= (cython.cast(cython.longlong, 1) << 55) - 1
+                original = load_le(raw, at, 7)
+                at += 7
+            if end > at:
+                if raw[at] > 250 and raw[at] != 252 and raw[at] != 253:
+                    return False
+                size = 1 if raw[at] <= 250 else raw[at] - 249
+                if end < at + size:
+                    return False
+                length = raw[at] if size == 1 else load_le(raw, at + 1, size - 1)
+                at += size
+            if end >= at + 4:
+                version = original_version = load_le(raw, at, 4)
+                at += 4
+                if version >> 31:
+                    if end < at + 4:
+                        return False
+                    version &= 0x7FFFFFFF
+                    original_version = load_le(raw, at, 4)
+                    at += 4
+        if end != at:
+            # A ticket of group replication, or what newer servers add.
+            return False
+        self._put_optional(0, immediate)
+        self._put_optional(1, original)
+        self._put_optional(2, length)
+        self._put_optional(3, version)
+        self._put_optional(4, original_version)
+        self._put_optional(5, -1)
+        text.put(b"}")
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_optional(self, name: cython.int, value: cython.longlong) -> cython.int:
+        """Write a field, null for a negative value."""
+        self.text.put(cython.cast(bytes, _NAMES_OF_PAIRS[name]))
+        if value < 0:
+            return self.text.put(b"null")
+        return self.text.put_number(value)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_mariadb_gtid(
+        self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        """Write the fields of a MariaDB GTID event that has no XA id."""
+        text: ValueText = self.text
+        sequence: cython.longlong = load_signed(raw, at, 8)
+        if sequence < 0:
+            return False
+        domain: cython.longlong = load_le(raw, at + 8, 4)
+        server: cython.longlong = load_le(raw, at - _HEADER + 5, 4)
+        flags: cython.int = raw[at + 12]
+        if self._json:
+            text.put(b'{"gtid": "')
+        text.put_number(domain)
+        text.put(b"-")
+        text.put_number(server)
+        text.put(b"-")
+        text.put_number(sequence)
+        if not self._json:
+            return True
+        text.put(b'", "sequence": ')
+        text.put_number(sequence)
+        text.put(b', "domain_id": ')
+        text.put_number(domain)
+        text.put(b', "flags": ')
+        text.put_number(flags)
+        text.put(b', "commit_id": ')
+        rest: cython.Py_ssize_t = at + 13
+        if flags & 2:
+            text.used = put_digits(text.out, text.used, load_le(raw, rest, 8))
+            rest += 8
+        else:
+            text.put(b"null")
+        key: bytes = bytes(raw[rest:end])
+        found: Any = self._tails.get(key)
+        if found is None:
+            if len(self._tails) >= _MAX_TEXTS:
+                self._tails.clear()
+            body: bytes = bytes(13) + key
+            whole: str = self._fields.text(body, _MARIADB_GTID, self._format)
+            found = whole[whole.index(', "xid": ') :].encode()
+            self._tails[key] = found
+        text.put(cython.cast(bytes, found))
+        return True
