@@ -41,6 +41,7 @@ COMPILED_MODULES: tuple[str, ...] = (
     "replica_client.binlog.values.temporal",
     "replica_client.binlog.values.temporal_storage",
     "replica_client.codec.event_queue",
+    "replica_client.cli.check_lane",
     "replica_client.cli.event_text",
     "replica_client.readers.column_lane",
     "replica_client.readers.event_lane",

@@ -81,7 +81,8 @@ def changes(
     if url is not None:
         # What connects takes long to import.
         from replica_client.cli.source_changes import write_source_changes
-        
+        from replica_client.readers.connect import connect
+
         no_letter_case(lower_case_table_names)
         known = schema_of(schema, None)
         stream = connect(

@@ -156,7 +156,12 @@ class EventText(EventLane):  # type: ignore[misc]
             self._json_head(raw, at, end, offset, tail, inner_index)
         else:
             self._plain_head(raw, at, end, offset, inner_index)
-        if not self._put_fields(raw, at, end - tail):
+        try:
+            is_written: cython.bint = self._put_fields(raw, at, end - tail)
+        except BaseException:
+            text.used = begun
+            raise
+        if not is_written:
             text.used = begun
             self._write(self._decoded(bytes(raw[at:end]), offset, inner_index))
             return 0

@@ -35,4 +35,10 @@ def run_on_files(words: Sequence[str]) -> bool:
 
         write_file_events(open_binlog(binlog_paths(sources)), EventOutput(json=json))
         return True
+    if name == "check":
+        from replica_client.binlog.options import DecodeOptions
+        from replica_client.cli.file_check import check_files
+
+        check_files(sources, DecodeOptions(), json=json)
+        return True
     return False

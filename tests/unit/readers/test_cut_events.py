@@ -11,7 +11,7 @@ import pytest
 
 import replica_client as rc
 from replica_client.binlog.file_scan import HeaderScan
-from replica_client.cli.check import FileCheck, Findings
+from replica_client.cli.file_check import FileCheck, Findings
 from replica_client.errors import BinlogDecodeError, ReplicaClientError
 from replica_client.readers.schema_tracking import SchemaTracker
 

@@ -1,0 +1,313 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""The check of the events of ordinary transactions, without event objects.
+
+An event is right here when each of its bytes is accounted for: fields of fixed size take any value and
+are encoded to the same bytes again; of what can be written in several ways the one is asked for that is
+written; what comes again was decoded and encoded by the general check when it came first. Rows are
+written as JSON, for which each value is decoded. Whatever is not right for certain goes to the general
+check, which finds the fault, if there is one.
+
+This module is compiled where that is possible and runs as it stands everywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import cython
+
+from replica_client.binlog.header import HEADER_SIZE
+from replica_client.constants.event_types import EventType
+from replica_client.errors import BinlogDecodeError
+
+if cython.compiled:
+    from cython.cimports.replica_client.codec.event_queue import EventQueue
+    from cython.cimports.replica_client.codec.memory import load_le
+    from cython.cimports.replica_client.readers.event_lane import EventLane
+    from cython.cimports.replica_client.readers.lane_tables import LaneTable, LaneTables
+    from cython.cimports.replica_client.rows.image import Plan, RowImageDecoder
+    from cython.cimports.replica_client.rows.json_lines import JsonLines
+else:
+    from replica_client.codec.event_queue import EventQueue
+    from replica_client.codec.memory import load_le
+    from replica_client.readers.event_lane import EventLane
+    from replica_client.readers.lane_tables import LaneTable, LaneTables
+    from replica_client.rows.image import Plan, RowImageDecoder
+    from replica_client.rows.json_lines import JsonLines
+
+if TYPE_CHECKING:
+    from replica_client.binlog.decoder import BinlogDecoder
+    from replica_client.position.tracker import PositionTracker
+    from replica_client.readers.event_feed import PlacedEvent
+
+_HEADER = cython.declare(cython.int, HEADER_SIZE)
+_QUERY = cython.declare(cython.int, int(EventType.QUERY_EVENT))
+_XID = cython.declare(cython.int, int(EventType.XID_EVENT))
+_TABLE_MAP = cython.declare(cython.int, int(EventType.TABLE_MAP_EVENT))
+_ROWS_QUERY = cython.declare(cython.int, int(EventType.ROWS_QUERY_LOG_EVENT))
+_ANNOTATE = cython.declare(cython.int, int(EventType.ANNOTATE_ROWS_EVENT))
+_GTID = cython.declare(cython.int, int(EventType.GTID_LOG_EVENT))
+_ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
+_MARIADB_GTID = cython.declare(cython.int, int(EventType.GTID_EVENT))
+_MAX_KNOWN = 4096
+_INSERT = cython.declare(cython.int, 0)
+_UPDATE = cython.declare(cython.int, 1)
+_TYPES = 256
+
+
+class GeneralCheck(Protocol):
+    """The general check."""
+
+    def check(self, data: bytes, position: int) -> bool:
+        """Check an event, with those inside it, and count them; whether nothing is wrong."""
+        ...
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _gtid_is_plain(
+    raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.bint:
+    """Whether a GTID event has known fields only, each written in the one way."""
+    size: cython.int
+    if end < at + 42 or raw[at + 25] != 2:
+        return False
+    at += 42
+    if end == at:
+        return True
+    if end < at + 8:
+        return False
+    if raw[at + 6] & 0x80:
+        # A second timestamp is another one.
+        if end < at + 15 or raw[at + 13] & 0x80:
+            return False
+        if load_le(raw, at, 7) & ~(1 << 55) == load_le(raw, at + 7, 7):
+            return False
+        at += 7
+    at += 7
+    size = 1
+    if raw[at] > 250:
+        size = raw[at] - 249
+        if raw[at] == 252:
+            if end < at + 3 or load_le(raw, at + 1, 2) < 251:
+                return False
+        elif raw[at] == 253:
+            if end < at + 4 or not raw[at + 3]:
+                return False
+        else:
+            return False
+    at += size
+    if end == at:
+        return True
+    if end < at + 4 or raw[at + 3] & 0x80:
+        return False
+    at += 4
+    # The ticket of group replication.
+    return end == at or end == at + 8
+
+
+@cython.final
+@cython.cclass
+class CheckLane(EventLane):  # type: ignore[misc]
+    """Checks the events of ordinary transactions.
+
+    Args:
+        feed: the decoder.
+        tables: resolves tables, and makes what takes their rows.
+        general: the general check.
+    """
+
+    def __init__(self, feed: Any, tables: Any, general: GeneralCheck) -> None:
+        EventLane.__init__(self, feed, tables, tables)
+        self._general: Any = general
+        self._text: JsonLines = JsonLines()
+        self._counts: list[int] = [0] * (3 * _TYPES)
+        # What was decoded and encoded to the same bytes: of statements without thread and time.
+        self._maps: set[bytes] = set()
+        self._queries: set[bytes] = set()
+
+    def feed(
+        self, placed: PlacedEvent, decoder: BinlogDecoder, tracker: PositionTracker
+    ) -> tuple[()]:
+        """Nothing: the general check was given the event."""
+        return ()
+
+    def take_counts(self, add: Callable[[int, int, int, int], None]) -> None:
+        """Give the counts and forget them.
+
+        Args:
+            add: takes a type code, and how many events, bytes and rows there are of it.
+        """
+        for code in range(_TYPES):
+            at = 3 * code
+            if self._counts[at]:
+                add(code, self._counts[at], self._counts[at + 1], self._counts[at + 2])
+        self._counts = [0] * (3 * _TYPES)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _apply(
+        self,
+        events: EventQueue,
+        first: cython.Py_ssize_t,
+        count: cython.Py_ssize_t,
+        offset: cython.longlong,
+    ) -> cython.int:
+        if not self._inside:
+            return EventLane._apply(self, events, first, count, offset)
+        # An event of a payload that is not right ends the check of the payload.
+        i: cython.Py_ssize_t
+        is_plain: cython.bint = True
+        inner: EventQueue = self._inner
+        start: cython.Py_ssize_t = events.marks[2 * first]
+        end: cython.Py_ssize_t = events.marks[2 * first + 1]
+        self._event(events.data, start, end, offset, self._tail, -1)
+        offset += end - start
+        start = events.marks[2 * first + 2]
+        end = events.marks[2 * first + 3]
+        self._taken_size += end - events.marks[2 * first]
+        after: list = self._counts.copy()
+        for i in range(self._inside):
+            is_plain = self._look_at_inner(inner.data, inner.marks[2 * i], inner.marks[2 * i + 1])
+            if not is_plain:
+                break
+        if is_plain:
+            # The same content may compress to other bytes.
+            code: cython.int = events.data[start + 4]
+            self._add(code, end - start, 0)
+            return 0
+        self._counts = after
+        if self._general.check(bytes(events.data[start:end]), offset):
+            for i in range(self._inside):
+                self._learn(inner.data, inner.marks[2 * i], inner.marks[2 * i + 1])
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _look_at_inner(
+        self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        tables: LaneTables = self._tables
+        if raw[at + 4] == _TABLE_MAP:
+            tables.of_map(raw, at + _HEADER, end)
+        rows: cython.longlong = self._rows_of(raw, at, end)
+        if rows < 0:
+            return False
+        self._add(raw[at + 4], end - at, rows)
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _add(
+        self, code: cython.int, size: cython.longlong, rows: cython.longlong
+    ) -> cython.int:
+        counts: list = self._counts
+        counts[3 * code] += 1
+        counts[3 * code + 1] += size
+        if rows:
+            counts[3 * code + 2] += rows
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _event(
+        self,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        offset: cython.longlong,
+        tail: cython.Py_ssize_t,
+        inner_index: cython.Py_ssize_t,
+    ) -> cython.int:
+        rows: cython.longlong = self._rows_of(raw, at, end - tail)
+        if rows >= 0:
+            return self._add(raw[at + 4], end - at, rows)
+        if self._general.check(bytes(raw[at:end]), offset):
+            self._learn(raw, at, end - tail)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _learn(
+        self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.int:
+        """An event in which the general check found nothing wrong may come again."""
+        code: cython.int = raw[at + 4]
+        known: set = self._maps if code == _TABLE_MAP else self._queries
+        if code == _TABLE_MAP or code == _QUERY:
+            if len(known) >= _MAX_KNOWN:
+                known.clear()
+            at += _HEADER if code == _TABLE_MAP else _HEADER + 8
+            known.add(bytes(raw[at:end]))
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def _rows_of(
+        self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.longlong:
+        """How many rows an event has; -1 for one that is not right for certain."""
+        code: cython.int = raw[at + 4]
+        at += _HEADER
+        if 30 <= code <= 32 or 23 <= code <= 25:
+            return self._images(raw, at, end, code)
+        if code == _TABLE_MAP:
+            return 0 if bytes(raw[at:end]) in self._maps else -1
+        if code == _QUERY:
+            return 0 if bytes(raw[at + 8 : end]) in self._queries else -1
+        if code == _XID:
+            return 0 if end == at + 8 else -1
+        if code == _GTID or code == _ANONYMOUS:
+            return 0 if _gtid_is_plain(raw, at, end) else -1
+        if code == _MARIADB_GTID or code == _ANNOTATE:
+            # The lane takes only such as are written in the one way.
+            return 0
+        if code == _ROWS_QUERY:
+            return 0 if end > at else -1
+        return -1
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def _images(
+        self,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        code: cython.int,
+    ) -> cython.longlong:
+        """How many rows a rows event has; -1 where one is not right for certain."""
+        tables: LaneTables = self._tables
+        table: LaneTable = cython.cast(LaneTable, tables.known(load_le(raw, at, 6)))
+        if table is None or table.builder is None:
+            return -1
+        at += 8
+        if code >= 30:
+            if load_le(raw, at, 2) != 2:
+                return -1
+            at += 2
+        kind: cython.int = code - 30 if code >= 30 else code - 23
+        bitmap: cython.Py_ssize_t = (raw[at] + 7) >> 3
+        at += 1
+        decoder: RowImageDecoder = table.builder.decoder
+        text: JsonLines = self._text
+        text._names = []
+        count: cython.longlong = 0
+        try:
+            before: Plan = decoder._plan(bytes(raw[at : at + bitmap]))
+            after: Plan = before
+            at += bitmap
+            if kind == _UPDATE:
+                after = decoder._plan(bytes(raw[at : at + bitmap]))
+                at += bitmap
+            while at < end:
+                text.used = 0
+                at = text._object(decoder, before, raw, at, end)
+                if at and kind == _UPDATE:
+                    at = text._object(decoder, after, raw, at, end)
+                if not at:
+                    return -1
+                count += 1
+        except (ValueError, OverflowError, LookupError, BinlogDecodeError):
+            return -1
+        return count
