@@ -20,6 +20,7 @@ from replica_client.readers.saved_state import reading_state_of
 
 EXAMPLE = "replica-client changes mysql://repl@db1/ --tables 'shop.*' --json"
 
+
 def changes(
     sources: Annotated[
         list[str], typer.Argument(metavar="SOURCE", help="Binlog paths in order, or one URL.")

@@ -167,7 +167,7 @@ class CheckLane(EventLane):  # type: ignore[misc]
         start = events.marks[2 * first + 2]
         end = events.marks[2 * first + 3]
         self._taken_size += end - events.marks[2 * first]
-        after: list = self._counts.copy()
+        after: list[int] = self._counts.copy()
         for i in range(self._inside):
             is_plain = self._look_at_inner(inner.data, inner.marks[2 * i], inner.marks[2 * i + 1])
             if not is_plain:
@@ -199,10 +199,8 @@ class CheckLane(EventLane):  # type: ignore[misc]
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _add(
-        self, code: cython.int, size: cython.longlong, rows: cython.longlong
-    ) -> cython.int:
-        counts: list = self._counts
+    def _add(self, code: cython.int, size: cython.longlong, rows: cython.longlong) -> cython.int:
+        counts: list[int] = self._counts
         counts[3 * code] += 1
         counts[3 * code + 1] += size
         if rows:
@@ -234,8 +232,8 @@ class CheckLane(EventLane):  # type: ignore[misc]
     ) -> cython.int:
         """An event in which the general check found nothing wrong may come again."""
         code: cython.int = raw[at + 4]
-        known: set = self._maps if code == _TABLE_MAP else self._queries
-        if code == _TABLE_MAP or code == _QUERY:
+        known: set[bytes] = self._maps if code == _TABLE_MAP else self._queries
+        if code in (_TABLE_MAP, _QUERY):
             if len(known) >= _MAX_KNOWN:
                 known.clear()
             at += _HEADER if code == _TABLE_MAP else _HEADER + 8
@@ -258,9 +256,9 @@ class CheckLane(EventLane):  # type: ignore[misc]
             return 0 if bytes(raw[at + 8 : end]) in self._queries else -1
         if code == _XID:
             return 0 if end == at + 8 else -1
-        if code == _GTID or code == _ANONYMOUS:
+        if code in (_GTID, _ANONYMOUS):
             return 0 if _gtid_is_plain(raw, at, end) else -1
-        if code == _MARIADB_GTID or code == _ANNOTATE:
+        if code in (_MARIADB_GTID, _ANNOTATE):
             # The lane takes only such as are written in the one way.
             return 0
         if code == _ROWS_QUERY:

@@ -11,7 +11,6 @@ from replica_client.position.stores.base import PositionStore
 from replica_client.readers.transaction import Transaction
 
 
-
 class Output(Protocol):
     """Where changes are written."""
 

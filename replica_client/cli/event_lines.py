@@ -63,9 +63,7 @@ def plain_line(event: BinlogEvent) -> str:
         header.next_position,
         plain_fields(event),
     )
-    texts = [
-        column.pad(printable(str(cell))) for column, cell in zip(COLUMNS, cells, strict=True)
-    ]
+    texts = [column.pad(printable(str(cell))) for column, cell in zip(COLUMNS, cells, strict=True)]
     return "  ".join(texts).rstrip()
 
 

@@ -24,7 +24,7 @@ cdef class EventText(EventLane):
         self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end, long long offset,
         Py_ssize_t inner_index) except -1
     cdef bint _put_fields(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
-    cdef bint _put_known(self, dict known, bytes body, int code) except -1
+    cdef bint _put_known(self, object known, bytes body, int code) except -1
     cdef bint _put_query(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef bint _put_rows(
         self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end, int code) except -1

@@ -313,7 +313,7 @@ class EventText(EventLane):  # type: ignore[misc]
             if self._json:
                 self.text.put(b"}")
             return True
-        if code == _GTID or code == _ANONYMOUS:
+        if code in (_GTID, _ANONYMOUS):
             return self._put_gtid(raw, at, end, code == _ANONYMOUS)
         if code == _MARIADB_GTID:
             return self._put_mariadb_gtid(raw, at, end)
@@ -321,7 +321,7 @@ class EventText(EventLane):  # type: ignore[misc]
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _put_known(self, known: dict, body: bytes, code: cython.int) -> cython.bint:
+    def _put_known(self, known: Any, body: bytes, code: cython.int) -> cython.bint:
         """Write the fields of a body that comes often."""
         found: Any = known.get(body)
         if found is None:

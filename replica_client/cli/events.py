@@ -41,9 +41,7 @@ def events(
     write_file_events(open_binlog(binlog_paths(sources), start=start, options=options), output)
 
 
-async def _from_source(
-    url: str, start: str | None, stop_at_end: bool, output: EventOutput
-) -> None:
+async def _from_source(url: str, start: str | None, stop_at_end: bool, output: EventOutput) -> None:
     from replica_client.readers.connect import connect
 
     async with connect(url, start=start, stop_at_end=stop_at_end) as stream:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -32,6 +32,9 @@ from replica_client.errors import (
     ReplicaClientError,
     SchemaError,
 )
+from replica_client.gtid import Gtid, MariadbGtid
+from replica_client.position.tracker import PositionTracker
+from replica_client.readers.event_feed import EventFeed, PlacedEvent
 from replica_client.readers.file_batches import FileSteps
 from replica_client.readers.file_bytes import open_events
 from replica_client.readers.file_range import FIRST_EVENT
@@ -292,28 +295,32 @@ class FileCheck:
         )
 
 
-class _CheckFeed:
-    """Stands for what decodes events and tracks the position: each event is checked by itself."""
+class _Tracker(PositionTracker):
+    """Tracks nothing: each event is checked by itself."""
 
-    in_transaction = False
+    def pass_transactions(
+        self,
+        file: str,
+        end: int,
+        event_index: int,
+        gtids: Iterable[tuple[Gtid | MariadbGtid, int]],
+    ) -> None:
+        """Nothing."""
+
+
+class _CheckFeed(EventFeed):
+    """Checks the events that it is given."""
 
     def __init__(self, check: FileCheck) -> None:
+        super().__init__(check.decoder.options, mode="file")
         self._check = check
         self.decoder = check.decoder
-        self.options = check.decoder.options
+        self.tracker = _Tracker(mode="file")
 
-    @property
-    def tracker(self) -> _CheckFeed:
-        """What tracks the position: nothing does."""
-        return self
-
-    def pass_transactions(self, file: str, end: int, event_index: int, gtids: object) -> None:
-        """Nothing: transactions were passed over."""
-
-    def feed(self, data: bytes, position: int, file: str) -> tuple[()]:
-        """Check an event."""
+    def feed(self, data: bytes, position: int, file: str) -> Iterator[PlacedEvent]:
+        """Check an event; gives nothing."""
         self._check.check(data, position)
-        return ()
+        return iter(())
 
 
 class _CheckTables:

@@ -8,6 +8,8 @@ This module is compiled where that is possible; see :mod:`replica_client.rows.ro
 
 from __future__ import annotations
 
+from typing import Any
+
 import cython
 
 from replica_client.rows.json_nulls import json_null_member
@@ -85,7 +87,7 @@ class JsonLines(RowLines):  # type: ignore[misc]
         self._start = self._cut_from(begun)
         if rows._gtid is not self._gtid_known:
             self._gtid_known = rows._gtid
-            self._gtid_text = b', "gtid": ' + quoted(rows._gtid)[:-1]
+            self._gtid_text = b', "gtid": ' + quoted(rows._gtid).removesuffix(b'"')
         self.put(self._gtid_text)
         if rows._gtid_number:
             self.put_number(rows._gtid_number)
@@ -98,7 +100,7 @@ class JsonLines(RowLines):  # type: ignore[misc]
     @cython.cfunc
     def _cut_from(self, begun: cython.Py_ssize_t) -> bytes:
         """What was written from somewhere on, which is no part of the text any more."""
-        found: bytes = bytes(self.out[begun : self.used])
+        found: bytes = bytes(self.out[begun : self.used])  # type: ignore[has-type]
         self.used = begun
         return found
 
@@ -158,7 +160,7 @@ class JsonLines(RowLines):  # type: ignore[misc]
         offset: cython.Py_ssize_t = nulls + plan.null_size
         if offset > end:
             return 0
-        columns: list = plan.columns
+        columns: list[Any] = plan.columns
         column: Column
         i: cython.Py_ssize_t
         length: cython.Py_ssize_t
@@ -191,7 +193,7 @@ class JsonLines(RowLines):  # type: ignore[misc]
                     self.used = put_literal(self.out, self.used, 0)
                 else:
                     self.put_value(decoder, column, data, offset, length)
-                    if self.is_null_document:
+                    if self.is_null_document:  # type: ignore[has-type]
                         self.is_null_document = False
                         self._names = [*self._names, column.name]
             offset += length

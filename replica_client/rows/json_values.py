@@ -39,7 +39,6 @@ from replica_client.rows.json_nulls import json_null_columns, json_null_member
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
 
-
 quote: Callable[[str], str] = encode_basestring
 """JSON text of a string; characters outside of ASCII stay as they are."""
 

@@ -10,8 +10,6 @@ This module is compiled where that is possible. As plain Python it takes the gen
 
 from __future__ import annotations
 
-from typing import Any
-
 import cython
 
 from replica_client.errors import BinlogDecodeError
@@ -62,7 +60,7 @@ class RowLines(ValueText):  # type: ignore[misc]
         Raises:
             BinlogDecodeError: a row cannot be decoded; those before it were written.
         """
-        begun: cython.Py_ssize_t = self.used
+        begun: cython.Py_ssize_t = self.used  # type: ignore[has-type]
         if cython.compiled:
             try:
                 if self._event(rows):
@@ -194,5 +192,3 @@ class RowLines(ValueText):  # type: ignore[misc]
         if length > left or length < 0 or column.op == _UNKNOWN:
             return -1
         return length
-
-

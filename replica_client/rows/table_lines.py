@@ -35,6 +35,7 @@ _UNSIGNED = cython.declare(cython.int, int(ColumnOp.UNSIGNED))
 _FLOAT = cython.declare(cython.int, int(ColumnOp.FLOAT))
 _DOUBLE = cython.declare(cython.int, int(ColumnOp.DOUBLE))
 _CONVERT = cython.declare(cython.int, int(ColumnOp.CONVERT))
+_NULL = cython.declare(cython.int, int(ColumnOp.NULL))
 _KINDS = ("insert", "update", "delete")
 _ARROW = "→".encode()
 # By column of an update: where the value before and the one after begin, and their lengths; -1 for NULL.
@@ -95,7 +96,7 @@ class TableLines(RowLines):  # type: ignore[misc]
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _begin(self, rows: RowsOfEvent, head: TableHead) -> cython.int:
-        begun: cython.Py_ssize_t = self.used
+        begun: cython.Py_ssize_t = self.used  # type: ignore[has-type]
         if self._file is not self._file_known:
             self._file_known = self._file
             text = printable(f"{self._file}:")
@@ -106,14 +107,14 @@ class TableLines(RowLines):  # type: ignore[misc]
             time = printable(self._clock(self._timestamp)).ljust(self._widths[1])
             self._time_text = f"  {time}".encode()
         self.put(self._file_text)
-        digits: cython.Py_ssize_t = self.used
+        digits: cython.Py_ssize_t = self.used  # type: ignore[has-type]
         self.put_number(self._position)
-        digits = self.used - digits
+        digits = self.used - digits  # type: ignore[has-type]
         for _ in range(self._position_width - self._file_width - digits):
             self.put(b" ")
         self.put(self._time_text)
         self.put(cython.cast(bytes, head.texts[self._kind]))
-        self._cells = bytes(self.out[begun : self.used])
+        self._cells = bytes(self.out[begun : self.used])  # type: ignore[has-type]
         self.used = begun
         return 0
 
@@ -206,7 +207,7 @@ class TableLines(RowLines):  # type: ignore[misc]
         offset: cython.Py_ssize_t = nulls + plan.null_size
         if offset > end:
             return 0
-        columns: list = plan.columns
+        columns: list[Any] = plan.columns
         column: Column
         i: cython.Py_ssize_t
         length: cython.Py_ssize_t
@@ -242,7 +243,7 @@ class TableLines(RowLines):  # type: ignore[misc]
         offset: cython.Py_ssize_t = nulls + plan.null_size
         if offset > end:
             return 0
-        columns: list = plan.columns
+        columns: list[Any] = plan.columns
         column: Column
         i: cython.Py_ssize_t
         length: cython.Py_ssize_t
@@ -271,7 +272,7 @@ class TableLines(RowLines):  # type: ignore[misc]
         end: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
         """Write the row of an update; returns where its images end, 0 where they cannot be."""
-        columns: list = plan.columns
+        columns: list[Any] = plan.columns
         if len(self._spans_memory) < 8 * _FIELDS * len(columns):
             self._spans_memory = bytearray(8 * _FIELDS * len(columns))
         if cython.compiled:
@@ -323,13 +324,13 @@ class TableLines(RowLines):  # type: ignore[misc]
         new: cython.Py_ssize_t,
     ) -> cython.bint:
         """Whether two values are equal, as Python objects are."""
-        if old < 0 or new < 0:
-            return old == new
         op: cython.int = column.op
+        if old < 0 or new < 0:
+            return old == new or op == _NULL
         if op != _FLOAT and op != _DOUBLE and op != _CONVERT:
             if old == new and same_bytes(data, was, data, now, old):
                 return True
-            if op == _SIGNED or op == _UNSIGNED:
+            if op in (_SIGNED, _UNSIGNED):
                 return False
         before: Any = decoder._value(column, data, was, old)
         after: Any = decoder._value(column, data, now, new)

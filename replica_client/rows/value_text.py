@@ -109,7 +109,7 @@ class ValueText:
 
     def __init__(self) -> None:
         self._memory = bytearray(_FIRST_ROOM + _SLACK)
-        self.out = self._memory
+        self.out: Any = self._memory
         self.room = _FIRST_ROOM
         self.used = 0
         self._documents: JsonTextWriter = JsonTextWriter()
@@ -288,7 +288,7 @@ class ValueText:
         if op == _SIGNED:
             self.used = put_signed(out, used, load_signed(data, offset, column.size))
             return 0
-        if op == _UTF8 or op == _UTF8_CHAR:
+        if op in (_UTF8, _UTF8_CHAR):
             if op == _UTF8_CHAR:
                 while length and data[offset + length - 1] == _SPACE:
                     length -= 1
@@ -312,7 +312,7 @@ class ValueText:
             out[used] = 34
             self.used = used + 1
             return 0
-        if op == _ENUM or op == _SET:
+        if op in (_ENUM, _SET):
             number = load_le(data, offset, column.size)
             text = column.texts.get(number)
             if text is None:

@@ -55,7 +55,7 @@ def replace_file(path: Path, data: bytes) -> None:
     sync_directory(path.parent)
 
 
-def write_all(descriptor: int, data: bytes | memoryview) -> None:
+def write_all(descriptor: int, data: bytes | bytearray | memoryview) -> None:
     """Write all bytes, however often the system has to be asked."""
     view = memoryview(data)
     while view:

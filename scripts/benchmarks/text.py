@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.workloads import Workload
 from local_servers.binaries import program_command, tool_path
 from local_servers.recipes import RECIPES
+
+from benchmarks.workloads import Workload
 
 OURS = {
     "changes --json": ("changes", "--json"),

@@ -187,9 +187,7 @@ def put_float(
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def _put_repr(
-    target: cython.p_uchar, to: cython.Py_ssize_t, value: object
-) -> cython.Py_ssize_t:
+def _put_repr(target: cython.p_uchar, to: cython.Py_ssize_t, value: object) -> cython.Py_ssize_t:
     text: bytes = repr(value).encode()
     if text[-1] > 57:  # inf, nan
         return to

@@ -18,10 +18,10 @@ from typing import Any
 
 import msgspec
 
-from replica_client.rows.json_values import quote
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.json_values import quote
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.sinks.column_models import column_model, sql_type

@@ -29,9 +29,9 @@ from typing import Any
 
 import msgspec
 
-from replica_client.rows.json_values import quote
 from replica_client.binlog.values.geometry import encode_geometry
 from replica_client.constants.column_types import ColumnType
+from replica_client.rows.json_values import quote
 from replica_client.schema.shape import ColumnShape
 from replica_client.sinks.column_models import is_binary
 

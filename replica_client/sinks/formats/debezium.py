@@ -21,11 +21,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from replica_client.rows.json_values import quote
 from replica_client._version import __version__
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.json_values import quote
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.sinks.formats.debezium_schema import schema_change_members

@@ -218,7 +218,7 @@ class _OpenFile:
             os.ftruncate(descriptor, length)
             os.fsync(descriptor)
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes | bytearray) -> None:
         write_all(self._descriptor, data)
         self.length += len(data)
         self._dirty = True

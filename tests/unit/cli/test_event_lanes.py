@@ -60,7 +60,9 @@ def findings_of(path: Path, *, by_lane: bool, patch: pytest.MonkeyPatch) -> tupl
         patched.setattr(file_check, "compiled", lambda: by_lane)
         for _ in FileCheck(path, DecodeOptions(), findings, tables).run():
             pass
-    counts = [{k: v for k, v in c.items() if v} for c in (findings.events, findings.sizes, findings.rows)]
+    counts = [
+        {k: v for k, v in c.items() if v} for c in (findings.events, findings.sizes, findings.rows)
+    ]
     return (*counts, list(findings.faults.items()), dict(findings.fault_counts))
 
 

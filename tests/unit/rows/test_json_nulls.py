@@ -35,7 +35,7 @@ DOCUMENTS = (
     JsonDocument.of({"a": {}, "b": [None, "é"]}),
     JsonDocument.of(False),
 )
-FORMATS = {"one by one": NativeFormat(1 << 40), "together": NativeFormat(0, 0), "mixed": NativeFormat()}  # fmt: skip
+FORMATS = {"native": NativeFormat()}
 AT = Position("binlog.000001", 4)
 
 

@@ -170,11 +170,15 @@ def test_damaged_images(seed: int) -> None:
 )
 def test_names(names: tuple[str, ...]) -> None:
     columns = [
-        ColumnShape(name, T.MYSQL_TYPE_LONG, length=4) if at else ColumnShape(name, T.MYSQL_TYPE_NULL)
+        ColumnShape(name, T.MYSQL_TYPE_LONG, length=4)
+        if at
+        else ColumnShape(name, T.MYSQL_TYPE_NULL)
         for at, name in enumerate(names)
     ]
     shape = TableShape("sh\u202eop", "\x1b[31m\udcff", tuple(columns))
-    event = random_event(random.Random(1), "update", [Sample(c, lambda r: None, bytes) for c in columns], 2, True)
+    event = random_event(
+        random.Random(1), "update", [Sample(c, lambda r: None, bytes) for c in columns], 2, True
+    )
     decoder = RowImageDecoder(shape)
     for file in ("b.000001", "\x1b\udcff" * 20):
         rows = rows_of_event(replace(event, file=file), decoder)
