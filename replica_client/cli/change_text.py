@@ -14,7 +14,9 @@ def row_text(change: Change) -> str:
     parts = []
     for name in dict.fromkeys((*before, *after)):
         was, now = before.get(name, ABSENT), after.get(name, ABSENT)
-        if was is ABSENT or now is ABSENT or was == now:
+        # The JSON document null equals None, but is not SQL NULL.
+        same = (was is None) == (now is None) and was == now
+        if was is ABSENT or now is ABSENT or same:
             parts.append(f"{name}={value_to_json(was if now is ABSENT else now)}")
         else:
             parts.append(f"{name}={value_to_json(was)}→{value_to_json(now)}")
