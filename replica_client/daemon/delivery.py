@@ -20,6 +20,11 @@ from replica_client.sinks.protocol import Sink
 IDLE_SECONDS = 30.0
 """How often an idle stream's position is saved where it moved, such as into another file."""
 _TURN_SECONDS = 0.05
+MOST_SECONDS = 0.5
+"""How long a change waits for its commit at most, where nothing else is said."""
+# How many times as long as a commit takes the time between two is: when all that came is written, and when not.
+_PACE, _PACE_BEHIND = 3.0, 20.0
+_POLL_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +35,13 @@ class BatchLimits:
         rows: changed rows.
         bytes: of their events.
         seconds: since the commit before; a change that comes later than that is committed at once.
+        adaptive: commit sooner than that where commits are cheap, so that changes do not wait for nothing.
     """
 
     rows: int
     bytes: int
     seconds: float
+    adaptive: bool = False
 
 
 class Delivery:
@@ -85,6 +92,7 @@ class Delivery:
         self._rows = self._bytes = 0
         self._loop = asyncio.get_running_loop()
         self._committed_at = float("-inf")
+        self._commit_seconds = 0.0
 
     async def run(self, stop: asyncio.Event, saved: Position | None) -> None:
         """Deliver until ``stop`` is set; then commit what was written, and return.
@@ -180,7 +188,7 @@ class Delivery:
             except TimeoutError:
                 idle = True
             if self._last is not None and not self._eager:
-                await asyncio.sleep(self._committed_at + self.limits.seconds - self._loop.time())
+                await self._until_due()
             async with self._my_turn():
                 self._written.clear()
                 position = self._last
@@ -188,6 +196,25 @@ class Delivery:
                     position = self._stream.reached
                 if position is not None and position != self._saved and not self._parted:
                     await self._commit(position)
+
+    async def _until_due(self) -> None:
+        """Wait until it is time for a commit."""
+        while True:
+            now, limits = self._loop.time(), self.limits
+            due = self._committed_at + limits.seconds
+            if limits.adaptive:
+                cost = self._commit_seconds
+                soon, late = (
+                    self._committed_at + _PACE * cost,
+                    self._committed_at + _PACE_BEHIND * cost,
+                )
+                if now >= soon and self._stream.caught_up:
+                    return
+                due = min(due, late if now >= soon else soon)
+            if now >= due:
+                return
+            # What comes is written meanwhile: look again whether that was all.
+            await asyncio.sleep(min(due - now, _POLL_SECONDS) if limits.adaptive else due - now)
 
     async def _commit(self, position: Position) -> None:
         begun = self._loop.time()
@@ -199,7 +226,9 @@ class Delivery:
         self._committed_at = self._loop.time()
         self._rows = self._bytes = 0
         self._whole_log = True
-        self._observation.did_commit(position, self._loop.time() - begun)
+        spent = self._committed_at - begun
+        self._commit_seconds += (spent - self._commit_seconds) / (4 if self._commit_seconds else 1)
+        self._observation.did_commit(position, spent)
 
     @asynccontextmanager
     async def _my_turn(self) -> AsyncGenerator[None, None]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from replica_client.daemon.configuration import RouteConfig, bytes_of
 from replica_client.daemon.dead_letters import DeadLetters
-from replica_client.daemon.delivery import BatchLimits, Delivery
+from replica_client.daemon.delivery import MOST_SECONDS, BatchLimits, Delivery
 from replica_client.daemon.logs import ROUTE
 from replica_client.daemon.mirrors import check_mirror, is_mirror
 from replica_client.daemon.observation import Observation, RouteState
@@ -332,8 +332,12 @@ class Route:
 def limits_of(config: RouteConfig) -> BatchLimits:
     """When a route commits."""
     sink = config.sink
+    seconds = MOST_SECONDS if sink.batch_seconds is None else sink.batch_seconds
     return BatchLimits(
-        sink.batch_rows, bytes_of("batch_bytes", sink.batch_bytes), sink.batch_seconds
+        sink.batch_rows,
+        bytes_of("batch_bytes", sink.batch_bytes),
+        seconds,
+        adaptive=sink.batch_seconds is None,
     )
 
 

@@ -204,6 +204,11 @@ class SourceStream(AsynchronousOnly):
         return self._live_feed().tracker.position if self._waits else self.position
 
     @property
+    def caught_up(self) -> bool:
+        """Whether everything that came from the source was given, and it is waited for."""
+        return self._waits
+
+    @property
     def dump(self) -> DumpStream | None:
         """The running dump, for its counters; None while the connection is lost."""
         return self._link.dump

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from replica_client.daemon.config_file import read_config
 from replica_client.daemon.configuration import bytes_of
+from replica_client.daemon.delivery import MOST_SECONDS
 from replica_client.daemon.example import EXAMPLE
+from replica_client.daemon.route import limits_of
 from replica_client.daemon.source_access import hosts_of
 from replica_client.daemon.toml_lines import key_lines, line_of
 from replica_client.errors import ConfigError
@@ -131,6 +135,15 @@ def test_an_override_of_what_is_not_there_is_refused(write):
         read_config(write(GOOD), {"REPLICA_CLIENT__DAEMON__LISTENS": "x"})
 
 
+@pytest.mark.parametrize(
+    ("given", "seconds", "adaptive"), [(None, MOST_SECONDS, True), (2.0, 2.0, False)]
+)
+def test_batches_adapt_unless_their_seconds_are_given(write, given, seconds, adaptive):
+    route = read_config(write(GOOD), {}).routes[0]
+    limits = limits_of(replace(route, sink=structs.replace(route.sink, batch_seconds=given)))
+    assert (limits.seconds, limits.adaptive) == (seconds, adaptive)
+
+
 def test_the_example_is_read_and_its_comments_are_keys(write):
     config = read_config(write(EXAMPLE), {})
     assert config.routes[0].name == "shop.lines"
@@ -148,6 +161,7 @@ def test_the_example_is_read_and_its_comments_are_keys(write):
         **{
             **{key: getattr(config.routes[0].sink, key) for key in ("name", "type")},
             "batch_rows": 10000,
+            "batch_seconds": 0.5,
             "batch_bytes": "8m",
             "dead_letters": "state/shop.lines.dead-letters.jsonl",
         }
