@@ -377,6 +377,9 @@ class SourceStream(AsynchronousOnly):
                 f"{connection.options.address} is another server than the one that {start} is of, and "
                 "that place is inside a transaction; go back to that server until it is done"
             )
+        if start.file:
+            # What the stream read ahead of the position comes again.
+            self.history.rewind(start.file, start.offset)
         self.history.forget_places()
         self.prepared.ledger.forget_places()
         return Position("", 0, start.gtid_set)

@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 import replica_client as rc
+from replica_client.readers.source_identity import IDENTITY_KEY, SourceIdentity
 from replica_client.rows.json_values import change_to_json
+from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.history import STATE_KEY, SchemaHistory
+from replica_client.schema.model import TableModel
 from replica_client.testing import BinlogSource
 from replica_client.testing.faults import CutAt, Drip, FlipByte, SendError, Stall
 
@@ -180,3 +184,20 @@ async def test_batches_of_a_stream() -> None:
             assert rows == 120
             last = list(rc.open_binlog(DATA).transactions())[-1]
             assert stream.position == last.position
+
+
+async def test_a_position_on_another_server_does_not_know_the_ddl_behind_it(tmp_path: Path) -> None:
+    """The state of a position has what the stream read ahead; it comes again there, as on the same server."""
+    history = SchemaHistory(lower_case_names=False)
+    context = StatementContext("d")
+    history.run("CREATE TABLE t (a INT)", context, "old-bin.000007", 100)
+    history.run("ALTER TABLE t ADD b INT", context, "old-bin.000007", 900)
+    identity = SourceIdentity("00000000-71ca-11e1-9e33-c80aa9429562", 77).to_state()
+    store = rc.FilePositionStore(tmp_path / "p")
+    first = next(iter(rc.open_binlog(DATA).transactions()))
+    start = rc.Position("old-bin.000007", 500, first.position.gtid_set)
+    store.save(start, {STATE_KEY: history.to_parts(), IDENTITY_KEY: identity})
+    async with BinlogSource(DATA) as source:
+        async with rc.connect(source.url, position_store=store, stop_at_end=True) as stream:
+            table = stream.history.table(("d", "t"))
+    assert isinstance(table, TableModel) and table.column_names == ("a",)
