@@ -62,6 +62,9 @@ STATE_KEY: Final = "schema_history"
 KEPT_VERSIONS: Final = 20
 """Versions of a table that are kept behind the place that was acknowledged."""
 
+KEPT_GONE: Final = 1000
+"""Tables that are remembered as dropped, in databases of which not all tables are known."""
+
 _FORMAT: Final = "replica-client-schema"
 _VERSION: Final = 1
 _Name = TypeVar("_Name")
@@ -145,6 +148,7 @@ class SchemaHistory:
         # What prune() has to look at.
         self._prunable: set[TableName] = set()
         self._moved_databases: set[str] = set()
+        self._gone: dict[TableName, None] = {}
         self.place = START
         self.revision = 0
         self.lower_case_names = lower_case_names
@@ -163,7 +167,8 @@ class SchemaHistory:
         """Keep what a table looks like from :attr:`place` on."""
         key = self._folded(name)
         versions = self._tables.setdefault(key, [])
-        self._spellings.add(name)
+        if self.lower_case_names is None:
+            self._spellings.add(name)
         origin = "not_understood" if isinstance(state, Unverified) else self._origin
         version = Version(self.place, state, origin)
         if versions and versions[-1].since == self.place:
@@ -418,9 +423,19 @@ class SchemaHistory:
             if current == len(versions) - 1 and absent and self.database(name[0]).complete:
                 del self._tables[name]
                 self._mark(name)
-            elif not absent or not self.database(name[0]).complete:
-                if len(versions) <= KEPT_VERSIONS:
-                    self._prunable.discard(name)
+            elif len(versions) <= KEPT_VERSIONS and not (
+                absent and self.database(name[0]).complete
+            ):
+                self._prunable.discard(name)
+                if absent and current == len(versions) - 1:
+                    self._gone[name] = None
+        while len(self._gone) > KEPT_GONE:
+            # Nothing is known of it then, which is less, and never wrong.
+            name = next(iter(self._gone))
+            del self._gone[name]
+            if isinstance(self.table(name), Absent) and self._tables[name][-1].since < limit:
+                del self._tables[name]
+                self._mark(name)
         for database in tuple(self._moved_databases):
             models = self._databases.get(database, [])
             current = sum(since < limit for since, _ in models) - 1

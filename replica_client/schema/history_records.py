@@ -19,7 +19,7 @@ import base64
 import json
 import zlib
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from replica_client.errors import SchemaError
@@ -76,15 +76,13 @@ class HistoryRecords:
         """
         keys = dict.fromkeys(changed)
         # What keys say twice is outdated; each record that is left out here was paid for by as many changes.
-        while self._texts and self._weight + len(keys) > self._most(keys):
+        live = len(self._tables) + len(self._databases)
+        most = live + live // 2 + _SPARE_KEYS
+        while self._texts and self._weight + len(keys) > most:
             self._drop_first(keys)
         waiting = list(keys)
         for start in range(0, max(1, len(waiting)), _RECORD_KEYS):
             self._write(waiting[start : start + _RECORD_KEYS], head)
-
-    def _most(self, keys: Collection[Key]) -> int:
-        live = len(self._latest) + len(keys)
-        return live + live // 2 + _SPARE_KEYS
 
     def _drop_first(self, keys: dict[Key, None]) -> None:
         self._texts.popleft()

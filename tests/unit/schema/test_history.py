@@ -9,7 +9,7 @@ import pytest
 from replica_client.errors import SchemaError
 from replica_client.schema.catalog import ABSENT
 from replica_client.schema.history import Place, SchemaHistory
-from replica_client.schema.model import TableModel
+from replica_client.schema.model import DatabaseModel, TableModel
 from tests.unit.schema.tables import MYSQL, columns, history_of
 
 STATEMENTS = (
@@ -167,3 +167,22 @@ def test_moved() -> None:
     moved = history.moved(Place.of("binlog.000001", 50))
     moved.rewind("binlog.000001", 51)
     assert columns(moved, "u") == "a int, b enum('x','y') charset utf8mb4"
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_tables_that_come_and_go_leave_little(complete: bool) -> None:
+    """Months of tables with names of their own, in a database of which all is known, or not."""
+    history = SchemaHistory(lower_case_names=False)
+    history.set_database("d", DatabaseModel("utf8mb4", complete))
+    history.run("CREATE TABLE stays (a INT)", MYSQL, "binlog.000001", 90)
+    sizes = []
+    for number in range(4000):
+        history.run(f"CREATE TABLE t{number} (a INT)", MYSQL, "binlog.000001", 100 + 10 * number)
+        history.run(f"DROP TABLE t{number}", MYSQL, "binlog.000001", 105 + 10 * number)
+        history.prune("binlog.000001", 106 + 10 * number)
+        sizes.append(sum(map(len, history.to_parts())))
+    assert len(history.tables()) <= 1002
+    assert max(sizes[3000:]) < 1.5 * max(sizes[1500:2500])
+    assert history.known_tables() == [("d", "stays")]
+    again = SchemaHistory.from_state(history.to_parts())
+    assert again.tables() == history.tables()
