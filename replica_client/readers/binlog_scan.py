@@ -149,6 +149,19 @@ class BinlogScan:
         for part in parts:
             self._take(part)
 
+    async def read_behind(self, request: DumpRequest) -> list[Touch]:
+        """What a dump gives up to the end of the binlog, kept nowhere.
+
+        Args:
+            request: of a dump that ends there.
+
+        Raises:
+            ServerError: the source does not have it any more.
+        """
+        part = _Part(self._options, self._decode, Position(request.file, 0), request)
+        await part.read("")
+        return part.touches
+
     def _take(self, part: _Part) -> None:
         for touch in part.touches:
             self.touches.add(touch)
@@ -181,12 +194,18 @@ class _Part:
         end: behind what was read.
     """
 
-    def __init__(self, options: ConnectOptions, decode: DecodeOptions, begin: Position) -> None:
+    def __init__(
+        self,
+        options: ConnectOptions,
+        decode: DecodeOptions,
+        begin: Position,
+        request: DumpRequest | None = None,
+    ) -> None:
         self._options = options
+        self._request = request or DumpRequest(begin.file, max(4, begin.offset), non_block=True)
         self.touches: list[Touch] = []
         self._decoder = BinlogDecoder(decode, begin.file)
         self._place = PositionTracker(begin)
-        self._begin = begin
         self._settings = decode
 
     @property
@@ -199,7 +218,7 @@ class _Part:
         async with await SourceConnection.open(self._options) as connection:
             # Not our own server id: the source ends a dump when the same id begins another.
             dump = await connection.start_dump(
-                DumpRequest(self._begin.file, max(4, self._begin.offset), non_block=True),
+                self._request,
                 server_id=random.randrange(1 << 31, (1 << 32) - 1),
                 replica_uuid=str(uuid.uuid4()),
             )

@@ -6,6 +6,7 @@ it is right only when no statement between the two changed the table; the binlog
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from replica_client.errors import ConfigError, SchemaError, ServerError
 from replica_client.position.position import Position
 from replica_client.readers.binlog_scan import BinlogScan
 from replica_client.readers.live_labels import with_true_labels
+from replica_client.readers.source_start import dump_request
 from replica_client.rows.selection import Selection
 from replica_client.schema import information_schema as queries
 from replica_client.schema.ddl.changes import TableName
@@ -29,6 +31,7 @@ from replica_client.wire.server_errors import TRANSIENT_ERRORS
 
 _LOG = logging.getLogger("replica_client")
 _TRIES = 30
+_SETTLE_SECONDS = 0.2
 _PARSE_ERROR = 1064
 _SINGLE_READINGS = 4
 """Tables that are asked for one by one; then all wanted ones at once."""
@@ -39,8 +42,10 @@ async def read_source(
 ) -> tuple[SchemaHistory, BinlogStatus]:
     """The tables of a source, and the position at which they look so.
 
-    Without locks: the position before and the one after the reading are the same, or no statement
-    between them changed a table; else it is read again.
+    Without locks: no statement behind the position changed a table before the reading ended; else it is read
+    again. MySQL >= 8.0 tells in information_schema what is committed, and a statement is in the binlog before it is
+    (elsewhere the reading waits for that): with GTIDs every transaction that was not committed when the reading began
+    is behind the position, and without them the reading begins a moment later.
 
     Args:
         connection: to the source.
@@ -52,11 +57,21 @@ async def read_source(
         SchemaError: tables change faster than they can be read.
     """
     scan = BinlogScan(connection.options, decode)
-    for _ in range(_TRIES):
+    for attempt in range(_TRIES):
+        await asyncio.sleep(min(0.02 * attempt, 0.5))
         before = await connection.binlog_status()
+        gtids = connection.gtids(before.executed_gtid_set)
+        position = Position(before.file, before.position, gtids)
+        request = await dump_request(connection, position, non_block=True)
+        is_late = not connection.server.is_mariadb and connection.server.version >= (8, 0, 0)
+        if is_late and request.gtid_set is None:
+            await asyncio.sleep(_SETTLE_SECONDS)
         databases, tables = await _read(connection, selection=selection)
         after = await connection.binlog_status()
-        if (before.file, before.position) != (after.file, after.position):
+        if is_late and request.gtid_set is not None:
+            if await scan.read_behind(request):
+                continue
+        elif (before.file, before.position) != (after.file, after.position):
             await scan.read(before.file, before.position)
             if scan.touches.all:
                 scan = BinlogScan(connection.options, decode)
