@@ -17,7 +17,8 @@ def write_source_changes(stream: SourceStream, output: RowOutput) -> None:
         run_async(_from_source(stream, Delivery(output), output))
     finally:
         tell_losses(stream.losses)
-        tell_unmatched(stream.unmatched_patterns)
+        if stream.generation:  # of a source that never answered nothing was read
+            tell_unmatched(stream.unmatched_patterns)
 
 
 async def _from_source(stream: SourceStream, delivery: Delivery, output: RowOutput) -> None:

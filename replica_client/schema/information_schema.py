@@ -13,6 +13,7 @@ from typing import Any, Final
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaError
 from replica_client.schema.character_sets import BINARY, charset_name, charset_of_collation
+from replica_client.schema.ddl.column_types import read_type
 from replica_client.schema.ddl.columns import read_column
 from replica_client.schema.ddl.columns_after import with_system_period
 from replica_client.schema.ddl.context import StatementContext
@@ -151,6 +152,19 @@ def read_tables(
             )
         )
     return models
+
+
+def labels_of(column_type: str) -> tuple[str, ...] | None:
+    """The labels of an ENUM or SET by its COLUMN_TYPE; None for every other type.
+
+    Raises:
+        SchemaError: it is not understood.
+    """
+    context = StatementContext()
+    try:
+        return read_type(Cursor(tokenize(column_type, context)), context).labels
+    except (LexerError, NotUnderstoodError) as error:
+        raise SchemaError(f"the type {column_type[:80]!r} is not understood: {error}") from error
 
 
 def _column(row: Sequence[Any], context: StatementContext) -> ColumnModel:

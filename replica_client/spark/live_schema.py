@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from replica_client.constants.column_types import ColumnType
 from replica_client.errors import SchemaError
+from replica_client.schema.information_schema import labels_of
 from replica_client.schema.shape import ColumnShape, LogicalType, TableShape
 
 _T = ColumnType
@@ -59,7 +60,6 @@ _TYPES = {
     ),
 }  # fmt: skip
 _LOGICAL: dict[str, LogicalType] = {"uuid": "uuid", "inet4": "inet4", "inet6": "inet6"}
-_LABEL = re.compile(r"'((?:[^']|'')*)'")
 _FRACTION = re.compile(r"\((\d+)\)")
 
 
@@ -128,8 +128,7 @@ def _column(
         length = int(str(row[4] or 0))
     labels = None
     if code in (_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET):
-        # Quotes are doubled there; backslashes stand for themselves.
-        labels = tuple(label.replace("''", "'") for label in _LABEL.findall(column_type))
+        labels = labels_of(column_type)
     fraction = _FRACTION.search(column_type)
     timed = code in (_T.MYSQL_TYPE_TIME2, _T.MYSQL_TYPE_DATETIME2, _T.MYSQL_TYPE_TIMESTAMP2)
     return ColumnShape(

@@ -13,6 +13,8 @@ import replica_client as rc
 from replica_client.errors import ColumnDecodeError
 from replica_client.readers.live_schema import read_source
 from replica_client.schema.model import TableModel
+from replica_client.schema.quoting import mysql_text
+from replica_client.spark.live_schema import shape_of_table
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.url import parse_url
 
@@ -139,3 +141,30 @@ async def test_utf8_of_mariadb_is_what_its_old_mode_says(
     assert [tuple(next(changes).after) for _ in range(2)] == selected[:2]
     with pytest.raises(ColumnDecodeError, match="label 1 of column e is not known"):
         next(changes)
+
+
+class _Answers:
+    """A source that a typed Spark query asks."""
+
+    def __init__(self, server: Any) -> None:
+        self._server, self.is_mariadb = server, server.flavor == "mariadb"
+
+    def query(self, sql: str, args: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        return list(self._server.query(sql, args))
+
+
+def test_labels_of_a_typed_query(any_server: Any, new_database: Any) -> None:
+    """Labels with quotes, backslashes and control characters are those that the source selects."""
+    labels = ("a\\b", "it's", "\\'", "x\ny", 'q"', "a;b", "');('", "ä", "%s", "\t\\n")
+    texts = ", ".join(mysql_text(label, backslash_escapes=True) for label in labels)
+    database = new_database(any_server)
+    any_server.execute(
+        f"CREATE TABLE {database}.t (id INT PRIMARY KEY, e ENUM({texts}), s SET({texts})) CHARACTER SET utf8mb4"
+    )
+    rows = ", ".join(f"({number}, {number}, {1 << number - 1})" for number in range(1, 11))
+    any_server.execute(f"INSERT INTO {database}.t VALUES {rows}")
+    selected = any_server.query(f"SELECT e, s FROM {database}.t ORDER BY id")
+    shape = shape_of_table(_Answers(any_server), database, "t")
+    assert shape is not None
+    for at in (1, 2):
+        assert shape.columns[at].labels == tuple(row[at - 1] for row in selected) == labels
