@@ -31,6 +31,7 @@ from replica_client.errors import (
     ReplicaClientError,
     ServerError,
     SinkError,
+    TlsError,
     TransportError,
 )
 from replica_client.position.stores.base import Checkpoint, PositionStore
@@ -349,4 +350,4 @@ def is_passing(error: Exception) -> bool:
         return error.errno in TRANSIENT_ERRORS
     if isinstance(error, PositionStoreError):
         return not isinstance(error.__cause__, PositionFormatError)
-    return isinstance(error, TransportError | OSError)
+    return isinstance(error, TransportError | OSError) and not isinstance(error, TlsError)

@@ -24,6 +24,7 @@ from replica_client.errors import (
     ServerIdConflictError,
     SourceChangedError,
     StreamEndedError,
+    TlsError,
     TransportError,
     UnknownBinlogError,
 )
@@ -119,7 +120,8 @@ class SourceLink:
     def goes_on(self, error: ReplicaClientError) -> bool:
         """Whether another host may be better than one that failed so."""
         if isinstance(error, TransportError):
-            return True
+            # Whoever stands between us and the source is there at the next try, too.
+            return not isinstance(error, TlsError)
         if isinstance(error, ServerError) and error.errno in TRANSIENT_ERRORS:
             return True
         if isinstance(error, ServerIdConflictError):

@@ -194,7 +194,10 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
             )
         try:
             await self._writer.start_tls(context, server_hostname=self._options.host)
-        except (OSError, EOFError) as error:  # ssl.SSLError is an OSError
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
+            # A server that goes away says nothing of its certificate.
+            raise ConnectionResetError("the server closed the connection as TLS began") from error
+        except ssl.SSLError as error:
             raise TlsError(tls_failure(error, self._options.tls)) from None
         secure = self._writer.transport
         self._reader._transport = secure  # Python 3.11 leaves the old one there

@@ -29,8 +29,8 @@ import pyarrow.parquet as pq
 from replica_client import Position, open_binlog
 from replica_client.schema.quoting import sqlite_name
 from replica_client.sinks.formats.line_format import make_format
+from replica_client.sinks.mirror.stored_names import sqlite_names
 from replica_client.sinks.parquet.journal import read_journal
-from replica_client.storage.names import joined_name
 from replica_client.testing.sink_conformance import assert_repeats
 from replica_client.transport.url import parse_url
 from tests.integration.mirror_source import source_rows, source_tables
@@ -271,7 +271,7 @@ def stored_name(connection: sqlite3.Connection, database: str, table: str) -> st
         "WHERE database = ? AND name = ?",
         (database, table),
     ).fetchone()
-    return str(found[0]) if found and found[0] else joined_name(database, table)
+    return str(found[0]) if found and found[0] else sqlite_names().name((database, table))
 
 
 def _sqlite_rows(

@@ -20,6 +20,7 @@ from replica_client.errors import (
     TlsError,
     UnexpectedPacketError,
 )
+from replica_client.readers.backup.engine import Backup
 from replica_client.testing import BinlogSource
 from replica_client.testing.certificates import rsa_key
 from replica_client.transport.connection import SourceConnection
@@ -224,3 +225,32 @@ async def test_tls_of_before_2008_is_refused_with_a_remedy(fresh_server, certifi
     with pytest.raises(TlsError, match=r"older than 1\.2.*tls=disabled"):
         await log_in(url)
     await log_in(f"{url}?tls=disabled")
+
+
+@pytest.mark.parametrize("how", ["stream", "backup"])
+async def test_another_certificate_ends_a_running_reader(fresh_server, tmp_path, how: str) -> None:
+    """It is no loss of the connection that another try mends. (MariaDB makes a certificate at each start.)"""
+    server = fresh_server("mariadb-11.8")
+    async with await SourceConnection.open(parse_url(server.url())) as connection:
+        url = f"{server.url()}?tls_fingerprint={connection.server.fingerprint}"
+
+    async def read() -> None:
+        if how == "backup":
+            await Backup(url, tmp_path / "copy").run()
+        async with rc.connect(url, start="latest") as stream:
+            running.set()
+            async for _ in stream.transactions():
+                pass
+
+    running = asyncio.Event()
+    task = asyncio.ensure_future(read())
+    if how == "stream":
+        await running.wait()
+    else:
+        async with asyncio.timeout(30):
+            while not list((tmp_path / "copy").glob("*.0*")):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+    await asyncio.to_thread(server.restart)
+    with pytest.raises(TlsError, match="not that of tls_fingerprint"):
+        async with asyncio.timeout(20):
+            await task

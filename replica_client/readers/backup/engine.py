@@ -22,6 +22,7 @@ from replica_client.errors import (
     ReplicaClientError,
     ServerError,
     ServerIdConflictError,
+    TlsError,
     TransportError,
     UnknownBinlogError,
 )
@@ -203,6 +204,8 @@ class Backup:
 
     def _consider(self, error: ReplicaClientError, receiver: BackupReceiver) -> None:
         """Raise an error that another connection does not mend."""
+        if isinstance(error, TlsError):
+            raise error
         if isinstance(error, TransportError):
             return
         if self._asked_inside and not receiver.confirmed and not self._from_start:
