@@ -47,6 +47,8 @@ class EventFeed:
         self.tracker = PositionTracker(start, mode=mode)
         self._in_file = mode == "file"
         self._abandoned: TransactionBoundary | None = None
+        # The file before, where it has no end; the one that is read now, until its end.
+        self._endless = self._open_file = ""
 
     def change_source(self) -> None:
         """Another server goes on behind the last transaction that ended.
@@ -61,6 +63,11 @@ class EventFeed:
     def new_decoder(self, file: str = "") -> None:
         """Forget format and table maps: another file or connection begins."""
         self.decoder = BinlogDecoder(self.options, file)
+        self._endless, self._open_file = self._open_file, ""
+
+    def passed(self, file: str) -> None:
+        """Events of a file were read that were not fed, and do not end it."""
+        self._open_file = file
 
     def feed_stream(self, data: bytes) -> Iterator[PlacedEvent]:
         """Take an event of a stream, whose place the tracker finds.
@@ -92,6 +99,19 @@ class EventFeed:
                 event_name=header.type_name,
             )
 
+    def _check_file(self, event: BinlogEvent) -> None:
+        """Look whether the file before was ended by the source, which did not end itself in between."""
+        endless, self._endless = self._endless, ""
+        if endless and self.decoder.tells_ends and not event.body.create_timestamp:
+            raise BinlogDecodeError(
+                f"{endless} has no end, and {event.file or 'the next file'} is no first one after a restart: events "
+                f"of {endless} are missing; get it from the source again",
+                file=event.file or None,
+                position=event.position,
+                event_type=event.header.type_code,
+                event_name=event.header.type_name,
+            )
+
     def feed(self, data: bytes, position: int, file: str) -> Iterator[PlacedEvent]:
         """Take an event whose place is known.
 
@@ -101,6 +121,10 @@ class EventFeed:
         event = self.decoder.decode(data, position, file)
         if self._in_file and self.decoder.tells_ends:
             self._check_place(event)
+            code = event.header.type_code
+            self._open_file = "" if code in _ENDS_FILE else file
+            if code == EventType.FORMAT_DESCRIPTION_EVENT:
+                self._check_file(event)
         boundary = self.tracker.feed(event)
         if self._abandoned is not None and boundary is None:
             boundary, self._abandoned = self._abandoned, None

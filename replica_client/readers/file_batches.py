@@ -130,6 +130,7 @@ class FileSteps:
                 waiting = events.waiting
                 if lane.take(events, file, offset, stop):
                     offset += waiting - events.waiting
+                    feed.passed(file)
                     yield lane.hand_over()
                     continue
                 wants_more = lane.incomplete and not ended and events.waiting < MAX_WAITING
