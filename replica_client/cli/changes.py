@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from replica_client.cli.chosen_changes import ChangeOutput, ChosenChanges
 from replica_client.cli.file_changes import write_file_changes
+from replica_client.cli.file_progress import file_progress
 from replica_client.cli.keys import InvalidText, KeyFile, decode_options
 from replica_client.cli.row_output import RowOutput
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
 from replica_client.cli.sources import binlog_paths, live_source, no_letter_case
+from replica_client.errors import ConfigError
 from replica_client.position.losses import LOSSES_KEY, LossLedger
 from replica_client.position.prepared import PREPARED_KEY, PreparedLedger
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.readers.binlog_file import open_binlog
 from replica_client.readers.saved_state import reading_state_of
+from replica_client.rows.row_change import Change
 
 EXAMPLE = "replica-client changes mysql://repl@db1/ --tables 'shop.*' --json"
 
@@ -63,7 +69,27 @@ def changes(
     lower_case_table_names: LetterCase = None,
     key_file: KeyFile = None,
     invalid_text: InvalidText = "strict",
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Only changes one of whose rows meets it: \"status = 'new' AND total >= 10.5 OR note IS NULL\".",
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="End after so many changes.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="The rows of one table as CSV.")] = False,
+    parquet: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The rows of one table as a Parquet file.")
+    ] = None,
+    arrow: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="The rows of one table as an Arrow stream; - for standard output."
+        ),
+    ] = None,
 ) -> None:
     """Print row changes: file, position, GTID, time, kind, table, the row before and after.
 
@@ -73,11 +99,19 @@ def changes(
     With --json SQL NULL is null; where a JSON column holds the document null, "json_null" names it:
     {"before": ["doc"], "after": ["doc"]}. It is left out where there is none.
 
+    --csv, --parquet and --arrow have the columns of record batches: _change_type and so on, then the
+    table's; an update is two rows. A file appears when it is whole, and the position is saved then.
+
+    --where takes = != < <= > >= IS NULL, IN (…), AND, OR, NOT and parentheses; texts and times stand in
+    'quotes', names with other signs in `backquotes`. What a row image left out is an error, not NULL.
+
     A change that cannot be delivered stops the run. With --record-losses it is counted instead: the
     position file keeps the counts by kind and table, and they are printed at the end.
     """
     url = live_source(sources)
-    output = RowOutput(json=json)
+    wanted = _condition(where)
+    output = _output(json=json, csv=csv, parquet=parquet, arrow=arrow)
+    chosen = ChosenChanges(output, wanted, limit)
     store = None if position_file is None else FilePositionStore(position_file)
     if url is not None:
         # What connects takes long to import.
@@ -98,7 +132,7 @@ def changes(
             record_losses=record_losses or (),
             options=decode_options(None, invalid_text=invalid_text),
         )
-        write_source_changes(stream, output)
+        write_source_changes(stream, chosen)
         return
     paths = binlog_paths(sources)
     saved = None if store is None else store.load_checkpoint()
@@ -118,4 +152,45 @@ def changes(
         lower_case_table_names=lower_case_table_names,
         prepared=prepared,
     )
-    write_file_changes(reader, output, store)
+    with file_progress(paths, shares_terminal=not output.whole_at_end) as progress:
+        write_file_changes(reader, chosen, store, progress)
+
+
+def _condition(text: str | None) -> Callable[[Change], bool] | None:
+    """What ``--where`` asks for.
+
+    Raises:
+        ConfigError: it is no condition.
+    """
+    if text is None:
+        return None
+    from replica_client.rows.conditions import matches
+    from replica_client.rows.where import parse_where
+
+    return partial(matches, parse_where(text))
+
+
+def _output(*, json: bool, csv: bool, parquet: str | None, arrow: str | None) -> ChangeOutput:
+    """The output that the options ask for.
+
+    Raises:
+        ConfigError: several, or a file that cannot be one.
+        MissingExtraError: pyarrow is not installed.
+        OSError: a file cannot be made.
+    """
+    given = {
+        "--json": json,
+        "--csv": csv,
+        "--parquet": parquet is not None,
+        "--arrow": arrow is not None,
+    }
+    several = [name for name, wanted in given.items() if wanted]
+    if len(several) > 1:
+        raise ConfigError(f"give one of {' and '.join(several)}")
+    if not several or json:
+        return RowOutput(json=json)
+    from replica_client.cli.table_output import BatchOutput, CsvOutput
+
+    if parquet is not None:
+        return BatchOutput(parquet, "parquet")
+    return CsvOutput() if arrow is None else BatchOutput(arrow, "arrow")

@@ -1,36 +1,48 @@
-"""Row changes of binlog files, written to standard output and acknowledged by a position file."""
+"""Row changes of binlog files, written to an output and acknowledged by a position file."""
 
 from __future__ import annotations
 
-from replica_client.cli.delivery import Delivery
+import math
+
+from replica_client.cli.chosen_changes import ChosenChanges
+from replica_client.cli.delivery import SAVE_INTERVAL, Delivery
+from replica_client.cli.file_progress import FileProgress
 from replica_client.cli.interruption import Stop
 from replica_client.cli.losses import tell_losses, tell_unmatched
-from replica_client.cli.row_output import RowOutput
 from replica_client.position.stores.base import PositionStore
 from replica_client.readers.binlog_file import BinlogFileReader
 
 
 def write_file_changes(
-    reader: BinlogFileReader, output: RowOutput, store: PositionStore | None = None
+    reader: BinlogFileReader,
+    chosen: ChosenChanges,
+    store: PositionStore | None = None,
+    progress: FileProgress | None = None,
 ) -> None:
-    """Write all changes that a reader gives.
+    """Write the changes that a reader gives.
 
     Args:
         reader: of the files.
-        output: where they go.
+        chosen: which, and where they go.
         store: where the position behind what was written is saved.
+        progress: is told what was read.
     """
-    delivery = Delivery(output, store, state=reader.state)
+    output = chosen.output
+    interval = math.inf if output.whole_at_end else SAVE_INTERVAL
+    delivery = Delivery(output, store, interval, state=reader.state)
+    chosen.begin(reader.position)
     with Stop().watching() as stop:
         try:
             for transaction in reader.transactions():
-                output.write(transaction)
-                delivery.delivered(transaction)
+                delivery.delivered(chosen.write(transaction))
+                if progress is not None:
+                    progress.read(transaction)
                 if delivery.is_due:
                     delivery.commit()
-                if stop.requested:
+                if stop.requested or chosen.done:
                     break
         finally:
-            delivery.commit()
+            if output.finish():
+                delivery.commit()
             tell_losses(reader.losses)
             tell_unmatched(reader.unmatched_patterns)

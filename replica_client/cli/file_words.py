@@ -23,11 +23,16 @@ def run_on_files(words: Sequence[str]) -> bool:
         return False
     json = len(sources) < len(arguments)
     if name == "changes":
+        from replica_client.cli.chosen_changes import ChosenChanges
         from replica_client.cli.file_changes import write_file_changes
+        from replica_client.cli.file_progress import file_progress
         from replica_client.cli.row_output import RowOutput
         from replica_client.readers.binlog_file import open_binlog
 
-        write_file_changes(open_binlog(binlog_paths(sources)), RowOutput(json=json))
+        paths = binlog_paths(sources)
+        chosen = ChosenChanges(RowOutput(json=json))
+        with file_progress(paths, shares_terminal=True) as progress:
+            write_file_changes(open_binlog(paths), chosen, progress=progress)
         return True
     if name == "events":
         from replica_client.cli.event_output import EventOutput, write_file_events

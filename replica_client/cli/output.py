@@ -7,7 +7,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -174,6 +174,15 @@ class Lines:
         except OSError as error:
             self._failure = OSError(error.errno, error.strerror, "standard output")
             raise self._failure from error
+
+
+def coloured(stream: TextIO, environment: Mapping[str, str]) -> bool:
+    """Whether colours go to a stream: a terminal that has them, where ``NO_COLOR`` is not set (no-color.org)."""
+    return (
+        stream.isatty()
+        and not environment.get("NO_COLOR")
+        and environment.get("TERM", "dumb") != "dumb"
+    )
 
 
 def clock(seconds: int) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 from replica_client.cli.change_text import row_text
-from replica_client.cli.output import Column, Lines, clock
+from replica_client.cli.output import Column, Lines, clock, coloured
 from replica_client.codec.printable import printable
 from replica_client.readers.transaction import Transaction
+from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_lines import JsonLines
 from replica_client.rows.row_change import Change
 from replica_client.rows.table_lines import TableLines
@@ -20,17 +24,22 @@ _COLUMNS = (
     Column("table", 24),
     Column("row"),
 )
+_COLOURS = {"insert": "32", "update": "33", "delete": "31"}
 _POSITION, _TIME, _KIND, _TABLE, _ROW = _COLUMNS
 
 
 class RowOutput:
-    """Writes the rows of transactions.
+    """Writes the rows of transactions; in colours where standard output is a terminal that shows them.
 
     Args:
         json: whether as JSON.
     """
 
+    whole_at_end = False
+
     def __init__(self, *, json: bool) -> None:
+        self._json = json
+        self._colours = not json and coloured(sys.stdout, os.environ)
         self._lines = Lines(_COLUMNS)
         self._is_headed = json
         widths = (_POSITION.width, _TIME.width, _KIND.width, _TABLE.width)
@@ -43,6 +52,11 @@ class RowOutput:
             BinlogDecodeError: a row cannot be decoded.
             OSError: standard output cannot be written.
         """
+        if self._colours:
+            for rows in transaction.rows:
+                for change in rows:
+                    self.write_change(transaction, rows, change)
+            return
         try:
             for rows in transaction.rows:
                 self._rows.rows(rows)
@@ -52,6 +66,27 @@ class RowOutput:
             self._hand_over()
             raise
 
+    def write_change(self, transaction: Transaction, rows: RowsOfEvent, change: Change) -> None:
+        """Write one of the rows of a transaction.
+
+        Raises:
+            OSError: standard output cannot be written.
+        """
+        self._hand_over()
+        if self._json:
+            self._lines.data(change.to_json())
+            return
+        self._head()
+        line = change_line(change)
+        self._lines.data(f"\x1b[{_COLOURS[change.kind]}m{line}\x1b[0m" if self._colours else line)
+
+    def completed(self) -> None:
+        """See :class:`~replica_client.cli.chosen_changes.ChangeOutput`."""
+
+    def finish(self) -> bool:
+        """See :class:`~replica_client.cli.chosen_changes.ChangeOutput`."""
+        return True
+
     def flush(self) -> None:
         """Hand everything on; see :meth:`Lines.flush`."""
         self._hand_over()
@@ -60,10 +95,13 @@ class RowOutput:
     def _hand_over(self) -> None:
         if not self._rows.used:
             return
+        self._head()
+        self._lines.encoded(self._rows.take())
+
+    def _head(self) -> None:
         if not self._is_headed:
             self._is_headed = True
             self._lines.heading()
-        self._lines.encoded(self._rows.take())
 
 
 def change_line(change: Change) -> str:

@@ -1,27 +1,31 @@
-"""Row changes of a live source, written to standard output and acknowledged by its position store."""
+"""Row changes of a live source, written to an output and acknowledged by its position store."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 
-from replica_client.cli.delivery import Delivery
+from replica_client.cli.chosen_changes import ChosenChanges
+from replica_client.cli.delivery import SAVE_INTERVAL, Delivery
 from replica_client.cli.interruption import run_async
 from replica_client.cli.losses import tell_losses, tell_unmatched
-from replica_client.cli.row_output import RowOutput
 from replica_client.readers.source_stream import SourceStream
 
 
-def write_source_changes(stream: SourceStream, output: RowOutput) -> None:
-    """Write all changes that a stream gives."""
+def write_source_changes(stream: SourceStream, chosen: ChosenChanges) -> None:
+    """Write the changes that a stream gives."""
     try:
-        run_async(_from_source(stream, Delivery(output), output))
+        run_async(_from_source(stream, chosen))
     finally:
         tell_losses(stream.losses)
         if stream.generation:  # of a source that never answered nothing was read
             tell_unmatched(stream.unmatched_patterns)
 
 
-async def _from_source(stream: SourceStream, delivery: Delivery, output: RowOutput) -> None:
+async def _from_source(stream: SourceStream, chosen: ChosenChanges) -> None:
+    output = chosen.output
+    interval = math.inf if output.whole_at_end else SAVE_INTERVAL
+    delivery = Delivery(output, interval=interval)
     lock = asyncio.Lock()
 
     async def commit() -> None:
@@ -41,17 +45,20 @@ async def _from_source(stream: SourceStream, delivery: Delivery, output: RowOutp
         async with asyncio.TaskGroup() as group:
             saver = group.create_task(commit_regularly())
             async for transaction in stream.transactions():
-                output.write(transaction)
-                delivery.delivered(transaction)
+                delivery.delivered(chosen.write(transaction))
                 if delivery.is_due:
                     await commit()
+                if chosen.done:
+                    break
             saver.cancel()
 
     async with stream:
+        chosen.begin(stream.position)
         try:
             await deliver()
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
         finally:
-            await commit()
+            if output.finish():
+                await commit()
             await stream.flush()

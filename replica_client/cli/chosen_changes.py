@@ -1,0 +1,102 @@
+"""Which changes ``changes`` writes: those of ``--where``, and no more than ``--limit``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from replica_client.cli.delivery import Output
+from replica_client.position.position import Position
+from replica_client.readers.inside import position_at
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.row_change import Change
+
+
+class ChangeOutput(Output, Protocol):
+    """Takes changes in order.
+
+    Attributes:
+        whole_at_end: what was taken counts as handed on only after :meth:`finish`.
+    """
+
+    whole_at_end: bool
+
+    def write(self, transaction: Transaction) -> None:
+        """Take all changes of a transaction, or of a part of one."""
+        ...
+
+    def write_change(self, transaction: Transaction, rows: RowsOfEvent, change: Change) -> None:
+        """Take one of them."""
+        ...
+
+    def completed(self) -> None:
+        """All wanted changes of the transaction up to the limit were taken one by one."""
+        ...
+
+    def finish(self) -> bool:
+        """Write the end; returns whether all that was taken was handed on."""
+        ...
+
+
+class ChosenChanges:
+    """Writes the changes that are wanted.
+
+    Args:
+        output: where they go.
+        where: says whether a change is wanted; None: all are.
+        limit: how many at most; None: all.
+
+    Attributes:
+        output: as given.
+        done: whether the limit is reached.
+    """
+
+    def __init__(
+        self,
+        output: ChangeOutput,
+        where: Callable[[Change], bool] | None = None,
+        limit: int | None = None,
+    ) -> None:
+        self.output = output
+        self.done = False
+        self._where = where
+        self._left = limit
+        self._before: Position | Transaction | None = None
+
+    def begin(self, position: Position) -> None:
+        """Changes come from here on."""
+        self._before = position
+
+    def write(self, transaction: Transaction) -> Position | Transaction:
+        """Write the wanted changes of a transaction; returns up to where everything was written.
+
+        Raises:
+            ConfigError: ``--where`` does not fit the table.
+            DataLossError: a row image lacks what decides.
+            BinlogDecodeError: a row cannot be decoded.
+            OSError: the output cannot be written.
+        """
+        if self._where is None and self._left is None:
+            self.output.write(transaction)
+            return transaction
+        for rows in transaction.rows:
+            for change in rows:
+                if self.done:
+                    self.output.completed()
+                    return self._position_of(transaction, change)
+                if self._where is None or self._where(change):
+                    self.output.write_change(transaction, rows, change)
+                    if self._left is not None:
+                        self._left -= 1
+                        self.done = not self._left
+        self.output.completed()
+        self._before = transaction
+        return transaction
+
+    def _position_of(self, transaction: Transaction, change: Change) -> Position:
+        """The point before a change."""
+        before = self._before
+        if isinstance(before, Transaction):
+            before = before.position
+        return position_at(transaction.start if before is None else before, (transaction, change))
