@@ -1,0 +1,31 @@
+"""The testing source in a thread of its own, as servers run."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import replica_client as rc
+from replica_client.testing import BinlogSource
+
+DATA = Path(rc.__file__).parent / "testing" / "data"
+
+
+@contextmanager
+def served() -> Iterator[BinlogSource]:
+    """A source with the package's own binlogs."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    source = BinlogSource(DATA)
+    try:
+        asyncio.run_coroutine_threadsafe(source.__aenter__(), loop).result()
+        yield source
+    finally:
+        asyncio.run_coroutine_threadsafe(source.__aexit__(None, None, None), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
