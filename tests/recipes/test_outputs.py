@@ -83,7 +83,8 @@ def like(value: Any, given: Any) -> Any:
 
 @pytest.fixture(params=TABLES, ids=lambda pair: pair[1])
 def table(request: pytest.FixtureRequest) -> tuple[Path, str]:
-    return request.param
+    source, name = request.param
+    return source, name
 
 
 def test_jq_reads_json(table: tuple[Path, str]) -> None:

@@ -29,8 +29,8 @@ pytestmark = [
 
 
 def recipe(name: str, *needs: str) -> ModuleType:
-    for module in needs:
-        pytest.importorskip(module, reason=f"{module} is not installed: pip install '.[recipes]'")
+    for needed in needs:
+        pytest.importorskip(needed, reason=f"{needed} is not installed: pip install '.[recipes]'")
     spec = importlib.util.spec_from_file_location(name, RECIPES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
