@@ -324,8 +324,10 @@ class Ddl:
             )
         )
 
-    def ddl_create_select(self) -> str:
-        table = self.table()
+    def ddl_create_select(self) -> str | None:
+        return self.select_of(self.table())
+
+    def select_of(self, table: tuple[str, str]) -> str:
         return self.rng.choice(
             (
                 f"CREATE TABLE {q(self.fresh())} SELECT * FROM {self.path(table)}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,6 +79,7 @@ class Sessions:
         refused: numbers of entries that the server refused, and its words.
         snapshots: after each statement that moved the binlog's position.
         shape: counts the statements that may change what tables there are.
+        unselected: how often a table could not be selected.
     """
 
     server: LocalServer
@@ -97,6 +98,7 @@ class Sessions:
         self.charsets = ["utf8mb4"] * self.count
         self._columns: dict[Table, list[str]] | None = None
         self.shape = 0
+        self.unselected = 0
         self.position = self._position()
         self._last: dict[Table, Rows] = {}
 
@@ -191,7 +193,7 @@ class Sessions:
         return row[0].decode(), int(row[1])
 
     def _observe(self, number: int, sql: str) -> None:
-        if not sql.lstrip().upper().startswith(_ROW_WORDS):
+        if changes_shape(sql):
             self._columns = None
             self.shape += 1
         position = self._position()
@@ -208,6 +210,7 @@ class Sessions:
             try:
                 rows = self._rows(table, names)
             except pymysql.err.MySQLError:
+                self.unselected += 1
                 continue
             last = self._last.get(table)
             found[table] = last if last == rows else rows
@@ -250,4 +253,9 @@ def _row(names: Iterable[str], kinds: Iterable[tuple[int, int, int]], values: An
     }
 
 
-Runner = Callable[[str], bool]
+def changes_shape(sql: str) -> bool:
+    """Whether a statement may change what tables and columns there are."""
+    words = sql.lstrip().upper()
+    # MariaDB's SET STATEMENT … FOR has any other statement behind it.
+    return not words.startswith(_ROW_WORDS) or words.startswith("SET STATEMENT")
+

@@ -85,6 +85,12 @@ class MixedDdl(Ddl):
         text = super().ddl_alter_rename_and_add()
         return text if self.mysql or text.isascii() else None
 
+    def ddl_create_select(self) -> str | None:
+        """As :meth:`create_of_select`: not of labels for which the server writes ``?`` into the binlog."""
+        table = self.table()
+        doubtful = any("?" in column.type for column in self.columns(table))
+        return None if doubtful else self.select_of(table)
+
     def fresh(self, prefix: str = "t") -> str:
         name = super().fresh(prefix)
         if prefix != "t":

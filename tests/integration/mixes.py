@@ -37,6 +37,7 @@ class Epoch:
         snapshots: see there.
         done: how often each kind of statement was done.
         transactions: how many were ended.
+        unselected: how often a table could not be selected, and is not compared.
     """
 
     seed: int
@@ -47,6 +48,7 @@ class Epoch:
     snapshots: list[Snapshot]
     done: Counter[str] = field(default_factory=Counter)
     transactions: int = 0
+    unselected: int = 0
 
     @property
     def end(self) -> tuple[str, int]:
@@ -94,6 +96,7 @@ class Report:
     compared: int = 0
     resumes: int = 0
     unreadable: int = 0
+    unselected: int = 0
     done: Counter[str] = field(default_factory=Counter)
     differences: list[Fault] = field(default_factory=list)
     stops: list[Fault] = field(default_factory=list)
@@ -102,7 +105,8 @@ class Report:
         return (
             f"{self.epochs} epochs, {self.transactions} transactions of {self.statements} statements, "
             f"{self.rows} row changes taken, {self.compared} tables compared with SELECT, "
-            f"{self.unreadable} of them with labels that are no text, {self.resumes} resumes, "
+            f"{self.unreadable} of them with labels that are no text, {self.unselected} that SELECT refused, "
+            f"{self.resumes} resumes, "
             f"{len(self.differences)} differences, {len(self.stops)} needless stops"
         )
 
@@ -146,7 +150,7 @@ def write_epoch(
         mixer.end()
         return Epoch(
             seed, databases, start, sessions.log, sessions.refused, sessions.snapshots,
-            mixer.done, mixer.transactions,
+            mixer.done, mixer.transactions, sessions.unselected,
         )  # fmt: skip
     finally:
         sessions.close()
@@ -249,6 +253,7 @@ def prove_files(
         report.epochs += 1
         report.transactions += epoch.transactions
         report.statements += len(epoch.log)
+        report.unselected += epoch.unselected
         report.done.update(epoch.done)
         paths = files_of(server, epoch.start, epoch.end)
         check_files(paths, epoch, report, fold=fold)
