@@ -237,6 +237,7 @@ class SchemaProver:
         if (
             database is not None
             and database.charset is not None
+            and history.database(table[0]).changed_by is None
             and isinstance(state, TableModel)
             and state.needs_charset
             and not touches.touched_database(table[0], place, end)

@@ -32,7 +32,7 @@ from replica_client.binlog.server_version import parse_server_version
 from replica_client.codec.charsets import UndecodableTextError, UnknownCollationError, decode_text
 from replica_client.constants.event_types import EventFlag
 from replica_client.schema.catalog import tables_touched
-from replica_client.schema.character_sets import charset_of_id
+from replica_client.schema.character_sets import BINARY, charset_of_id
 from replica_client.schema.ddl.changes import (
     CreateTable,
     DropTables,
@@ -47,6 +47,7 @@ from replica_client.schema.ddl.context import (
     StatementContext,
 )
 from replica_client.schema.ddl.statements import read_statement
+from replica_client.schema.labels import is_text
 from replica_client.schema.model import TEXT_KINDS
 
 _UTF8MB4: Final = 45
@@ -73,6 +74,7 @@ _OF_THREAD: Final = re.compile(rb"connection_id|_lock\b|pseudo_thread", re.IGNOR
 _LABEL: Final = re.compile(rb"(?:enum|set)\(.*\?", re.IGNORECASE | re.DOTALL)
 _INNODB: Final = re.compile(rb"\) ENGINE=InnoDB")
 _UTF8: Final = ("utf8mb3", "utf8mb4")
+_BEYOND_BMP: Final = re.compile("[\U00010000-\U0010ffff]")
 _DOUBT: Final = (
     "the binlog does not tell whether the client or the server wrote this statement, "
     "and its names would differ"
@@ -121,6 +123,26 @@ def statement_text(query: bytes, client_collation: int | None) -> str:
         return decode_text(query, collation, "replace")
 
 
+def meant_text(query: bytes, client_collation: int | None) -> str:
+    """A statement's text, to be understood: a lone surrogate stands for each byte that is no text."""
+    collation = _UTF8MB4 if client_collation is None else client_collation
+    try:
+        return decode_text(query, collation)
+    except UnknownCollationError:
+        return query.decode("utf-8", "surrogateescape")
+    except UndecodableTextError:
+        charset = charset_of_id(collation)
+    if charset == "utf8mb3":
+        return _BEYOND_BMP.sub(_escaped, query.decode("utf-8", "surrogateescape"))
+    if charset in ("utf8mb4", "binary"):
+        return query.decode("utf-8", "surrogateescape")
+    return decode_text(query, collation, "replace").replace("\ufffd", "\udc80")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode().decode("ascii", "surrogateescape")
+
+
 def query_context(body: QueryEvent, layout: BinlogFormat) -> StatementContext:
     """What a statement's meaning depends on beside its text."""
     version = parse_server_version(layout.server_version)
@@ -159,9 +181,12 @@ def _read(
         # One that found its table is in no transaction.
         context = replace(context, is_done=True)
     collation = body.status.character_set_client
-    text = statement_text(body.query, collation)
-    client = ReadQuery(text, context, read_statement(text, context))
-    if not _may_be_the_servers(body.query, collation, context):
+    text = meant_text(body.query, collation)
+    meaning = read_statement(text, context)
+    if not is_text(text):
+        text = statement_text(body.query, collation)
+    client = ReadQuery(text, context, meaning)
+    if not _may_be_the_servers(body.query, context):
         return client
     server = _as_the_servers(body.query, context)
     if server.meaning == client.meaning:
@@ -177,9 +202,9 @@ def _read(
     return server if written_by_server else client
 
 
-def _may_be_the_servers(query: bytes, collation: int | None, context: StatementContext) -> bool:
-    charset = _UTF8[1] if collation is None else charset_of_id(collation)
-    plain = query.isascii() or charset in _UTF8
+def _may_be_the_servers(query: bytes, context: StatementContext) -> bool:
+    charsets = {charset or _UTF8[1] for charset in context.written}
+    plain = charsets.issubset(_UTF8) or (query.isascii() and BINARY not in charsets)
     if plain and not context.sql_mode & (MODE_NO_BACKSLASH_ESCAPES | MODE_WITHOUT_CHARSETS):
         return False
     return any(form.match(query) for form in (_CREATE, _DROP, _EMPTIED))
@@ -212,7 +237,12 @@ def _listed(meaning: Meaning) -> Meaning:
 def _as_the_servers(query: bytes, context: StatementContext) -> ReadQuery:
     """The statement as it means what it does if the server wrote it."""
     text = query.decode("utf-8", "replace")
-    own = replace(context, sql_mode=context.sql_mode & ~MODE_NO_BACKSLASH_ESCAPES)
+    own = replace(
+        context,
+        sql_mode=context.sql_mode & ~MODE_NO_BACKSLASH_ESCAPES,
+        client_charset=None,
+        connection_charset=None,
+    )
     meaning = read_statement(text, own)
     if context.sql_mode & MODE_WITHOUT_CHARSETS and isinstance(meaning, CreateTable):
         lacks = [

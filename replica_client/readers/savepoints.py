@@ -202,13 +202,13 @@ def _read(query: bytes, context: StatementContext) -> tuple[Action | None, tuple
     try:
         cursor = Cursor(tokenize(text, context))
         if cursor.take("SAVEPOINT"):
-            return "set", (cursor.name(),)
+            return "set", (cursor.name_as_written(),)
         cursor.expect("ROLLBACK")
         cursor.take("WORK")
         if not cursor.take("TO"):
             return None, ()
         cursor.take("SAVEPOINT")
-        if (name := cursor.name()) not in names:
+        if (name := cursor.name_as_written()) not in names:
             names.append(name)
     except (LexerError, NotUnderstoodError) as error:
         if not names:

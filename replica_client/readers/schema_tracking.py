@@ -218,6 +218,12 @@ class SchemaTracker:
         told = tells_everything(shape)
         if isinstance(state, TableModel):
             state = with_hash_columns(shape, state, binlog_format.flavor)
+            if (
+                not told
+                and self._on_unknown == "error"
+                and lacks_charset(shape, state, of_labels=False)
+            ):
+                raise UnknownTableError(_no_charset_text(table_map))
             if not told and self._on_mismatch == "error":
                 return resolve(shape, state)
             reason = find_mismatch(shape, state)
@@ -279,6 +285,15 @@ class SchemaTracker:
             return False
         versions = self.history.versions((state.database, state.name))
         return bool(versions) and versions[-1].origin == "ddl"
+
+
+def _no_charset_text(table_map: TableMapEvent) -> str:
+    return (
+        f"{table_map.schema}.{table_map.table}: the character set of its text is not known (it has the default of its "
+        "database, which was made before or may be an older one for the session); give a schema history that "
+        "knows the table (replica-client schema), set binlog_row_metadata=FULL on the source, or "
+        + remedies("positional names")
+    )
 
 
 def _unknown_text(table_map: TableMapEvent, state: TableState | None) -> str:

@@ -29,6 +29,7 @@ from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.cursor import NotUnderstoodError
 from replica_client.schema.ddl.select_columns import selected_columns
 from replica_client.schema.model import ColumnModel, DatabaseModel, TableModel
+from replica_client.schema.names import fold_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +214,7 @@ class _Applier:
                     f"it is made like {'.'.join(meaning.model)}, which is not known"
                 )
             return model.renamed(database, name)
-        charset = meaning.charset or self._catalog.database(database).charset
+        charset = meaning.charset or self._default_charset(database)
         columns: tuple[ColumnModel, ...]
         columns = tuple(text.model(charset) for text in meaning.columns)
         if meaning.select:
@@ -251,8 +252,8 @@ class _Applier:
         after: TableState | None = before
         if isinstance(before, TableModel):
             try:
-                charset = self._catalog.database(table[0]).charset
-                after = self._as_kept(altered(before, meaning.steps, charset))
+                defaults = self._default_charset(table[0]), self._converted_charset(table[0])
+                after = self._as_kept(altered(before, meaning.steps, *defaults))
             except NotUnderstoodError as error:
                 after = Unverified(str(error), before)
         elif meaning.steps:
@@ -272,6 +273,24 @@ class _Applier:
         others = (meaning.rename, meaning.to_table, meaning.from_table)
         names = tuple(name for name in others if name is not None)
         yield TableChange("alter_table", table, before, after, names)
+
+    def _default_charset(self, database: str) -> str | None:
+        """Default character set of new tables; None where it is not certain."""
+        model = self._catalog.database(database)
+        if self._context.is_mariadb and fold_name(database) == fold_name(self._context.database):
+            return model.charset_in(self._context.thread_id)
+        return model.charset
+
+    def _converted_charset(self, database: str) -> str | None:
+        """What CONVERT TO CHARACTER SET DEFAULT means for a table of a database; None where it is not certain.
+
+        For MySQL it is the default of the session's database, whatever the table's.
+        """
+        if self._context.is_mariadb:
+            return self._default_charset(database)
+        if self._context.sets_database_charset:
+            return None
+        return self._catalog.database(self._context.database).charset_in(self._context.thread_id)
 
     def _as_kept(self, table: TableModel) -> TableModel:
         """MySQL before 8.0 loses labels in character sets of wide characters when it alters a table."""
@@ -321,9 +340,10 @@ class _Applier:
         name = meaning.database
         known = self._catalog.database(name)
         if isinstance(meaning, AlterDatabase):
-            self._catalog.set_database(
-                name, replace(known, charset=meaning.charset or known.charset)
-            )
+            charset = meaning.charset or known.charset
+            thread_id = self._context.thread_id
+            model = known.remade(charset, thread_id, complete=known.complete)
+            self._catalog.set_database(name, model)
             return TableChange("alter_database", (name, ""))
         may_exist = (
             isinstance(meaning, CreateDatabase)
@@ -347,10 +367,14 @@ class _Applier:
             self._catalog.set_table(table, ABSENT)
         if isinstance(meaning, DropDatabase):
             failed = bool(self._context.error_code)
-            self._catalog.set_database(name, DatabaseModel(None, complete=not failed))
+            last = known.charset or known.last_charset
+            gone = DatabaseModel(None, not failed, known.changed_by, last)
+            self._catalog.set_database(name, gone)
             return TableChange("drop_database", (name, ""))
         charset = meaning.charset or self._context.server_charset
-        self._catalog.set_database(name, DatabaseModel(charset, complete=True))
+        self._catalog.set_database(
+            name, known.remade(charset, self._context.thread_id, complete=True)
+        )
         return TableChange("create_database", (name, ""))
 
     def _not_understood(self, meaning: NotUnderstood) -> Iterator[TableChange]:

@@ -191,10 +191,27 @@ class DatabaseModel:
     Attributes:
         charset: default character set of new tables; None while it is not known.
         complete: whether all its tables are known, so that one that is not known does not exist.
+        changed_by: the thread that gave it another character set than it had: sessions that were in it before
+            go on with the old one, in MariaDB for new tables and everywhere for CONVERT TO … DEFAULT.
+        last_charset: what it had when it was dropped.
     """
 
     charset: str | None = None
     complete: bool = False
+    changed_by: int | None = None
+    last_charset: str | None = None
+
+    def remade(self, charset: str | None, thread_id: int, *, complete: bool) -> DatabaseModel:
+        """The database with a character set that a session gave it."""
+        before = self.charset or self.last_charset
+        changed_by = self.changed_by
+        if before is not None and before != charset:
+            changed_by = thread_id
+        return DatabaseModel(charset, complete, changed_by)
+
+    def charset_in(self, thread_id: int) -> str | None:
+        """What a session that is in the database takes for its character set; None where nothing tells."""
+        return self.charset if self.changed_by in (None, thread_id) else None
 
 
 def describe(column: ColumnModel) -> str:

@@ -62,10 +62,18 @@ def _is_told(column: ColumnShape) -> bool:
     return column.type_code not in _INTEGERS or column.unsigned is not None
 
 
-def lacks_charset(shape: TableShape, model: TableModel) -> bool:
-    """Whether neither the binlog nor the definition tells a text column's character set."""
+def lacks_charset(shape: TableShape, model: TableModel, *, of_labels: bool = True) -> bool:
+    """Whether neither the binlog nor the definition tells a text column's character set.
+
+    Args:
+        shape: of the table map.
+        model: the definition.
+        of_labels: count ENUM and SET, too, where they have labels that depend on it.
+    """
     return len(shape.columns) == len(model.columns) and any(
-        known.needs_charset and column.collation_id is None
+        known.needs_charset
+        and column.collation_id is None
+        and (known.labels is None or (of_labels and not all(map(str.isascii, known.labels))))
         for column, known in zip(shape.columns, model.columns, strict=True)
     )
 
@@ -160,8 +168,9 @@ def resolve(shape: TableShape, model: TableModel) -> TableShape:
 def _definition(model: ColumnModel, shape: ColumnShape, index: int | None) -> ColumnDefinition:
     collation = None
     told = charset_of_id(shape.collation_id)
-    if model.needs_charset and model.labels is not None and told is not None:
-        model = model.in_charset(told)  # labels lose what it does not have
+    if model.needs_charset and model.labels is not None:
+        # Labels lose what their character set does not have.
+        model = _with_doubts(model) if told is None else model.in_charset(told)
     if model.kind in TEXT_KINDS and model.charset is not None:
         collation = representative_id(model.charset)
     elif model.kind.endswith(("blob", "binary")):
@@ -177,6 +186,12 @@ def _definition(model: ColumnModel, shape: ColumnShape, index: int | None) -> Co
         fraction_digits=model.fraction_digits or None,
         logical_type=_LOGICAL.get(model.kind) if shape.type_code in _TEXT else None,
     )
+
+
+def _with_doubts(model: ColumnModel) -> ColumnModel:
+    """Labels whose character set is not known: a server may have put ``?`` for what is not ASCII."""
+    doubtful = {at for at, label in enumerate(model.labels or (), 1) if not label.isascii()}
+    return replace(model, unknown_labels=tuple(sorted(doubtful.union(model.unknown_labels))))
 
 
 def describe_shape(shape: TableShape) -> str:

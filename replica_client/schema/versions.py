@@ -96,7 +96,16 @@ class Version:
 def databases_json(models: list[tuple[Place, DatabaseModel]]) -> list[dict[str, Any]]:
     """The versions of a database as JSON."""
     return [
-        {"since": str(since), "charset": model.charset, "complete": model.complete}
+        {
+            "since": str(since),
+            "charset": model.charset,
+            "complete": model.complete,
+            **{
+                name: value
+                for name in ("changed_by", "last_charset")
+                if (value := getattr(model, name)) is not None
+            },
+        }
         for since, model in models
     ]
 
@@ -104,6 +113,14 @@ def databases_json(models: list[tuple[Place, DatabaseModel]]) -> list[dict[str, 
 def databases_of_json(value: Any) -> list[tuple[Place, DatabaseModel]]:
     """The versions of a database that :func:`databases_json` gave."""
     return [
-        (Place.parse(one["since"]), DatabaseModel(one.get("charset"), bool(one.get("complete"))))
+        (
+            Place.parse(one["since"]),
+            DatabaseModel(
+                one.get("charset"),
+                bool(one.get("complete")),
+                None if one.get("changed_by") is None else int(one["changed_by"]),
+                one.get("last_charset"),
+            ),
+        )
         for one in value
     ]

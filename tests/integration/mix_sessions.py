@@ -258,4 +258,3 @@ def changes_shape(sql: str) -> bool:
     words = sql.lstrip().upper()
     # MariaDB's SET STATEMENT … FOR has any other statement behind it.
     return not words.startswith(_ROW_WORDS) or words.startswith("SET STATEMENT")
-

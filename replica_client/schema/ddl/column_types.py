@@ -14,6 +14,7 @@ from replica_client.schema.ddl.context import (
 )
 from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
 from replica_client.schema.ddl.lexer import STRING
+from replica_client.schema.labels import UNCONVERTED, Written, needed
 
 _WHOLE: Final = {
     "TINYINT": "tinyint",
@@ -73,7 +74,8 @@ class TypeText:
         fraction_digits: see there.
         unsigned: see there.
         charset: what the type itself says (NCHAR, JSON of MariaDB, ``CHAR BYTE``).
-        labels: of ENUM and SET.
+        labels: of ENUM and SET, as they are written.
+        written: the character sets that they go through.
         serial: SERIAL, which stands for several attributes.
         compressed: COMPRESSED.
     """
@@ -87,6 +89,7 @@ class TypeText:
     labels: tuple[str, ...] | None = None
     serial: bool = False
     compressed: bool = False
+    written: Written = UNCONVERTED
 
 
 def read_type(cursor: Cursor, context: StatementContext) -> TypeText:
@@ -153,7 +156,8 @@ def read_type(cursor: Cursor, context: StatementContext) -> TypeText:
         return TypeText("vector", (_numbers(cursor) or [2048])[0])
     if word in ("ENUM", "SET"):
         cursor.step()
-        return TypeText(word.lower(), labels=_labels(cursor, context))
+        labels = _labels(cursor, context)
+        return TypeText(word.lower(), labels=labels, written=needed(labels, context.written))
     return _characters(cursor, oracle=oracle)
 
 

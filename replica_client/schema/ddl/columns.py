@@ -14,6 +14,7 @@ from replica_client.schema.ddl.column_types import (
 from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
 from replica_client.schema.ddl.lexer import NAME, STRING, WORD, Token
+from replica_client.schema.labels import kept_labels
 from replica_client.schema.model import TEXT_KINDS, ColumnModel
 
 _VALUED = frozenset(
@@ -78,6 +79,10 @@ class ColumnText:
             nullable = False
         elif nullable is None and found.kind != "timestamp":
             nullable = True
+        labels = found.labels
+        unknown: tuple[int, ...] = ()
+        if labels is not None:
+            labels, unknown = kept_labels(labels, found.written, found.charset)
         column = ColumnModel(
             self.name,
             found.kind,
@@ -86,22 +91,20 @@ class ColumnText:
             found.fraction_digits,
             found.unsigned,
             found.charset,
-            found.labels,
+            labels,
             nullable,
             self.visible,
             found.compressed,
+            unknown_labels=unknown,
         )
-        if column.charset is not None:
-            column = column.in_charset(column.charset)
+        doubtful = set(unknown)
         if self.listed:
-            column = replace(column, unknown_labels=column.doubtful_labels)
+            doubtful.update(column.doubtful_labels)
         if self.utf8_is_in_doubt and column.charset == UTF8MB3:
-            beyond = tuple(
-                at
-                for at, label in enumerate(found.labels or (), 1)
-                if max(label, default="") > "\uffff"
-            )
-            column = replace(column, unknown_labels=beyond)
+            texts = enumerate(found.labels or (), 1)
+            doubtful.update(at for at, label in texts if max(label, default="") > "\uffff")
+        if doubtful:
+            column = replace(column, unknown_labels=tuple(sorted(doubtful)))
         return column
 
 

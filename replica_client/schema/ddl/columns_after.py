@@ -43,8 +43,19 @@ class _Entry:
     old: str = ""
 
 
-def altered(table: TableModel, steps: Sequence[Step], database_charset: str | None) -> TableModel:
+def altered(
+    table: TableModel,
+    steps: Sequence[Step],
+    database_charset: str | None,
+    converted_charset: str | None = None,
+) -> TableModel:
     """The table after these clauses.
+
+    Args:
+        table: as it was.
+        steps: the clauses.
+        database_charset: the database's default; None where it is not certain.
+        converted_charset: what CONVERT TO CHARACTER SET DEFAULT means; None as well.
 
     Names in the clauses mean the columns as they were before the statement, but behind AFTER, where
     they mean what the columns are called then. Columns that stay in place come first; then those
@@ -53,7 +64,7 @@ def altered(table: TableModel, steps: Sequence[Step], database_charset: str | No
     Raises:
         NotUnderstoodError: the clauses do not fit the table as it is known.
     """
-    charset = _charset_after(table, steps, database_charset)
+    charset = _charset_after(table, steps, database_charset, converted_charset)
     entries = [_Entry(column, column.name) for column in table.columns]
     renames: dict[str, str] = {}
     gone: set[int] = set()
@@ -156,12 +167,17 @@ def _has_generated_key(table: TableModel) -> bool:
 
 
 def _charset_after(
-    table: TableModel, steps: Sequence[Step], database_charset: str | None
+    table: TableModel,
+    steps: Sequence[Step],
+    database_charset: str | None,
+    converted_charset: str | None,
 ) -> str | None:
     charset = table.charset
     for step in steps:
-        if isinstance(step, (SetCharset, ConvertCharset)):
+        if isinstance(step, SetCharset):
             charset = step.charset or database_charset
+        elif isinstance(step, ConvertCharset):
+            charset = step.charset or converted_charset
     return charset
 
 

@@ -8,6 +8,7 @@ from typing import Final, Self
 from replica_client.binlog.events.query import QueryEvent
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.schema.character_sets import charset_of_id
+from replica_client.schema.labels import Written
 
 MODE_REAL_AS_FLOAT: Final = 0x1
 MODE_ANSI_QUOTES: Final = 0x4
@@ -30,6 +31,9 @@ class StatementContext:
         server_charset: default character set of new databases; None when it is not known.
         thread_id: of the session; temporary tables belong to it.
         error_code: with which the statement ended on the source, 0 for none.
+        client_charset: in which the statement is; None where it loses nothing, as the server's own do.
+        connection_charset: to which its literals are converted; None as well.
+        sets_database_charset: whether its ``collation_database`` is not that of its database.
         is_done: whether the statement is known to have changed something: an IF NOT EXISTS found nothing.
     """
 
@@ -41,6 +45,14 @@ class StatementContext:
     thread_id: int = 0
     error_code: int = 0
     is_done: bool = False
+    client_charset: str | None = None
+    connection_charset: str | None = None
+    sets_database_charset: bool = False
+
+    @property
+    def written(self) -> Written:
+        """The character sets that its literals go through."""
+        return Written(self.client_charset, self.connection_charset)
 
     @property
     def is_mariadb(self) -> bool:
@@ -88,4 +100,7 @@ class StatementContext:
             event.error_code,
             # Of one that found its table or database the servers log none.
             status.ddl_xid is not None,
+            charset_of_id(status.character_set_client),
+            charset_of_id(status.collation_connection),
+            bool(status.character_set_database),
         )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
 from replica_client.schema.ddl.lexer import NAME, NUMBER, STRING, WORD, Token
+from replica_client.schema.labels import is_text
+
+_BEYOND_BMP: Final = re.compile("[\U00010000-\U0010ffff]")
 
 
 class NotUnderstoodError(Exception):
@@ -87,7 +91,15 @@ class Cursor:
         return self.token.kind in (WORD, NAME)
 
     def name(self) -> str:
-        """A name.
+        """A name, as the servers keep it.
+
+        Raises:
+            NotUnderstoodError: something else is next, or bytes in it are no text.
+        """
+        return _kept_name(self.name_as_written())
+
+    def name_as_written(self) -> str:
+        """A name; lone surrogates in it stand for bytes that are no text.
 
         Raises:
             NotUnderstoodError: something else is next.
@@ -173,6 +185,18 @@ class Cursor:
     def rest(self) -> list[Token]:
         """All tokens from here on."""
         return list(self.tokens[self.at :])
+
+
+def _kept_name(text: str) -> str:
+    """A name as the servers keep it, in utf8mb3.
+
+    MySQL puts ``?`` for a character outside of the BMP; MariaDB refuses it.
+    """
+    if text.isascii():
+        return text
+    if not is_text(text):
+        raise NotUnderstoodError("a name with bytes that are no text")
+    return _BEYOND_BMP.sub("?", text)
 
 
 def split_commas(tokens: Sequence[Token]) -> list[list[Token]]:
