@@ -42,6 +42,7 @@ def known_set(name: str, labels: Sequence[str], unknown: Iterable[int], bits: in
 
 def _unknown_label(name: str, index: int) -> ColumnDecodeError:
     return ColumnDecodeError(
-        f"label {index} of column {name} is not known: the source's listings show '?' for a character that "
-        "they cannot hold; set binlog_row_metadata=FULL on the source, or read from where the table was defined"
+        f"label {index} of column {name} is not known: listings of the source show '?' for a character that they "
+        "cannot hold, or a character set on its way into the table is not known or lacks it; set "
+        "binlog_row_metadata=FULL on the source, or read from where the table was defined"
     )

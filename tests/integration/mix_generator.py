@@ -45,7 +45,8 @@ class Mixer:
     Args:
         sessions: run them.
         rng: chooses.
-        without: kinds that are left out: ``xa``, ``savepoints``, ``forms`` (of tables).
+        without: kinds that are left out: ``xa``, ``savepoints``, ``forms`` (of tables), ``unsaid`` columns of
+            REPLACE.
 
     Attributes:
         done: how often each kind was done.
@@ -57,7 +58,7 @@ class Mixer:
     ) -> None:
         self.sessions, self.rng = sessions, rng
         self.ddl = MixedDdl(sessions, rng, without)
-        self.rows = RowStatements(self.ddl, rng)
+        self.rows = RowStatements(self.ddl, rng, says_all="unsaid" in without)
         self.without = without
         self.people = [Session(number) for number in range(sessions.count)]
         self.prepared: dict[str, set[Table]] = {}

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from replica_client import ReplicaClientError, open_binlog
+from replica_client import AssemblyOptions, ReplicaClientError, Selection, open_binlog
 from replica_client.rows.json_values import change_to_json
 from tests.integration.mixes import (
     PATTERN,
@@ -168,8 +168,8 @@ def check_runs(
             files_of(server, epoch.start, epoch.end),
             start=f"{epoch.start[0]}:{epoch.start[1]}",
             stop=f"{epoch.end[0]}:{epoch.end[1]}",
-            tables=PATTERN,
             schema=beginning(folds(server)),
+            assembly=AssemblyOptions(Selection(PATTERN), on_unknown_table="error"),
         )
         try:
             truth.extend(change_to_json(change) for change in reader.changes())
@@ -177,8 +177,11 @@ def check_runs(
             whole = False  # told where the files were read
     for fault in killer.compare(truth, whole=whole):
         kind, _, text = fault.partition(": ")
-        faults = report.stops if kind == "ended by itself" else report.differences
-        faults.append(Fault("kills", epochs[0].seed, 0, kind, text))
+        found = Fault("kills", epochs[0].seed, 0, kind, text)
+        if kind == "ended by itself":
+            report.stop(found)
+        else:
+            report.differences.append(found)
 
 
 def _key(line: str) -> tuple[str, int, int, int]:

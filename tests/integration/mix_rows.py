@@ -25,10 +25,16 @@ def value(rng: random.Random, column: Col, charset: str) -> str:
 
 
 class RowStatements:
-    """Makes statements on the tables of a generator."""
+    """Makes statements on the tables of a generator.
 
-    def __init__(self, ddl: MixedDdl, rng: random.Random) -> None:
-        self.ddl, self.rng = ddl, rng
+    Args:
+        ddl: has the tables.
+        rng: chooses.
+        says_all: whether REPLACE names all columns.
+    """
+
+    def __init__(self, ddl: MixedDdl, rng: random.Random, *, says_all: bool = False) -> None:
+        self.ddl, self.rng, self.says_all = ddl, rng, says_all
 
     def make(self, charset: str, table: Table) -> str:
         """A statement that changes rows of a table."""
@@ -67,14 +73,16 @@ class RowStatements:
 
     def _insert(self, charset: str, path: str, columns: list[Col]) -> str:
         rng = self.rng
+        word = rng.choice(
+            ("INSERT INTO", "INSERT IGNORE INTO", "INSERT IGNORE INTO", "REPLACE INTO")
+        )
         chosen = [c for c in columns if rng.random() < 0.9 or not c.nullable] or columns[:1]
+        if self.says_all and word == "REPLACE INTO":
+            chosen = columns
         names = ", ".join(q(c.name) for c in chosen)
         count = rng.choice((1, 1, 2, 3, 8, 40))
         rows = ", ".join(
             "(" + ", ".join(value(rng, c, charset) for c in chosen) + ")" for _ in range(count)
-        )
-        word = rng.choice(
-            ("INSERT INTO", "INSERT IGNORE INTO", "INSERT IGNORE INTO", "REPLACE INTO")
         )
         sql = f"{word} {path} ({names}) VALUES {rows}"
         if word.startswith("INSERT") and rng.random() < 0.15:

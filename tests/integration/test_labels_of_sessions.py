@@ -77,6 +77,8 @@ def test_no_label_is_guessed(fresh_server, name: str) -> None:
         if "binary" not in (client, literals, charset)
         and text in ("ü".encode(), "表".encode(), "🐟".encode())
         and client in ("utf8", "utf8mb4")
+        # What MariaDB's utf8 is, its old_mode says.
+        and not (server.flavor == "mariadb" and charset == "utf8")
     ]
     assert plain == []
     assert len(refused) < len(made) * 2 // 3
