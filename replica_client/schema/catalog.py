@@ -340,10 +340,9 @@ class _Applier:
         name = meaning.database
         known = self._catalog.database(name)
         if isinstance(meaning, AlterDatabase):
-            charset = meaning.charset or known.charset
-            thread_id = self._context.thread_id
-            model = known.remade(charset, thread_id, complete=known.complete)
-            self._catalog.set_database(name, model)
+            if meaning.charset:
+                model = known.altered(meaning.charset, self._context.thread_id)
+                self._catalog.set_database(name, model)
             return TableChange("alter_database", (name, ""))
         may_exist = (
             isinstance(meaning, CreateDatabase)
@@ -372,9 +371,7 @@ class _Applier:
             self._catalog.set_database(name, gone)
             return TableChange("drop_database", (name, ""))
         charset = meaning.charset or self._context.server_charset
-        self._catalog.set_database(
-            name, known.remade(charset, self._context.thread_id, complete=True)
-        )
+        self._catalog.set_database(name, known.made(charset, self._context.thread_id))
         return TableChange("create_database", (name, ""))
 
     def _not_understood(self, meaning: NotUnderstood) -> Iterator[TableChange]:

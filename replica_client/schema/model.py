@@ -201,13 +201,16 @@ class DatabaseModel:
     changed_by: int | None = None
     last_charset: str | None = None
 
-    def remade(self, charset: str | None, thread_id: int, *, complete: bool) -> DatabaseModel:
+    def altered(self, charset: str, thread_id: int) -> DatabaseModel:
         """The database with a character set that a session gave it."""
+        changed_by = self.changed_by if self.charset == charset else thread_id
+        return DatabaseModel(charset, self.complete, changed_by)
+
+    def made(self, charset: str | None, thread_id: int) -> DatabaseModel:
+        """The database made anew by a session."""
         before = self.charset or self.last_charset
-        changed_by = self.changed_by
-        if before is not None and before != charset:
-            changed_by = thread_id
-        return DatabaseModel(charset, complete, changed_by)
+        changed_by = self.changed_by if before in (None, charset) else thread_id
+        return DatabaseModel(charset, complete=True, changed_by=changed_by)
 
     def charset_in(self, thread_id: int) -> str | None:
         """What a session that is in the database takes for its character set; None where nothing tells."""

@@ -833,7 +833,7 @@ class Ddl:
             f"DROP SEQUENCE {name}",
         ]
 
-    def ddl_maria_rename_if_exists(self) -> str:
+    def ddl_maria_rename_if_exists(self) -> str | None:
         return (
             f"RENAME TABLE IF EXISTS {self.path(self.table())} TO {q(self.fresh())}, `no` TO `nein`"
         )

@@ -87,6 +87,7 @@ class Mixer:
         person = self.rng.choice(self.people)
         self.ddl.number = person.number
         self.ddl.mode = person.mode
+        self.ddl.temporary = person.temporary
         self.ddl.claimed = set().union(
             *(one.claimed for one in self.people if one is not person), *self.prepared.values()
         )

@@ -23,6 +23,7 @@ class MixedDdl(Ddl):
     Attributes:
         number: that session's number.
         claimed: tables that open transactions of other sessions use.
+        temporary: temporary tables of the session.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class MixedDdl(Ddl):
         self.charsets = tuple(name for name in CHARSETS if not (old and name == "ucs2"))
         self.number = 0
         self.claimed: set[Table] = set()
+        self.temporary: list[str] = []
         self._known: dict[Table, list[Col]] = {}
         self._seen = -1
 
@@ -90,6 +92,11 @@ class MixedDdl(Ddl):
         table = self.table()
         doubtful = any("?" in column.type for column in self.columns(table))
         return None if doubtful else self.select_of(table)
+
+    def ddl_maria_rename_if_exists(self) -> str | None:
+        """Not of a temporary table: MariaDB logs that RENAME, its own replicas rename the table of that name."""
+        text = super().ddl_maria_rename_if_exists()
+        return None if self.temporary else text
 
     def fresh(self, prefix: str = "t") -> str:
         name = super().fresh(prefix)

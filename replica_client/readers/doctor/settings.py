@@ -130,9 +130,10 @@ def _image(facts: SourceFacts) -> Finding:
     value = facts.variable("binlog_row_image") or "FULL"
     if value in ("FULL", "FULL_NODUP"):
         return ok("binlog_row_image", value)
+    replaced = ", and in a REPLACE those that got their defaults" if facts.server.is_mariadb else ""
     return warning(
         "binlog_row_image",
-        f"{value}: columns that did not change are left out of rows",
+        f"{value}: columns that did not change are left out of rows{replaced}",
         "SET GLOBAL binlog_row_image = FULL (also in the configuration file)",
         *_both("binlog_row_image", "FULL"),
     )

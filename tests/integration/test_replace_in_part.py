@@ -1,0 +1,35 @@
+"""REPLACE under row images that leave columns out: MariaDB logs an UPDATE without those that got their defaults."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica_client import ABSENT, open_binlog
+from replica_client.schema.history import SchemaHistory
+
+
+@pytest.mark.parametrize("image", ["MINIMAL", "NOBLOB", "FULL"])
+def test_what_the_binlog_has_is_delivered(any_server, new_database, image: str) -> None:
+    server = any_server
+    database = new_database(server)
+    start = server.binlog_position()
+    session = server.connect()
+    session.query(f"SET binlog_row_image = {image}")
+    table = f"{database}.t"
+    session.query(
+        f"CREATE TABLE {table} (id INT PRIMARY KEY, g INT UNIQUE, x TEXT) CHARSET utf8mb4"
+    )
+    session.query(f"INSERT INTO {table} VALUES (1, 10, 'old')")
+    session.query(f"REPLACE INTO {table} (id, g) VALUES (2, 10)")
+    assert server.query(f"SELECT x FROM {table}") == [(None,)]
+    files = [server.binlog_path(one) for one in server.binlog_files()]
+    last = list(
+        open_binlog(
+            files,
+            start=f"{start[0]}:{start[1]}",
+            tables=table,
+            schema=SchemaHistory(lower_case_names=False),
+        ).changes()
+    )[-1]
+    lacks = server.flavor == "mariadb" and image != "FULL"
+    assert last.after["x"] is (ABSENT if lacks else None)
