@@ -38,6 +38,7 @@ cdef class RowImageDecoder:
     cdef Py_ssize_t _width
     cdef list _columns
     cdef Py_ssize_t _json_count
+    cdef bint _keep_diffs
     cdef dict _plans
     cdef object lines
     cdef Plan _plan(self, bytes bitmap)

@@ -195,6 +195,7 @@ class RowImageDecoder:
         options: text and temporal policies.
         columns: names of the wanted columns, which come in table order; None takes all. Others are
             passed over undecoded.
+        keep_diffs: give the differences of a JSON document also where the document before is there.
 
     Attributes:
         shape: the table.
@@ -209,8 +210,10 @@ class RowImageDecoder:
         shape: TableShape,
         options: DecodeOptions | None = None,
         columns: Iterable[str] | None = None,
+        keep_diffs: bool = False,
     ) -> None:
         self.shape = shape
+        self._keep_diffs = keep_diffs
         self.options = DecodeOptions() if options is None else options
         wanted = None if columns is None else frozenset(columns)
         names: list[str] = []
@@ -235,7 +238,7 @@ class RowImageDecoder:
 
     def _fields(self) -> tuple[Any, ...]:
         # Without keys: row images are not encrypted, and keys are to stay where they are.
-        return self.shape, replace(self.options, keys={}), self.column_names
+        return self.shape, replace(self.options, keys={}), self.column_names, self._keep_diffs
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -569,6 +572,8 @@ class RowImageDecoder:
         if not partial_bits[index >> 3] >> (index & 7) & 1:
             return JsonDocument(value)
         diffs = decode_diffs(value)
+        if self._keep_diffs:
+            return diffs
         old = None if before is None else before[column.target]
         return apply_diffs(old, diffs) if isinstance(old, JsonDocument) else diffs
 

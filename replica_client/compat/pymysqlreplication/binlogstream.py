@@ -1,0 +1,514 @@
+"""The stream of python-mysql-replication."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.event import BinlogEvent as DecodedEvent
+from replica_client.compat.pymysqlreplication.constants.BINLOG import (
+    FORMAT_DESCRIPTION_EVENT,
+    ROTATE_EVENT,
+    TABLE_MAP_EVENT,
+)
+from replica_client.compat.pymysqlreplication.event import (
+    BeginLoadQueryEvent,
+    BinLogEvent,
+    ExecuteLoadQueryEvent,
+    FormatDescriptionEvent,
+    GtidEvent,
+    HeartbeatLogEvent,
+    MariadbAnnotateRowsEvent,
+    MariadbBinLogCheckPointEvent,
+    MariadbGtidEvent,
+    MariadbGtidListEvent,
+    MariadbStartEncryptionEvent,
+    NotImplementedEvent,
+    PreviousGtidsEvent,
+    QueryEvent,
+    RandEvent,
+    RotateEvent,
+    RowsQueryLogEvent,
+    StopEvent,
+    UserVarEvent,
+    XAPrepareEvent,
+    XidEvent,
+)
+from replica_client.compat.pymysqlreplication.exceptions import BinLogNotEnabled
+from replica_client.compat.pymysqlreplication.gtid import GtidSet
+from replica_client.compat.pymysqlreplication.logger import logger
+from replica_client.compat.pymysqlreplication.packet import (
+    EVENT_CLASSES,
+    MORE_CLASSES,
+    BinLogPacketWrapper,
+    Context,
+)
+from replica_client.compat.pymysqlreplication.report_slave import ReportSlave
+from replica_client.compat.pymysqlreplication.row_event import (
+    DeleteRowsEvent,
+    PartialUpdateRowsEvent,
+    RowsEvent,
+    TableMapEvent,
+    UpdateRowsEvent,
+    WriteRowsEvent,
+    fetch_column_names,
+)
+from replica_client.compat.pymysqlreplication.table_map import TableMap
+from replica_client.compat.pymysqlreplication.tables import TableBook, TableFilter
+from replica_client.constants.event_types import EventType
+from replica_client.errors import ServerError
+from replica_client.gtid import GtidSet as CoreGtidSet
+from replica_client.gtid import MariadbGtidSet
+from replica_client.transport import driver_dump
+from replica_client.transport.driver_dump import DriverDump
+from replica_client.transport.request import DumpRequest
+from replica_client.transport.server_info import ServerInfo
+from replica_client.transport.statements import binlog_status
+
+MYSQL_EXPECTED_ERROR_CODES = [2013, 2006]
+_PAYLOAD = int(EventType.TRANSACTION_PAYLOAD_EVENT)
+_HEADER = struct.Struct("<IBIIIH")
+_ROWS_CLASSES = (WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent, PartialUpdateRowsEvent)
+_ALL_EVENTS: frozenset[type[BinLogEvent]] = frozenset(
+    (
+        QueryEvent,
+        RotateEvent,
+        StopEvent,
+        FormatDescriptionEvent,
+        XAPrepareEvent,
+        XidEvent,
+        GtidEvent,
+        PreviousGtidsEvent,
+        BeginLoadQueryEvent,
+        ExecuteLoadQueryEvent,
+        HeartbeatLogEvent,
+        RowsQueryLogEvent,
+        RandEvent,
+        UserVarEvent,
+        TableMapEvent,
+        *_ROWS_CLASSES,
+        MariadbGtidEvent,
+        MariadbGtidListEvent,
+        MariadbBinLogCheckPointEvent,
+        MariadbAnnotateRowsEvent,
+        MariadbStartEncryptionEvent,
+        NotImplementedEvent,
+    )
+)
+
+
+class BinLogStreamReader:
+    """Reads the binlog of a source as a replica does, and gives its events.
+
+    What python-mysql-replication gives wrongly is right here, unless ``strict_compat`` asks for theirs:
+
+    ========================================  ==================================  =====================
+    what                                      here                                ``strict_compat``
+    ========================================  ==================================  =====================
+    negative TIME with a fraction             its value                           fraction added
+    YEAR 0                                    0                                   1900
+    TIMESTAMP ``0000-00-00``                  None (out of datetime2 range)       1970-01-01
+    BINARY(n)                                 n bytes                             without the zero bytes
+    empty BINARY, VARBINARY, BLOB             ``b""``                             ``""``
+    integers without names (MINIMAL)          signed or not as the column is      signed
+    text without names (MINIMAL)              in its character set                as UTF-8
+    BLOB without names (MINIMAL)              bytes                               as UTF-8, or an error
+    ENUM, SET without names                   the number                          None
+    JSON, negative TIME                       a timedelta                         without its sign
+    several partial updates of one document   a list of JsonDiff                  the first one
+    compressed transactions and rows          their events                        left out
+    tagged GTIDs                              GtidEvent, with ``tag``             left out
+    status variables that are not known       passed over                         an exception
+    after the end of the binlog               reading goes on there               as ``resume_stream``
+    ========================================  ==================================  =====================
+
+    A wrong checksum is an error. A lost connection is opened again, and each event is given once: with
+    ``auto_position`` theirs begin again at the set.
+
+    Args:
+        connection_settings: of ``pymysql.connect``.
+        server_id: ours, unique among the source's replicas.
+        ctl_connection_settings: for the second connection, where it is another server.
+        resume_stream: begin at ``log_file`` and ``log_pos``, or at the end of the binlog; else at the start of
+            the file.
+        blocking: wait for events; else iteration ends at the end of the binlog.
+        only_events: classes of wanted events.
+        log_file: where to begin.
+        log_pos: where in it.
+        end_log_pos: where to end.
+        filter_non_implemented_events: leave out events that have no class.
+        ignored_events: classes of unwanted events.
+        auto_position: a GTID set; begin behind it.
+        only_tables: names of wanted tables.
+        ignored_tables: names of unwanted tables.
+        only_schemas: names of wanted databases.
+        ignored_schemas: names of unwanted databases.
+        freeze_schema: without effect: table maps are kept as they come.
+        skip_to_timestamp: leave out events before this second.
+        report_slave: how the source lists us: a host, a tuple (host, user, password, port) or a dict.
+        slave_uuid: ours; the source ends an older dump with the same one.
+        pymysql_wrapper: instead of ``pymysql.connect``; gives a PyMySQL connection.
+        slave_heartbeat: seconds of silence after which the source sends a heartbeat.
+        is_mariadb: that the source is MariaDB is found out; kept for programs that say so.
+        annotate_rows_event: ask MariaDB for the statements' texts.
+        ignore_decode_errors: leave out bytes that are not text of their character set.
+        verify_checksum: checksums are always verified.
+        enable_logging: log the parameters.
+        use_column_name_cache: ask the server for names that the binlog does not have.
+        strict_compat: give what python-mysql-replication gives, also where it is wrong.
+    """
+
+    report_slave: ReportSlave | None = None
+
+    def __init__(
+        self,
+        connection_settings: Mapping[str, Any],
+        server_id: int,
+        ctl_connection_settings: Mapping[str, Any] | None = None,
+        resume_stream: bool = False,
+        blocking: bool = False,
+        only_events: Collection[type[BinLogEvent]] | None = None,
+        log_file: str | None = None,
+        log_pos: int | None = None,
+        end_log_pos: int | None = None,
+        filter_non_implemented_events: bool = True,
+        ignored_events: Collection[type[BinLogEvent]] | None = None,
+        auto_position: str | GtidSet | None = None,
+        only_tables: Collection[str] | None = None,
+        ignored_tables: Collection[str] | None = None,
+        only_schemas: Collection[str] | None = None,
+        ignored_schemas: Collection[str] | None = None,
+        freeze_schema: bool = False,
+        skip_to_timestamp: float | None = None,
+        report_slave: str | tuple[Any, ...] | Mapping[str, Any] | None = None,
+        slave_uuid: str | None = None,
+        pymysql_wrapper: Callable[..., Any] | None = None,
+        slave_heartbeat: float | None = None,
+        is_mariadb: bool = False,
+        annotate_rows_event: bool = False,
+        ignore_decode_errors: bool = False,
+        verify_checksum: bool = False,
+        enable_logging: bool = True,
+        use_column_name_cache: bool = False,
+        *,
+        strict_compat: bool = False,
+    ) -> None:
+        self.__connection_settings = dict(connection_settings)
+        self.__connection_settings.setdefault("charset", "utf8")
+        self._ctl_connection_settings = dict(ctl_connection_settings or self.__connection_settings)
+        self.__connected_stream = False
+        self.__connected_ctl = False
+        self.__resume_stream = resume_stream
+        self.__blocking = blocking
+        self.__server_id = server_id
+        self.__use_checksum = False
+        self.__only_tables = only_tables
+        self.__ignored_tables = ignored_tables
+        self.__only_schemas = only_schemas
+        self.__ignored_schemas = ignored_schemas
+        self.__freeze_schema = freeze_schema
+        self.__ignore_decode_errors = ignore_decode_errors
+        self.__verify_checksum = verify_checksum
+        self.__optional_meta_data = False
+        self.__enable_logging = enable_logging
+        self.__use_column_name_cache = use_column_name_cache
+        self.__annotate_rows_event = annotate_rows_event
+        self.__strict = strict_compat
+        self.__allowed_events = self._allowed_event_list(
+            only_events, ignored_events, filter_non_implemented_events
+        )
+        self.__allowed_events_in_packet = frozenset(
+            (TableMapEvent, RotateEvent, *self.__allowed_events)
+        )
+        self.log_pos = log_pos
+        self.end_log_pos = end_log_pos
+        self.log_file = log_file
+        self.auto_position = auto_position
+        self.skip_to_timestamp = skip_to_timestamp
+        self.is_mariadb = is_mariadb
+        self.mysql_version: tuple[int, int, int] = (0, 0, 0)
+        self.dbms: str | None = None
+        self.slave_uuid = slave_uuid
+        self.slave_heartbeat = slave_heartbeat
+        self.pymysql_wrapper = pymysql_wrapper or driver_dump.connect
+        if report_slave:
+            self.report_slave = ReportSlave(report_slave)
+        self._stream_connection: Any = None
+        self._ctl_connection: Any = None
+        self.table_map = TableMap()
+        tables = TableBook(
+            TableFilter(only_tables, ignored_tables, only_schemas, ignored_schemas),
+            strict=strict_compat,
+            ignore_decode_errors=ignore_decode_errors,
+            names_of=self._names_of if use_column_name_cache else None,
+        )
+        classes = EVENT_CLASSES if strict_compat else EVENT_CLASSES | MORE_CLASSES
+        self._context = Context(tables, self.table_map, strict=strict_compat, classes=classes)
+        self._wanted = {
+            code: kind in self.__allowed_events
+            for code, kind in (EVENT_CLASSES | MORE_CLASSES).items()
+            if strict_compat <= (code in EVENT_CLASSES)
+        }
+        self._others_wanted = NotImplementedEvent in self.__allowed_events
+        self._needs_tables = any(issubclass(k, RowsEvent) for k in self.__allowed_events)
+        self._decoder = BinlogDecoder(tables.decode)
+        self._dump: DriverDump | None = None
+        self._packets: list[bytes] = []
+        self._inner: Iterator[DecodedEvent] | None = None
+        self._end_of_inner = 0
+        self._past_end = False
+        # Where a dump can begin that brings the table maps of the rows behind log_pos.
+        self._group_start = 0
+        self._given_before = 0
+        self._started = False
+
+    # Connections.
+
+    def close(self) -> None:
+        """Close the connections; reading opens them again."""
+        if self.__connected_stream:
+            self._stream_connection.close()
+            self.__connected_stream = False
+        if self.__connected_ctl:
+            self._ctl_connection.close()
+            self.__connected_ctl = False
+        self._dump = None
+        self._packets = []
+        self._inner = None
+
+    def __connect_to_ctl(self) -> None:
+        settings = dict(self._ctl_connection_settings)
+        settings["db"] = "information_schema"
+        settings["autocommit"] = True
+        self._ctl_connection = self.pymysql_wrapper(**settings)
+        self._context.ctl_connection = self._ctl_connection
+        self.__connected_ctl = True
+
+    def _names_of(self, schema: str, table: str) -> list[str]:
+        if not self.__connected_ctl:
+            self.__connect_to_ctl()
+        return fetch_column_names(self._ctl_connection, schema, table, True)
+
+    def __connect_to_stream(self) -> None:
+        self._stream_connection = connection = self.pymysql_wrapper(**self.__connection_settings)
+        self.__connected_stream = True
+        server = driver_dump.identify(connection)
+        self.dbms = "mariadb" if server.is_mariadb else "mysql"
+        self._context.dbms = self.dbms
+        self._decoder = BinlogDecoder(self._context.tables.decode)
+        dump = DriverDump(connection, server)
+        dump.start(
+            self._request(connection, server),
+            server_id=self.__server_id,
+            heartbeat_period=self.slave_heartbeat or 0,
+            replica_uuid=self.slave_uuid or "",
+            register=(self.report_slave or ReportSlave("")).command(self.__server_id),
+        )
+        self._dump = dump
+        self._started = True
+        if self.__enable_logging and not server.is_mariadb and server.version >= (8, 0, 14):
+            logger.debug("reading %s:%s of %s", self.log_file, self.log_pos, server.version_text)
+
+    def _request(self, connection: Any, server: ServerInfo) -> DumpRequest:
+        goes_on = self._started and not self.__strict and bool(self.log_file and self.log_pos)
+        self._given_before = 0
+        if self.auto_position and not goes_on:
+            text = str(self.auto_position)
+            gtids = MariadbGtidSet.parse(text) if server.is_mariadb else CoreGtidSet.parse(text)
+            return self._asked(gtid_set=gtids)
+        if goes_on:
+            self._given_before = self.log_pos or 0
+            return self._asked(self.log_file or "", self._group_start or self.log_pos or 4)
+        if self.log_file is None or self.log_pos is None:
+            rows = driver_dump.query(connection, binlog_status(server))
+            if not rows:
+                raise BinLogNotEnabled
+            self.log_file, self.log_pos = str(rows[0][0]), int(rows[0][1])
+        if not self.__resume_stream or self.log_pos < 4:
+            self.log_pos = 4
+        return self._asked(self.log_file, self.log_pos)
+
+    def _asked(self, file: str = "", position: int = 4, gtid_set: Any = None) -> DumpRequest:
+        return DumpRequest(
+            file,
+            position,
+            gtid_set,
+            non_block=not self.__blocking,
+            annotate_rows=self.__annotate_rows_event,
+        )
+
+    # Events.
+
+    def fetchone(self) -> Any:
+        """The next wanted event; None at the end of the binlog, or of what was asked for.
+
+        Raises:
+            ServerError: the source refused.
+            BinlogDecodeError: the bytes are not an event.
+            pymysql.err.Error: a connection could not be opened.
+        """
+        while not self._past_end:
+            if self._inner is not None:
+                event = self._next_inner()
+            else:
+                data = self._next_packet()
+                if data is None:
+                    return None
+                event = self._event_of(data)
+            if self.end_log_pos and self.log_pos and self.log_pos >= self.end_log_pos:
+                self._past_end = True
+            if event is not None:
+                return event
+        return None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.fetchone, None)
+
+    def _next_packet(self) -> bytes | None:
+        while True:
+            packets = self._packets
+            if packets:
+                return packets.pop()
+            if self._dump is None:
+                self.__connect_to_stream()
+                continue
+            try:
+                packets = self._dump.read()
+            except ServerError as error:
+                self._drop()
+                if error.errno in MYSQL_EXPECTED_ERROR_CODES:
+                    continue
+                raise driver_dump.OperationalError(error.errno, error.message) from error
+            except Exception as error:
+                self._drop()
+                if not driver_dump.is_lost(error):
+                    raise
+                logger.warning("%s; connecting again", error)
+                continue
+            if not packets:
+                self._drop()
+                return None
+            packets.reverse()
+            self._packets = packets
+
+    def _drop(self) -> None:
+        self._dump = None
+        if self.__connected_stream:
+            try:
+                self._stream_connection.close()
+            except Exception as error:
+                logger.debug("closing: %s", error)
+            self.__connected_stream = False
+
+    def _event_of(self, data: bytes) -> Any:
+        timestamp, code, _, size, position, _ = _HEADER.unpack_from(data)
+        if code == ROTATE_EVENT:
+            return self._rotate(data)
+        given = self._given_before
+        if given and position and code not in (FORMAT_DESCRIPTION_EVENT, TABLE_MAP_EVENT):
+            if position <= given:
+                self._group_start = 0 if code not in _IN_GROUP else self._group_start
+                return None
+            self._given_before = 0
+        before = self.log_pos or 0
+        if position and position > given:
+            self.log_pos = position
+            if code == TABLE_MAP_EVENT:
+                self._group_start = self._group_start or before
+            elif code not in _IN_GROUP:
+                self._group_start = 0
+        if code == _PAYLOAD and not self.__strict:
+            return self._payload(data, before)
+        wanted = self._wanted.get(code, self._others_wanted)
+        skipped = self.skip_to_timestamp and timestamp < self.skip_to_timestamp
+        if code == TABLE_MAP_EVENT:
+            return self._table_map(data, wanted and not skipped and position > given)
+        if code == FORMAT_DESCRIPTION_EVENT:
+            return self._format(data, wanted and not skipped and not given)
+        if not wanted or skipped:
+            return None
+        return self._made(self._decoder.decode(data, position - size if position else 0), data)
+
+    def _made(self, decoded: DecodedEvent, data: bytes | None) -> Any:
+        event = BinLogPacketWrapper._of(decoded, data, self._context).event
+        return event if event._processed else None
+
+    def _rotate(self, data: bytes) -> Any:
+        decoded = self._decoder.decode(data, 0)
+        body = decoded.body
+        goes_on = self._given_before and body.next_file == self.log_file
+        self.table_map.clear()
+        if not goes_on:
+            self._given_before = 0
+            self.log_file, self.log_pos = body.next_file, body.next_position
+            self._group_start = 0
+        if goes_on or self.skip_to_timestamp and decoded.header.timestamp < self.skip_to_timestamp:
+            return None
+        return self._made(decoded, data) if self._wanted[ROTATE_EVENT] else None
+
+    def _format(self, data: bytes, wanted: bool) -> Any:
+        decoded = self._decoder.decode(data, 4)
+        context = self._context
+        self.__use_checksum = decoded.checksum is not None
+        event = BinLogPacketWrapper._of(decoded, data, context).event
+        context.mysql_version = self.mysql_version = event.mysql_version
+        context.dbms = self.dbms = event.dbms
+        return event if wanted else None
+
+    def _table_map(self, data: bytes, wanted: bool) -> Any:
+        if not wanted and not self._needs_tables:
+            return None
+        return self._mapped(self._decoder.decode(data, 0), data, wanted)
+
+    def _mapped(self, decoded: DecodedEvent, data: bytes | None, wanted: bool) -> Any:
+        body = decoded.body
+        facts = self._context.tables.facts(body, self._context.dbms)
+        self.table_map.announce(body.table_id, facts)
+        self.__optional_meta_data = facts.named
+        return self._made(decoded, data) if wanted and facts.wanted else None
+
+    def _payload(self, data: bytes, before: int) -> Any:
+        """A compressed transaction: the position stays before it until its last event."""
+        self._end_of_inner, self.log_pos = self.log_pos or 0, before
+        decoded = self._decoder.decode(data, before)
+        if self.skip_to_timestamp and decoded.header.timestamp < self.skip_to_timestamp:
+            self.log_pos = self._end_of_inner
+            return None
+        self._inner = self._decoder.inner_events(decoded)
+        return None
+
+    def _next_inner(self) -> Any:
+        assert self._inner is not None
+        decoded = next(self._inner, None)
+        if decoded is None:
+            self._inner = None
+            self.log_pos = self._end_of_inner
+            return None
+        code = decoded.header.type_code
+        wanted = self._wanted.get(code, self._others_wanted)
+        if code == TABLE_MAP_EVENT:
+            return self._mapped(decoded, None, wanted)
+        if code in _COMMITS:
+            self.log_pos = self._end_of_inner
+        return self._made(decoded, None) if wanted else None
+
+    def _allowed_event_list(
+        self,
+        only_events: Collection[type[BinLogEvent]] | None,
+        ignored_events: Collection[type[BinLogEvent]] | None,
+        filter_non_implemented_events: bool,
+    ) -> frozenset[type[BinLogEvent]]:
+        """The classes that are given."""
+        wanted = set(_ALL_EVENTS if only_events is None else only_events)
+        wanted.difference_update(ignored_events or ())
+        if filter_non_implemented_events:
+            wanted.discard(NotImplementedEvent)
+        return frozenset(wanted)
+
+
+_IN_GROUP = frozenset(
+    code for code, kind in (EVENT_CLASSES | MORE_CLASSES).items() if issubclass(kind, RowsEvent)
+) | {TABLE_MAP_EVENT}
+_COMMITS = frozenset((int(EventType.XID_EVENT), int(EventType.XA_PREPARE_LOG_EVENT)))

@@ -1,0 +1,13 @@
+"""Column bitmaps."""
+
+bitCountInByte = [byte.bit_count() for byte in range(256)]  # noqa: N816
+
+
+def BitCount(bitmap: bytes) -> int:  # noqa: N802
+    """How many bits of a bitmap are set."""
+    return int.from_bytes(bitmap, "little").bit_count()
+
+
+def BitGet(bitmap: bytes, position: int) -> int:  # noqa: N802
+    """A bit of a bitmap: not 0 when it is set."""
+    return bitmap[position >> 3] & (1 << (position & 7))

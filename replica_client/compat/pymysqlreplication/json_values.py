@@ -1,0 +1,35 @@
+"""Values of JSON documents: what python-mysql-replication gives, and what it gave wrongly."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from replica_client.binlog.values.json_binary import JsonDocument
+from replica_client.compat.row_dicts import bytes_of
+
+
+def document_value(data: bytes) -> Any:
+    """A document's value: bytes for text, ``datetime`` types for temporals, Decimal.
+
+    Raises:
+        ColumnDecodeError: the bytes are not a document.
+    """
+    return bytes_of(JsonDocument(data).value)
+
+
+def legacy_document_value(document: JsonDocument) -> Any:
+    """A document's value as python-mysql-replication gives it: negative TIME without its sign."""
+    return _unsigned(bytes_of(document.value))
+
+
+def _unsigned(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _unsigned(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_unsigned(item) for item in value]
+    if isinstance(value, datetime.timedelta) and value < datetime.timedelta():
+        positive = -value
+        if positive < datetime.timedelta(days=1):
+            return (datetime.datetime.min + positive).time()
+    return value

@@ -1,0 +1,137 @@
+"""The optional metadata of a table map as python-mysql-replication gives it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replica_client.binlog.events.table_map import TableMapEvent
+from replica_client.binlog.events.table_metadata import TableMetadata
+from replica_client.constants.column_types import ColumnType
+from replica_client.schema.shape import TableShape
+
+_STRINGS = frozenset(
+    (
+        ColumnType.MYSQL_TYPE_VARCHAR,
+        ColumnType.MYSQL_TYPE_VAR_STRING,
+        ColumnType.MYSQL_TYPE_STRING,
+        ColumnType.MYSQL_TYPE_TINY_BLOB,
+        ColumnType.MYSQL_TYPE_BLOB,
+        ColumnType.MYSQL_TYPE_MEDIUM_BLOB,
+        ColumnType.MYSQL_TYPE_LONG_BLOB,
+    )
+)
+_LABELLED = frozenset((ColumnType.MYSQL_TYPE_ENUM, ColumnType.MYSQL_TYPE_SET))
+_NUMBERS = frozenset(
+    (
+        ColumnType.MYSQL_TYPE_TINY,
+        ColumnType.MYSQL_TYPE_SHORT,
+        ColumnType.MYSQL_TYPE_INT24,
+        ColumnType.MYSQL_TYPE_LONG,
+        ColumnType.MYSQL_TYPE_LONGLONG,
+        ColumnType.MYSQL_TYPE_NEWDECIMAL,
+        ColumnType.MYSQL_TYPE_FLOAT,
+        ColumnType.MYSQL_TYPE_DOUBLE,
+        ColumnType.MYSQL_TYPE_YEAR,
+    )
+)
+
+
+class OptionalMetaData:
+    """What a table map tells beyond the types; empty lists for what it does not tell."""
+
+    def __init__(self) -> None:
+        self.unsigned_column_list: list[bool] = []
+        self.default_charset_collation: int | None = None
+        self.charset_collation: dict[int, int] = {}
+        self.column_charset: list[int] = []
+        self.column_name_list: list[str] = []
+        self.set_str_value_list: list[list[str]] = []
+        self.set_enum_str_value_list: list[list[str]] = []
+        self.geometry_type_list: list[int] = []
+        self.simple_primary_key_list: list[int] = []
+        self.primary_keys_with_prefix: dict[int, int] = {}
+        self.enum_and_set_default_charset: int | None = None
+        self.enum_and_set_charset_collation: dict[int, int] = {}
+        self.enum_and_set_default_column_charset_list: list[int] = []
+        self.charset_collation_list: list[int] = []
+        self.enum_and_set_collation_list: list[int] = []
+        self.visibility_list: list[bool] = []
+
+    def dump(self) -> None:
+        """Print it."""
+        print(f"=== {self.__class__.__name__} ===")  # noqa: T201
+        for label, name in _DUMPED:
+            print(f"{label}: {getattr(self, name)}")  # noqa: T201
+
+    @classmethod
+    def _of(cls, body: TableMapEvent, shape: TableShape) -> OptionalMetaData:
+        self = cls()
+        if not body.optional_metadata:
+            return self
+        metadata = body.metadata
+        self._fill(metadata, shape)
+        return self
+
+    def _fill(self, metadata: TableMetadata, shape: TableShape) -> None:
+        if metadata.signedness is not None:
+            signs = iter(metadata.signedness)
+            self.unsigned_column_list = [
+                column.type_code in _NUMBERS and next(signs, False) for column in shape.columns
+            ]
+        if metadata.default_charset is not None:
+            self.default_charset_collation = metadata.default_charset.collation_id
+            self.charset_collation = dict(metadata.default_charset.exceptions)
+            self.charset_collation_list = _spread(metadata.default_charset, _STRINGS, shape)
+        if metadata.column_charset is not None:
+            self.column_charset = list(metadata.column_charset)
+            self.charset_collation_list = list(metadata.column_charset)
+        if metadata.column_names is not None:
+            self.column_name_list = [
+                name.decode(errors="replace") for name in metadata.column_names
+            ]
+        self.set_str_value_list = _texts(metadata.set_labels)
+        self.set_enum_str_value_list = _texts(metadata.enum_labels)
+        self.geometry_type_list = list(metadata.geometry_types or ())
+        self.visibility_list = list(metadata.visibility or ())
+        if metadata.primary_key is not None:
+            if any(prefix for _, prefix in metadata.primary_key):
+                self.primary_keys_with_prefix = dict(metadata.primary_key)
+            else:
+                self.simple_primary_key_list = [column for column, _ in metadata.primary_key]
+        if metadata.enum_and_set_default_charset is not None:
+            default = metadata.enum_and_set_default_charset
+            self.enum_and_set_default_charset = default.collation_id
+            self.enum_and_set_charset_collation = dict(default.exceptions)
+            self.enum_and_set_collation_list = _spread(default, _LABELLED, shape)
+        if metadata.enum_and_set_column_charset is not None:
+            charsets = list(metadata.enum_and_set_column_charset)
+            self.enum_and_set_default_column_charset_list = charsets
+            self.enum_and_set_collation_list = list(charsets)
+
+
+def _texts(labels: tuple[tuple[bytes, ...], ...] | None) -> list[list[str]]:
+    return [[label.decode(errors="replace") for label in column] for column in labels or ()]
+
+
+def _spread(default: Any, types: frozenset[ColumnType], shape: TableShape) -> list[int]:
+    """The collation of each column of some types, by a default and its exceptions."""
+    count = sum(column.type_code in types for column in shape.columns)
+    exceptions = dict(default.exceptions)
+    return [exceptions.get(at, default.collation_id) for at in range(count)]
+
+
+_DUMPED = (
+    ("unsigned_column_list", "unsigned_column_list"),
+    ("default_charset_collation", "default_charset_collation"),
+    ("charset_collation", "charset_collation"),
+    ("column_charset", "column_charset"),
+    ("column_name_list", "column_name_list"),
+    ("set_str_value_list ", "set_str_value_list"),
+    ("set_enum_str_value_list ", "set_enum_str_value_list"),
+    ("geometry_type_list ", "geometry_type_list"),
+    ("simple_primary_key_list", "simple_primary_key_list"),
+    ("primary_keys_with_prefix", "primary_keys_with_prefix"),
+    ("visibility_list", "visibility_list"),
+    ("charset_collation_list", "charset_collation_list"),
+    ("enum_and_set_collation_list", "enum_and_set_collation_list"),
+)

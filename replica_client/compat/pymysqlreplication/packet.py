@@ -1,0 +1,209 @@
+"""An event's header, and its bytes for those who read them on their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from replica_client.binlog.context import BinlogFormat
+from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.event import BinlogEvent as DecodedEvent
+from replica_client.binlog.header import HEADER_SIZE
+from replica_client.binlog.options import DecodeOptions
+from replica_client.constants.event_types import ChecksumAlgorithm
+from replica_client.binlog.encoder import event_checksum
+from replica_client.compat.pymysqlreplication import event, row_event
+from replica_client.compat.pymysqlreplication.constants import BINLOG
+from replica_client.compat.pymysqlreplication.exceptions import MalformedBinLogEvent
+from replica_client.compat.pymysqlreplication.json_binary import JsonDiff as JsonDiff
+from replica_client.compat.pymysqlreplication.json_binary import parse_json
+from replica_client.compat.pymysqlreplication.reading import PacketReader
+from replica_client.compat.pymysqlreplication.tables import TableBook, TableFilter
+from replica_client.errors import BinlogDecodeError
+
+NULL_COLUMN = 251
+UNSIGNED_CHAR_COLUMN = 251
+UNSIGNED_SHORT_COLUMN = 252
+UNSIGNED_INT24_COLUMN = 253
+UNSIGNED_INT64_COLUMN = 254
+UNSIGNED_CHAR_LENGTH = 1
+UNSIGNED_SHORT_LENGTH = 2
+UNSIGNED_INT24_LENGTH = 3
+UNSIGNED_INT64_LENGTH = 8
+
+EVENT_CLASSES: dict[int, type[event.BinLogEvent]] = {
+    BINLOG.QUERY_EVENT: event.QueryEvent,
+    BINLOG.ROTATE_EVENT: event.RotateEvent,
+    BINLOG.FORMAT_DESCRIPTION_EVENT: event.FormatDescriptionEvent,
+    BINLOG.XID_EVENT: event.XidEvent,
+    BINLOG.INTVAR_EVENT: event.IntvarEvent,
+    BINLOG.GTID_LOG_EVENT: event.GtidEvent,
+    BINLOG.PREVIOUS_GTIDS_LOG_EVENT: event.PreviousGtidsEvent,
+    BINLOG.STOP_EVENT: event.StopEvent,
+    BINLOG.BEGIN_LOAD_QUERY_EVENT: event.BeginLoadQueryEvent,
+    BINLOG.EXECUTE_LOAD_QUERY_EVENT: event.ExecuteLoadQueryEvent,
+    BINLOG.HEARTBEAT_LOG_EVENT: event.HeartbeatLogEvent,
+    BINLOG.XA_PREPARE_EVENT: event.XAPrepareEvent,
+    BINLOG.ROWS_QUERY_LOG_EVENT: event.RowsQueryLogEvent,
+    BINLOG.RAND_EVENT: event.RandEvent,
+    BINLOG.USER_VAR_EVENT: event.UserVarEvent,
+    BINLOG.TABLE_MAP_EVENT: row_event.TableMapEvent,
+    BINLOG.WRITE_ROWS_EVENT_V1: row_event.WriteRowsEvent,
+    BINLOG.UPDATE_ROWS_EVENT_V1: row_event.UpdateRowsEvent,
+    BINLOG.DELETE_ROWS_EVENT_V1: row_event.DeleteRowsEvent,
+    BINLOG.WRITE_ROWS_EVENT_V2: row_event.WriteRowsEvent,
+    BINLOG.UPDATE_ROWS_EVENT_V2: row_event.UpdateRowsEvent,
+    BINLOG.DELETE_ROWS_EVENT_V2: row_event.DeleteRowsEvent,
+    BINLOG.PARTIAL_UPDATE_ROWS_EVENT: row_event.PartialUpdateRowsEvent,
+    BINLOG.ANONYMOUS_GTID_LOG_EVENT: event.NotImplementedEvent,
+    BINLOG.MARIADB_ANNOTATE_ROWS_EVENT: event.MariadbAnnotateRowsEvent,
+    BINLOG.MARIADB_BINLOG_CHECKPOINT_EVENT: event.MariadbBinLogCheckPointEvent,
+    BINLOG.MARIADB_GTID_EVENT: event.MariadbGtidEvent,
+    BINLOG.MARIADB_GTID_GTID_LIST_EVENT: event.MariadbGtidListEvent,
+    BINLOG.MARIADB_START_ENCRYPTION_EVENT: event.MariadbStartEncryptionEvent,
+}
+"""The classes that python-mysql-replication has."""
+
+MORE_CLASSES: dict[int, type[event.BinLogEvent]] = {
+    41: event.HeartbeatLogEvent,  # with 64-bit positions
+    42: event.GtidEvent,  # tagged
+    165: event.QueryEvent,  # compressed, as those that follow
+    166: row_event.WriteRowsEvent,
+    167: row_event.UpdateRowsEvent,
+    168: row_event.DeleteRowsEvent,
+    169: row_event.WriteRowsEvent,
+    170: row_event.UpdateRowsEvent,
+    171: row_event.DeleteRowsEvent,
+}
+"""Events that python-mysql-replication passes over."""
+
+
+@dataclass(slots=True)
+class Context:
+    """What the events of a stream share.
+
+    Attributes:
+        tables: what tables look like.
+        table_map: tables by number.
+        mysql_version: of the server that wrote the file.
+        dbms: ``mysql`` or ``mariadb``.
+        strict: give what python-mysql-replication gives, also where it is wrong.
+        classes: by type code.
+    """
+
+    tables: TableBook
+    table_map: Any = field(default_factory=dict)
+    ctl_connection: Any = None
+    mysql_version: tuple[int, int, int] = (0, 0, 0)
+    dbms: str = "mysql"
+    strict: bool = False
+    classes: dict[int, type[event.BinLogEvent]] = field(
+        default_factory=lambda: EVENT_CLASSES | MORE_CLASSES
+    )
+
+
+class BinLogPacketWrapper(PacketReader):
+    """The header of an event, and its bytes.
+
+    Made of a driver's packet, it decodes the event on its own.
+
+    Attributes:
+        event: the event.
+        timestamp: seconds since 1970.
+        event_type: its type code.
+        server_id: of the server that logged it first.
+        event_size: bytes of the whole event.
+        log_pos: offset of the byte behind it in its file.
+        flags: of the header.
+    """
+
+    __event_map = EVENT_CLASSES
+
+    event: Any
+
+    def __init__(
+        self,
+        from_packet: Any,
+        table_map: Any,
+        ctl_connection: Any,
+        mysql_version: tuple[int, int, int],
+        use_checksum: bool,
+        allowed_events: Any,
+        only_tables: Any,
+        ignored_tables: Any,
+        only_schemas: Any,
+        ignored_schemas: Any,
+        freeze_schema: bool,
+        ignore_decode_errors: bool,
+        verify_checksum: bool,
+        optional_meta_data: bool,
+        enable_logging: bool,
+        use_column_name_cache: bool = False,
+        post_header_lengths: tuple[int, ...] | None = None,
+    ) -> None:
+        data = from_packet.get_all_data()[1:]
+        layout = BinlogFormat(
+            server_version=".".join(map(str, mysql_version)),
+            post_header_sizes=bytes(post_header_lengths or ()),
+            checksum_algorithm=ChecksumAlgorithm.CRC32 if use_checksum else ChecksumAlgorithm.OFF,
+        )
+        tables = TableBook(
+            TableFilter(only_tables, ignored_tables, only_schemas, ignored_schemas),
+            ignore_decode_errors=ignore_decode_errors,
+        )
+        context = Context(tables, table_map, ctl_connection, mysql_version)
+        try:
+            decoder = BinlogDecoder(DecodeOptions(verify_checksum=False), "", layout)
+            decoded = decoder.decode(data, 4)
+        except BinlogDecodeError as error:
+            raise MalformedBinLogEvent(str(error)) from error
+        self._fill(decoded, data, context)
+        self.event = class_of(context, decoded)(self, self._body_size, table_map, ctl_connection)
+
+    def _fill(self, decoded: DecodedEvent, data: bytes | None, context: Context) -> None:
+        header = decoded.header
+        self._event = decoded
+        self._context = context
+        self._data = data
+        self.timestamp = header.timestamp
+        self.event_type = header.type_code
+        self.server_id = header.server_id
+        self.event_size = header.event_size
+        self.log_pos = header.next_position
+        self.flags = header.flags
+        self._body_size = header.event_size - HEADER_SIZE
+        if decoded.checksum is not None:
+            self._body_size -= 4
+        self.read_bytes = self._body_size
+
+    @classmethod
+    def _of(
+        cls, decoded: DecodedEvent, data: bytes | None, context: Context
+    ) -> BinLogPacketWrapper:
+        self = cls.__new__(cls)
+        self._fill(decoded, data, context)
+        self.event = class_of(context, decoded)(
+            self, self._body_size, context.table_map, context.ctl_connection
+        )
+        return self
+
+    def _checksum_is_right(self) -> bool | None:
+        checksum = self._event.checksum
+        if checksum is None or self._data is None:
+            return None
+        is_format = self.event_type == BINLOG.FORMAT_DESCRIPTION_EVENT
+        return event_checksum(memoryview(self._data)[:-4], is_format) == checksum
+
+    def _bytes(self) -> bytes:
+        data = self._data or b""
+        return data[HEADER_SIZE : HEADER_SIZE + self._body_size]
+
+    def read_binary_json(self, size: int, is_partial: bool) -> Any:
+        """A JSON document behind its length of ``size`` bytes."""
+        data = self.read(self.read_uint_by_size(size))
+        return parse_json(data[0], data[1:]) if data else None
+
+
+def class_of(context: Context, decoded: DecodedEvent) -> type[event.BinLogEvent]:
+    """The class of an event."""
+    return context.classes.get(decoded.header.type_code, event.NotImplementedEvent)

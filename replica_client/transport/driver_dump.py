@@ -1,0 +1,153 @@
+"""A dump over a connection that PyMySQL made: for interfaces that are handed a driver's connection.
+
+Login, TLS and addresses are the driver's; from the dump command on, its socket is read here.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from typing import Any
+
+import pymysql
+from pymysql.cursors import Cursor
+
+from replica_client.constants.error_codes import ErrorCode
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.errors import ConfigError, ConnectionLostError, TransportTimeoutError
+from replica_client.transport import statements
+from replica_client.transport.request import DumpRequest
+from replica_client.transport.server_info import ServerInfo, parse_version
+from replica_client.transport.statements import SessionSettings
+from replica_client.wire.commands import ComRegisterSlave
+from replica_client.wire.dump_session import DumpSession
+
+_BUFFER_SIZE = 256 << 10
+_LOST = frozenset((2006, 2013))
+_NET_WRITE_TIMEOUT = 3600
+
+connect = pymysql.connect
+"""Opens a connection, by PyMySQL's arguments."""
+OperationalError = pymysql.err.OperationalError
+
+
+class _QuietCursor(Cursor):  # type: ignore[misc]
+    def _show_warnings(self) -> None:
+        pass
+
+
+def query(connection: Any, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """The rows of a statement, as tuples whatever cursor the connection has.
+
+    Raises:
+        pymysql.err.Error: the server refused, or the connection failed.
+    """
+    with _QuietCursor(connection) as cursor:
+        cursor.execute(sql, tuple(args) or None)
+        return [tuple(row) for row in cursor.fetchall()]
+
+
+def identify(connection: Any) -> ServerInfo:
+    """What the server of a connection is."""
+    rows = query(connection, "SELECT @@version, @@version_comment, @@server_id")
+    text, comment, server_id = rows[0]
+    greeted = str(connection.get_server_info())
+    flavor = ServerFlavor.of_version(f"{text} {comment} {greeted}")
+    return ServerInfo(flavor, parse_version(str(text)), str(text), int(server_id))
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether an error of the driver, or of ours, means that the connection is gone."""
+    if isinstance(error, ConnectionLostError):
+        return True
+    return isinstance(error, pymysql.err.Error) and bool(error.args) and error.args[0] in _LOST
+
+
+class DriverDump:
+    """A running dump over a driver's connection, which is used up.
+
+    Args:
+        connection: a ``pymysql.connections.Connection``, or one of a class derived from it.
+        server: what :func:`identify` said.
+    """
+
+    def __init__(self, connection: Any, server: ServerInfo) -> None:
+        for name in ("_execute_command", "_read_packet", "_rfile", "_sock"):
+            if not hasattr(connection, name):
+                raise ConfigError(
+                    f"pymysql_wrapper gave a {type(connection).__name__}, which is no connection of "
+                    f"PyMySQL: it has no {name}"
+                )
+        self._connection = connection
+        self._server = server
+        self._session = DumpSession()
+
+    def start(
+        self,
+        request: DumpRequest,
+        *,
+        server_id: int,
+        heartbeat_period: float = 0,
+        replica_uuid: str = "",
+        register: ComRegisterSlave | None = None,
+    ) -> None:
+        """Set the session up, register as a replica, and ask for the events.
+
+        Raises:
+            pymysql.err.Error: the server refused.
+            ConfigError: the request does not fit the server.
+        """
+        connection, server = self._connection, self._server
+        request.check(server)
+        settings = SessionSettings(
+            int(heartbeat_period * 1_000_000_000),
+            replica_uuid,
+            _NET_WRITE_TIMEOUT,
+            slave_connect_state=request.slave_connect_state,
+            gtid_strict_mode=False,
+        )
+        query(connection, statements.session_setup(server, settings))
+        if register is not None:
+            self._send(register.encode())
+            connection._read_packet()
+        self._send(request.command(server, server_id))
+
+    def _send(self, payload: bytes) -> None:
+        self._connection._execute_command(payload[0], payload[1:])
+
+    def read(self) -> list[bytes]:
+        """Wait for events; an empty list at the end of a dump that does not block.
+
+        Raises:
+            ServerError: the source refused or ended the dump.
+            ProtocolError: it sent what the protocol forbids.
+            ConnectionLostError: the connection ended.
+            TransportTimeoutError: nothing came within the driver's ``read_timeout``.
+        """
+        session = self._session
+        while not len(session.events):
+            if session.ended:
+                if session.error is not None:
+                    raise session.error
+                return []
+            file = self._connection._rfile
+            if file is None:
+                raise ConnectionLostError("the connection is closed")
+            try:
+                with session.room(_BUFFER_SIZE) as room:
+                    size = file.readinto1(room)
+            except TimeoutError as error:
+                raise TransportTimeoutError("no byte came within read_timeout") from error
+            except (OSError, ssl.SSLError, ValueError) as error:
+                raise ConnectionLostError(f"the connection was lost ({error})") from error
+            if not size:
+                session.receive_eof()
+                raise ConnectionLostError("the source closed the connection")
+            session.received(size)
+        return session.events.take_all()
+
+
+def unknown_statement(error: BaseException) -> bool:
+    """Whether a server does not know a statement."""
+    args = getattr(error, "args", ())
+    return bool(args) and args[0] == ErrorCode.ER_PARSE_ERROR
