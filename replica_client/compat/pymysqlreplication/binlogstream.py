@@ -117,6 +117,7 @@ class BinLogStreamReader:
     BLOB without names (MINIMAL)              bytes                               as UTF-8, or an error
     ENUM, SET without names                   the number                          None
     JSON, negative TIME                       a timedelta                         without its sign
+    JSON null                                 None, without ``none_sources``      ``null`` there
     several partial updates of one document   a list of JsonDiff                  the first one
     compressed transactions and rows          their events                        left out
     tagged GTIDs                              GtidEvent, with ``tag``             left out
@@ -124,7 +125,8 @@ class BinLogStreamReader:
     after the end of the binlog               reading goes on there               as ``resume_stream``
     ========================================  ==================================  =====================
 
-    A wrong checksum is an error. A lost connection is opened again, and each event is given once: with
+    Also with ``strict_compat``: ``primary_key`` names columns of which the key has a prefix; VARBINARY inside
+    JSON is bytes. A wrong checksum is an error. A lost connection is opened again, and each event is given once: with
     ``auto_position`` theirs begin again at the set.
 
     Args:

@@ -282,8 +282,8 @@ class UpdateRowsEvent(RowsEvent):
             before = row["before_none_sources"].get(name)
             after = row["after_none_sources"].get(name)
             new = row["after_values"].get(name)
-            left = f"{old}({before})" if before else old
-            right = f"{new}({after})" if after else new
+            left = (f"{old} ", f"{before} ") if before else old
+            right = (f"{new} ", f"{after} ") if after else new
             print(f"*{name}:{left}=>{right}")  # noqa: T201
 
 

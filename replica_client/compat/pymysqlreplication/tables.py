@@ -183,7 +183,10 @@ class TableFacts:
     ) -> tuple[tuple[int, ...], tuple[Any, ...]]:
         found = [self._op(column) for column in self.shape.columns]
         if json is not None:
-            found = [(ops.CALL, json) if op == ops.JSON else (op, arg) for op, arg in found]
+            found = [
+                (ops.CALL, json) if column.type_code == _T.MYSQL_TYPE_JSON else one
+                for one, column in zip(found, self.shape.columns, strict=True)
+            ]
         return tuple(op for op, _ in found), tuple(argument for _, argument in found)
 
     def _op(self, column: ColumnShape) -> tuple[int, Any]:
@@ -206,7 +209,10 @@ class TableFacts:
             return ops.CALL, _unknown_text(lenient, ignore)
         name = charset_of(collation).name
         if name == "binary":
-            return (ops.CALL, _legacy_binary) if self.strict else (ops.KEEP, None)
+            if not self.strict:
+                return ops.KEEP, None
+            fixed = column.type_code == _T.MYSQL_TYPE_STRING
+            return ops.CALL, _legacy_binary if fixed else _legacy_bytes
         if ignore:
             charset = CHARSET.charset_by_name(name)
             return ops.CALL, _lossy_text(name if charset is None else charset.encoding)
@@ -320,14 +326,19 @@ def _diff(diff: CoreDiff) -> JsonDiff:
 # What python-mysql-replication gives, right or not.
 
 
+def _legacy_bytes(data: bytes) -> bytes | str:
+    return data or ""
+
+
 def _legacy_binary(data: bytes) -> bytes | str:
-    return data.rstrip(b"\0") or ""
+    return _legacy_bytes(data.rstrip(b"\0"))
 
 
 def _legacy_time(value: Any) -> datetime.timedelta:
-    found = datetime.timedelta(hours=value.hours, minutes=value.minutes, seconds=value.seconds)
-    micros = datetime.timedelta(microseconds=value.microseconds)
-    return (-found if value.negative else found) + micros
+    seconds = (value.hours * 60 + value.minutes) * 60 + value.seconds
+    if value.negative:
+        seconds = -seconds - bool(value.microseconds)
+    return datetime.timedelta(seconds=seconds, microseconds=value.microseconds)
 
 
 def _legacy_timestamp(value: Any) -> datetime.datetime:
@@ -349,6 +360,13 @@ def _legacy_set(value: Any) -> set[str]:
     return set(value.labels)
 
 
+def _legacy_json(value: Any) -> Any:
+    found = legacy_document_value(value)
+    if found is None:
+        raise ops.NoValue(NONE_SOURCE.NULL)
+    return found
+
+
 _LEGACY: Mapping[int, Callable[[Any], Any]] = {
     _T.MYSQL_TYPE_TIME: _legacy_time,
     _T.MYSQL_TYPE_TIME2: _legacy_time,
@@ -357,5 +375,5 @@ _LEGACY: Mapping[int, Callable[[Any], Any]] = {
     _T.MYSQL_TYPE_YEAR: lambda year: year or 1900,
     _T.MYSQL_TYPE_ENUM: _legacy_label,
     _T.MYSQL_TYPE_SET: _legacy_set,
-    _T.MYSQL_TYPE_JSON: legacy_document_value,
+    _T.MYSQL_TYPE_JSON: _legacy_json,
 }
