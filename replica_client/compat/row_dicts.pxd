@@ -3,7 +3,7 @@ cdef class RowDicts:
     cdef tuple _ops
     cdef tuple _arguments
     cdef dict _blank
-    cdef object _values(self, object row, dict sources)
+    cdef object _values(self, object row, object sources)
     cdef object _converted(self, int op, object value, object argument)
     cdef object _datetime(self, object value, object reason)
     cdef object _timestamp(self, object value, object reason)

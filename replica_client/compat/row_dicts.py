@@ -63,7 +63,7 @@ EMPTY_SET_SOURCE = "empty set"
 DIFF_SOURCE = "same with before values"
 
 
-class NoValue(Exception):  # noqa: N818
+class NoValue(Exception):
     """A converter's word that a value is None; its argument says why."""
 
 
@@ -171,7 +171,8 @@ class RowDicts:
         return found
 
     @cython.cfunc
-    def _values(self, row: object, sources: dict[str, str]) -> object:
+    def _values(self, row: Any, reasons: Any) -> object:
+        sources: dict[str, Any] = reasons
         names: tuple[Any, ...] = self._names
         ops: tuple[Any, ...] = self._ops
         found: dict[str, Any] = self._blank.copy()

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pymysql
 from pymysql.cursors import Cursor
 
-from replica_client.constants.error_codes import ErrorCode
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ConfigError, ConnectionLostError, TransportTimeoutError
 from replica_client.transport import statements
@@ -147,7 +147,7 @@ class DriverDump:
         return session.events.take_all()
 
 
-def unknown_statement(error: BaseException) -> bool:
-    """Whether a server does not know a statement."""
-    args = getattr(error, "args", ())
-    return bool(args) and args[0] == ErrorCode.ER_PARSE_ERROR
+def close_quietly(connection: Any) -> None:
+    """Close a connection that may be gone already."""
+    with suppress(pymysql.err.Error, OSError):
+        connection.close()

@@ -149,6 +149,22 @@ def python_mysql_replication() -> Any:
     return run
 
 
+def pymysqlreplication_shim() -> Any:
+    """The same program on this package: ``replica_client.compat``."""
+    from replica_client.compat.shim import install
+
+    install()
+    return python_mysql_replication()
+
+
+def asyncmy_shim() -> Any:
+    """The program of asyncmy on this package; the connections are asyncmy's own."""
+    from replica_client.compat.shim import install
+
+    install()
+    return asyncmy()
+
+
 def asyncmy() -> Any:
     """Its row events, every row touched."""
     import asyncmy as driver

@@ -34,6 +34,8 @@ OURS = (
     "memory_filtered",
 )
 PYTHON_PEERS = ("python_mysql_replication", "asyncmy", "mysql_event_stream")
+SHIMS = ("pymysqlreplication_shim", "asyncmy_shim")
+"""The peers' programs on this package; asyncmy's connections are its own."""
 TOOLS = {"mysql-9.7": "mysqlbinlog", "mariadb-11.8": "mariadb-binlog"}
 _NO_TLS = {
     "mysqlbinlog": ["--ssl-mode=DISABLED", "--get-server-public-key"],
@@ -48,6 +50,8 @@ _TARGETS = (
     ("arrow", "mariadb-binlog", ">= 5"),
     ("dicts", "python_mysql_replication", ">= 20"),
     ("dicts", "mysql_event_stream", ">= 2"),
+    ("pymysqlreplication_shim", "python_mysql_replication", ">= 10"),
+    ("asyncmy_shim", "asyncmy", ">= 5"),
 )
 
 
@@ -155,6 +159,11 @@ def _report(results: dict[str, Any], chosen: argparse.Namespace) -> None:
         chosen.svg.write_text(chart, encoding="utf-8")
 
 
+def _packages_of(python: Path) -> str:
+    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    return subprocess.check_output([python, "-c", code], text=True).strip()
+
+
 def _peer_python(environment: Path) -> Path:
     python = environment / "bin" / "python"
     if not python.exists():
@@ -200,7 +209,7 @@ def _measure(
 ) -> dict[str, Any]:
     changes, path = _write(workload, server, chosen.scale)
     file = path.name
-    clients = chosen.client or [*OURS, TOOLS[workload.server], *PYTHON_PEERS]
+    clients = chosen.client or [*OURS, *SHIMS, TOOLS[workload.server], *PYTHON_PEERS]
     runs: dict[str, list[dict[str, float]]] = {client: [] for client in clients}
     for _ in range(chosen.rounds):
         for client in clients:
@@ -244,6 +253,8 @@ def _run(
     environment = dict(os.environ)
     if interpreter == sys.executable:
         environment |= {"PYTHONPATH": str(SCRIPTS.parent), "REPLICA_CLIENT_IMPL": "compiled"}
+    if client == "asyncmy_shim":
+        environment["PYTHONPATH"] += f"{os.pathsep}{_packages_of(python)}"
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, env=environment, timeout=_PATIENCE, check=False
@@ -255,7 +266,7 @@ def _run(
         print(f"  {client} failed:\n{done.stderr[-1500:]}", file=sys.stderr)
         return None
     found: dict[str, float] = json.loads(done.stdout)
-    if client in PYTHON_PEERS and found["result"] != changes:
+    if client in (*PYTHON_PEERS, *SHIMS) and found["result"] != changes:
         print(f"  {client}: {found['result']} of {changes} changes", file=sys.stderr)
         return None
     return found

@@ -65,7 +65,7 @@ from replica_client.transport import driver_dump
 from replica_client.transport.driver_dump import DriverDump
 from replica_client.transport.request import DumpRequest
 from replica_client.transport.server_info import ServerInfo
-from replica_client.transport.statements import binlog_status
+from replica_client.transport.statements import binlog_status, has_checksums
 
 MYSQL_EXPECTED_ERROR_CODES = [2013, 2006]
 _PAYLOAD = int(EventType.TRANSACTION_PAYLOAD_EVENT)
@@ -271,10 +271,10 @@ class BinLogStreamReader:
     def close(self) -> None:
         """Close the connections; reading opens them again."""
         if self.__connected_stream:
-            self._stream_connection.close()
+            driver_dump.close_quietly(self._stream_connection)
             self.__connected_stream = False
         if self.__connected_ctl:
-            self._ctl_connection.close()
+            driver_dump.close_quietly(self._ctl_connection)
             self.__connected_ctl = False
         self._dump = None
         self._packets = []
@@ -299,6 +299,9 @@ class BinLogStreamReader:
         server = driver_dump.identify(connection)
         self.dbms = "mariadb" if server.is_mariadb else "mysql"
         self._context.dbms = self.dbms
+        self.__use_checksum = has_checksums(server) and driver_dump.query(
+            connection, "SELECT @@global.binlog_checksum"
+        )[0][0] not in ("NONE", b"NONE")
         self._decoder = BinlogDecoder(self._context.tables.decode)
         dump = DriverDump(connection, server)
         dump.start(
@@ -398,10 +401,7 @@ class BinLogStreamReader:
     def _drop(self) -> None:
         self._dump = None
         if self.__connected_stream:
-            try:
-                self._stream_connection.close()
-            except Exception as error:
-                logger.debug("closing: %s", error)
+            driver_dump.close_quietly(self._stream_connection)
             self.__connected_stream = False
 
     def _event_of(self, data: bytes) -> Any:
@@ -428,7 +428,7 @@ class BinLogStreamReader:
         if code == TABLE_MAP_EVENT:
             return self._table_map(data, wanted and not skipped and position > given)
         if code == FORMAT_DESCRIPTION_EVENT:
-            return self._format(data, wanted and not skipped and not given)
+            return self._format(data, wanted and not skipped)
         if not wanted or skipped:
             return None
         return self._made(self._decoder.decode(data, position - size if position else 0), data)
@@ -446,7 +446,7 @@ class BinLogStreamReader:
             self._given_before = 0
             self.log_file, self.log_pos = body.next_file, body.next_position
             self._group_start = 0
-        if goes_on or self.skip_to_timestamp and decoded.header.timestamp < self.skip_to_timestamp:
+        if self.skip_to_timestamp and decoded.header.timestamp < self.skip_to_timestamp:
             return None
         return self._made(decoded, data) if self._wanted[ROTATE_EVENT] else None
 

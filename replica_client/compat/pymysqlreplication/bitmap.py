@@ -1,13 +1,13 @@
 """Column bitmaps."""
 
-bitCountInByte = [byte.bit_count() for byte in range(256)]  # noqa: N816
+bitCountInByte = [byte.bit_count() for byte in range(256)]
 
 
-def BitCount(bitmap: bytes) -> int:  # noqa: N802
+def BitCount(bitmap: bytes) -> int:
     """How many bits of a bitmap are set."""
     return int.from_bytes(bitmap, "little").bit_count()
 
 
-def BitGet(bitmap: bytes, position: int) -> int:  # noqa: N802
+def BitGet(bitmap: bytes, position: int) -> int:
     """A bit of a bitmap: not 0 when it is set."""
     return bitmap[position >> 3] & (1 << (position & 7))

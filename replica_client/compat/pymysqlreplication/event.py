@@ -17,6 +17,7 @@ from replica_client.compat.pymysqlreplication.exceptions import (
 from replica_client.compat.pymysqlreplication.logger import logger as logger
 from replica_client.compat.pymysqlreplication.query_status import status_attributes
 from replica_client.gtid import GtidSet as _GtidSet
+from replica_client.transport.server_info import parse_version
 
 _EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001
 
@@ -270,9 +271,7 @@ class FormatDescriptionEvent(BinLogEvent):
         self.common_header_len: int = body.header_size
         self.post_header_len = tuple(body.post_header_sizes)
         self.number_of_event_types = len(self.post_header_len)
-        numbers = [part for part in self.mysql_version_str.split("-")[0].split(".")][:3]
-        version = tuple(int("".join(filter(str.isdigit, part)) or 0) for part in numbers)
-        self.server_version_split = (*version, 0, 0, 0)[:3]
+        self.server_version_split = parse_version(self.mysql_version_str)
         self.mysql_version = self.server_version_split
         self.dbms = "mariadb" if "mariadb" in self.mysql_version_str.lower() else "mysql"
         self.checksum_algorithm = int(body.checksum_algorithm)
@@ -472,5 +471,3 @@ class RowsQueryLogEvent(BinLogEvent):
         """Print the event."""
         print(f"=== {self.__class__.__name__} ===")  # noqa: T201
         print(f"Query: {self.query}")  # noqa: T201
-
-

@@ -41,11 +41,11 @@ _INLINE = (JSONB_TYPE_LITERAL, JSONB_TYPE_INT16, JSONB_TYPE_UINT16)
 _INLINE_LARGE = (*_INLINE, JSONB_TYPE_INT32, JSONB_TYPE_UINT32)
 
 
-def _code(type: int | bytes) -> int:  # noqa: A002
+def _code(type: int | bytes) -> int:
     return type if isinstance(type, int) else type[0]
 
 
-def is_json_inline_value(type: int | bytes, is_small: bool) -> bool:  # noqa: A002
+def is_json_inline_value(type: int | bytes, is_small: bool) -> bool:
     """Whether values of a type stand in the entries of a container."""
     return _code(type) in (_INLINE if is_small else _INLINE_LARGE)
 
@@ -61,7 +61,7 @@ def parse_literal(data: bytes) -> bool | None:
     return _LITERALS[data[0]]
 
 
-def parse_json(type: int | bytes, data: bytes) -> Any:  # noqa: A002
+def parse_json(type: int | bytes, data: bytes) -> Any:
     """The value of a document's type code and the bytes behind it.
 
     Raises:
@@ -70,7 +70,7 @@ def parse_json(type: int | bytes, data: bytes) -> Any:  # noqa: A002
     return document_value(bytes((_code(type),)) + data)
 
 
-def parse_json_object_or_array(bytes: bytes, is_small: bool, is_object: bool) -> Any:  # noqa: A002
+def parse_json_object_or_array(bytes: bytes, is_small: bool, is_object: bool) -> Any:
     """An object or array."""
     return parse_json((0 if is_object else 2) + (not is_small), bytes)
 

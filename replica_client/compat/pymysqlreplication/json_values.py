@@ -8,6 +8,8 @@ from typing import Any
 from replica_client.binlog.values.json_binary import JsonDocument
 from replica_client.compat.row_dicts import bytes_of
 
+_MIDNIGHT = datetime.datetime(1970, 1, 1)  # noqa: DTZ001
+
 
 def document_value(data: bytes) -> Any:
     """A document's value: bytes for text, ``datetime`` types for temporals, Decimal.
@@ -31,5 +33,5 @@ def _unsigned(value: Any) -> Any:
     if isinstance(value, datetime.timedelta) and value < datetime.timedelta():
         positive = -value
         if positive < datetime.timedelta(days=1):
-            return (datetime.datetime.min + positive).time()
+            return (_MIDNIGHT + positive).time()
     return value

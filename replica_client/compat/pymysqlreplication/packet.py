@@ -7,11 +7,10 @@ from typing import Any
 
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.encoder import event_checksum
 from replica_client.binlog.event import BinlogEvent as DecodedEvent
 from replica_client.binlog.header import HEADER_SIZE
 from replica_client.binlog.options import DecodeOptions
-from replica_client.constants.event_types import ChecksumAlgorithm
-from replica_client.binlog.encoder import event_checksum
 from replica_client.compat.pymysqlreplication import event, row_event
 from replica_client.compat.pymysqlreplication.constants import BINLOG
 from replica_client.compat.pymysqlreplication.exceptions import MalformedBinLogEvent
@@ -19,6 +18,7 @@ from replica_client.compat.pymysqlreplication.json_binary import JsonDiff as Jso
 from replica_client.compat.pymysqlreplication.json_binary import parse_json
 from replica_client.compat.pymysqlreplication.reading import PacketReader
 from replica_client.compat.pymysqlreplication.tables import TableBook, TableFilter
+from replica_client.constants.event_types import ChecksumAlgorithm
 from replica_client.errors import BinlogDecodeError
 
 NULL_COLUMN = 251
@@ -30,6 +30,7 @@ UNSIGNED_CHAR_LENGTH = 1
 UNSIGNED_SHORT_LENGTH = 2
 UNSIGNED_INT24_LENGTH = 3
 UNSIGNED_INT64_LENGTH = 8
+_QUERY_POST_HEADER = 13
 
 EVENT_CLASSES: dict[int, type[event.BinLogEvent]] = {
     BINLOG.QUERY_EVENT: event.QueryEvent,
@@ -142,6 +143,11 @@ class BinLogPacketWrapper(PacketReader):
         post_header_lengths: tuple[int, ...] | None = None,
     ) -> None:
         data = from_packet.get_all_data()[1:]
+        declared = (post_header_lengths or ())[BINLOG.QUERY_EVENT - 1 : BINLOG.QUERY_EVENT]
+        if declared and 0 < declared[0] < _QUERY_POST_HEADER:
+            raise MalformedBinLogEvent(
+                f"a query event's post-header has {_QUERY_POST_HEADER} bytes at least, not {declared[0]}"
+            )
         layout = BinlogFormat(
             server_version=".".join(map(str, mysql_version)),
             post_header_sizes=bytes(post_header_lengths or ()),

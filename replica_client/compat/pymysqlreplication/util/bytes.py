@@ -6,8 +6,8 @@ import datetime
 import decimal
 import struct
 
-from replica_client.binlog.values.decimal import decode_decimal as _packed_decimal
 from replica_client.binlog.values.decimal import decimal_size as _decimal_size
+from replica_client.binlog.values.decimal import decode_decimal as _packed_decimal
 
 __all__ = [
     "datetime",
@@ -126,9 +126,7 @@ def parse_string(n: int, length: int, data: bytes) -> bytes:
     return data[n : n + length]
 
 
-def parse_decimal_from_bytes(
-    raw_decimal: bytes, precision: int, decimals: int
-) -> decimal.Decimal:
+def parse_decimal_from_bytes(raw_decimal: bytes, precision: int, decimals: int) -> decimal.Decimal:
     """A packed DECIMAL."""
     size = _decimal_size(precision, decimals)
     return _packed_decimal(raw_decimal[:size], precision, decimals)
