@@ -1,6 +1,6 @@
 cdef class RowDicts:
     cdef tuple _names
-    cdef tuple _ops
+    cdef bytes _ops
     cdef tuple _arguments
     cdef dict _blank
     cdef object _values(self, object row, object sources)

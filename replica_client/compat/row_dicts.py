@@ -126,7 +126,7 @@ class RowDicts:
         self, names: tuple[str, ...], ops: tuple[int, ...], arguments: tuple[Any, ...]
     ) -> None:
         self._names = names
-        self._ops = ops
+        self._ops = bytes(ops)
         self._arguments = arguments
         self._blank: dict[str, Any] = dict.fromkeys(names)
 
@@ -174,7 +174,7 @@ class RowDicts:
     def _values(self, row: Any, reasons: Any) -> object:
         sources: dict[str, Any] = reasons
         names: tuple[Any, ...] = self._names
-        ops: tuple[Any, ...] = self._ops
+        ops: cython.p_const_uchar = self._ops
         found: dict[str, Any] = self._blank.copy()
         at: cython.Py_ssize_t
         op: cython.int

@@ -8,6 +8,7 @@ from typing import Any
 
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent as DecodedEvent
+from replica_client.codec.sized_cache import SizedCache
 from replica_client.compat.pymysqlreplication.constants.BINLOG import (
     FORMAT_DESCRIPTION_EVENT,
     ROTATE_EVENT,
@@ -56,7 +57,7 @@ from replica_client.compat.pymysqlreplication.row_event import (
     fetch_column_names,
 )
 from replica_client.compat.pymysqlreplication.table_map import TableMap
-from replica_client.compat.pymysqlreplication.tables import TableBook, TableFilter
+from replica_client.compat.pymysqlreplication.tables import TableBook, TableFacts, TableFilter
 from replica_client.constants.event_types import EventType
 from replica_client.errors import ServerError
 from replica_client.gtid import GtidSet as CoreGtidSet
@@ -69,6 +70,8 @@ from replica_client.transport.statements import binlog_status, has_checksums
 
 MYSQL_EXPECTED_ERROR_CODES = [2013, 2006]
 _PAYLOAD = int(EventType.TRANSACTION_PAYLOAD_EVENT)
+_HEADER_SIZE = 19
+_KEPT_MAPS = 4096
 _HEADER = struct.Struct("<IBIIIH")
 _ROWS_CLASSES = (WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent, PartialUpdateRowsEvent)
 _ALL_EVENTS: frozenset[type[BinLogEvent]] = frozenset(
@@ -264,7 +267,13 @@ class BinLogStreamReader:
         # Where a dump can begin that brings the table maps of the rows behind log_pos.
         self._group_start = 0
         self._given_before = 0
+        # Events behind log_pos whose headers tell no position (MariaDB since 11.4), and how many of
+        # them, and of a compressed transaction, were taken before the connection was lost.
+        self._unplaced = self._unplaced_before = 0
+        self._inner_count = self._inner_before = 0
         self._started = False
+        # Table maps of this file by their bytes.
+        self._known_maps: SizedCache[bytes, tuple[int, TableFacts]] = SizedCache(_KEPT_MAPS)
 
     # Connections.
 
@@ -282,7 +291,6 @@ class BinLogStreamReader:
 
     def __connect_to_ctl(self) -> None:
         settings = dict(self._ctl_connection_settings)
-        settings["db"] = "information_schema"
         settings["autocommit"] = True
         self._ctl_connection = self.pymysql_wrapper(**settings)
         self._context.ctl_connection = self._ctl_connection
@@ -325,6 +333,8 @@ class BinLogStreamReader:
             return self._asked(gtid_set=gtids)
         if goes_on:
             self._given_before = self.log_pos or 0
+            self._unplaced_before, self._unplaced = self._unplaced, 0
+            self._inner_before, self._inner_count = self._inner_count, 0
             return self._asked(self.log_file or "", self._group_start or self.log_pos or 4)
         if self.log_file is None or self.log_pos is None:
             rows = driver_dump.query(connection, binlog_status(server))
@@ -408,30 +418,44 @@ class BinLogStreamReader:
         timestamp, code, _, size, position, _ = _HEADER.unpack_from(data)
         if code == ROTATE_EVENT:
             return self._rotate(data)
-        given = self._given_before
-        if given and position and code not in (FORMAT_DESCRIPTION_EVENT, TABLE_MAP_EVENT):
-            if position <= given:
-                self._group_start = 0 if code not in _IN_GROUP else self._group_start
-                return None
-            self._given_before = 0
         before = self.log_pos or 0
-        if position and position > given:
+        again = self._was_taken(code, position)
+        if position and not again:
             self.log_pos = position
+            self._unplaced = 0
             if code == TABLE_MAP_EVENT:
                 self._group_start = self._group_start or before
             elif code not in _IN_GROUP:
                 self._group_start = 0
+        if again and code not in (FORMAT_DESCRIPTION_EVENT, TABLE_MAP_EVENT):
+            return None
         if code == _PAYLOAD and not self.__strict:
             return self._payload(data, before)
         wanted = self._wanted.get(code, self._others_wanted)
         skipped = self.skip_to_timestamp and timestamp < self.skip_to_timestamp
         if code == TABLE_MAP_EVENT:
-            return self._table_map(data, wanted and not skipped and position > given)
+            return self._table_map(data, wanted and not skipped and not again)
         if code == FORMAT_DESCRIPTION_EVENT:
             return self._format(data, wanted and not skipped)
         if not wanted or skipped:
             return None
         return self._made(self._decoder.decode(data, position - size if position else 0), data)
+
+    def _was_taken(self, code: int, position: int) -> bool:
+        """Whether an event came before the connection was lost, and comes again."""
+        if code == FORMAT_DESCRIPTION_EVENT:
+            return not position
+        if position:
+            if position <= self._given_before:
+                return True
+            self._given_before = self._unplaced_before = 0
+            return False
+        if self._unplaced_before:
+            self._unplaced_before -= 1
+            self._unplaced += 1
+            return True
+        self._unplaced += 1
+        return False
 
     def _made(self, decoded: DecodedEvent, data: bytes | None) -> Any:
         event = BinLogPacketWrapper._of(decoded, data, self._context).event
@@ -442,6 +466,7 @@ class BinLogStreamReader:
         body = decoded.body
         goes_on = self._given_before and body.next_file == self.log_file
         self.table_map.clear()
+        self._known_maps.clear()
         if not goes_on:
             self._given_before = 0
             self.log_file, self.log_pos = body.next_file, body.next_position
@@ -460,9 +485,23 @@ class BinLogStreamReader:
         return event if wanted else None
 
     def _table_map(self, data: bytes, wanted: bool) -> Any:
-        if not wanted and not self._needs_tables:
+        if not wanted:
+            if self._needs_tables:
+                self._announce(data)
             return None
         return self._mapped(self._decoder.decode(data, 0), data, wanted)
+
+    def _announce(self, data: bytes) -> None:
+        """Take a table map that nobody wants; most were there before, and their bytes are the same."""
+        content = data[_HEADER_SIZE : -4 if self.__use_checksum else None]
+        known = self._known_maps.get(content)
+        if known is None:
+            body = self._decoder.decode(data, 0).body
+            facts = self._context.tables.facts(body, self._context.dbms)
+            known = body.table_id, facts
+            if facts.named or not self.__use_column_name_cache:
+                self._known_maps.put(content, known, len(content))
+        self.table_map.announce(*known)
 
     def _mapped(self, decoded: DecodedEvent, data: bytes | None, wanted: bool) -> Any:
         body = decoded.body
@@ -479,6 +518,11 @@ class BinLogStreamReader:
             self.log_pos = self._end_of_inner
             return None
         self._inner = self._decoder.inner_events(decoded)
+        self._inner_count = 0
+        for _ in range(self._inner_before):
+            # Table maps among them are needed again.
+            self._next_inner()
+        self._inner_before = 0
         return None
 
     def _next_inner(self) -> Any:
@@ -486,8 +530,10 @@ class BinLogStreamReader:
         decoded = next(self._inner, None)
         if decoded is None:
             self._inner = None
+            self._inner_count = 0
             self.log_pos = self._end_of_inner
             return None
+        self._inner_count += 1
         code = decoded.header.type_code
         wanted = self._wanted.get(code, self._others_wanted)
         if code == TABLE_MAP_EVENT:
