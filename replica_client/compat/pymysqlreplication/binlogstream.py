@@ -67,6 +67,7 @@ from replica_client.transport.driver_dump import DriverDump
 from replica_client.transport.request import DumpRequest
 from replica_client.transport.server_info import ServerInfo
 from replica_client.transport.statements import binlog_status, has_checksums
+from replica_client.wire.commands import ComRegisterSlave
 
 MYSQL_EXPECTED_ERROR_CODES = [2013, 2006]
 _PAYLOAD = int(EventType.TRANSACTION_PAYLOAD_EVENT)
@@ -272,6 +273,7 @@ class BinLogStreamReader:
         self._unplaced = self._unplaced_before = 0
         self._inner_count = self._inner_before = 0
         self._started = False
+        self._known_contents: set[bytes] = set()
         # Table maps of this file by their bytes.
         self._known_maps: SizedCache[bytes, tuple[int, TableFacts]] = SizedCache(_KEPT_MAPS)
 
@@ -305,45 +307,52 @@ class BinLogStreamReader:
         self._stream_connection = connection = self.pymysql_wrapper(**self.__connection_settings)
         self.__connected_stream = True
         server = driver_dump.identify(connection)
-        self.dbms = "mariadb" if server.is_mariadb else "mysql"
-        self._context.dbms = self.dbms
         self.__use_checksum = has_checksums(server) and driver_dump.query(
             connection, "SELECT @@global.binlog_checksum"
         )[0][0] not in ("NONE", b"NONE")
-        self._decoder = BinlogDecoder(self._context.tables.decode)
+        if not self._goes_on and (self.log_file is None or self.log_pos is None):
+            rows = driver_dump.query(connection, binlog_status(server))
+            if not rows:
+                raise BinLogNotEnabled
+            self.log_file, self.log_pos = str(rows[0][0]), int(rows[0][1])
         dump = DriverDump(connection, server)
         dump.start(
-            self._request(connection, server),
+            self.begin(server),
             server_id=self.__server_id,
             heartbeat_period=self.slave_heartbeat or 0,
             replica_uuid=self.slave_uuid or "",
-            register=(self.report_slave or ReportSlave("")).command(self.__server_id),
+            register=self.registration(),
         )
         self._dump = dump
-        self._started = True
         if self.__enable_logging and not server.is_mariadb and server.version >= (8, 0, 14):
             logger.debug("reading %s:%s of %s", self.log_file, self.log_pos, server.version_text)
 
-    def _request(self, connection: Any, server: ServerInfo) -> DumpRequest:
-        goes_on = self._started and not self.__strict and bool(self.log_file and self.log_pos)
+    @property
+    def _goes_on(self) -> bool:
+        return self._started and not self.__strict and bool(self.log_file and self.log_pos)
+
+    def registration(self) -> ComRegisterSlave:
+        """The command that registers us with the source."""
+        return (self.report_slave or ReportSlave("")).command(self.__server_id)
+
+    def begin(self, server: ServerInfo) -> DumpRequest:
+        """What to ask a source for, now that a connection was made; forgets what was of the last one."""
+        self.dbms = self._context.dbms = "mariadb" if server.is_mariadb else "mysql"
+        self._decoder = BinlogDecoder(self._context.tables.decode)
+        goes_on, self._started = self._goes_on, True
         self._given_before = 0
-        if self.auto_position and not goes_on:
-            text = str(self.auto_position)
-            gtids = MariadbGtidSet.parse(text) if server.is_mariadb else CoreGtidSet.parse(text)
-            return self._asked(gtid_set=gtids)
         if goes_on:
             self._given_before = self.log_pos or 0
             self._unplaced_before, self._unplaced = self._unplaced, 0
             self._inner_before, self._inner_count = self._inner_count, 0
             return self._asked(self.log_file or "", self._group_start or self.log_pos or 4)
-        if self.log_file is None or self.log_pos is None:
-            rows = driver_dump.query(connection, binlog_status(server))
-            if not rows:
-                raise BinLogNotEnabled
-            self.log_file, self.log_pos = str(rows[0][0]), int(rows[0][1])
-        if not self.__resume_stream or self.log_pos < 4:
+        if self.auto_position:
+            text = str(self.auto_position)
+            gtids = MariadbGtidSet.parse(text) if server.is_mariadb else CoreGtidSet.parse(text)
+            return self._asked(gtid_set=gtids)
+        if not self.__resume_stream or not self.log_pos or self.log_pos < 4:
             self.log_pos = 4
-        return self._asked(self.log_file, self.log_pos)
+        return self._asked(self.log_file or "", self.log_pos)
 
     def _asked(self, file: str = "", position: int = 4, gtid_set: Any = None) -> DumpRequest:
         return DumpRequest(
@@ -490,6 +499,22 @@ class BinLogStreamReader:
                 self._announce(data)
             return None
         return self._mapped(self._decoder.decode(data, 0), data, wanted)
+
+    def unnamed_table(self, data: bytes) -> tuple[str, str] | None:
+        """The database and name of a table map's table, if it is wanted and the binlog has no column names."""
+        if not self._needs_tables and not self._wanted[TABLE_MAP_EVENT]:
+            return None
+        size = len(data) - 4 if self.__use_checksum else len(data)
+        if data[_HEADER_SIZE:size] in self._known_contents:
+            return None
+        body = self._decoder.decode(data, 0).body
+        if len(self._known_contents) >= _KEPT_MAPS:
+            self._known_contents.clear()
+        self._known_contents.add(data[_HEADER_SIZE:size])
+        if not self._context.tables.wants(body.schema, body.table):
+            return None
+        named = bool(body.metadata.column_names) if body.optional_metadata else False
+        return None if named else (body.schema, body.table)
 
     def _announce(self, data: bytes) -> None:
         """Take a table map that nobody wants; most were there before, and their bytes are the same."""

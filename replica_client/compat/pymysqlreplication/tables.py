@@ -25,6 +25,8 @@ from replica_client.compat.pymysqlreplication.table import Table
 from replica_client.constants.column_types import ColumnType
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.rows.image import RowImageDecoder
+from replica_client.schema.model import TableModel
+from replica_client.schema.resolve import find_mismatch, resolve
 from replica_client.schema.shape import ColumnShape, TableShape
 
 _T = ColumnType
@@ -227,6 +229,7 @@ class TableBook:
         strict: as python-mysql-replication has it.
         ignore_decode_errors: leave out bytes that are not text.
         names_of: finds names that the binlog does not have; None: they stay unknown.
+        model_of: finds definitions of tables whose names the binlog does not have.
     """
 
     def __init__(
@@ -236,7 +239,9 @@ class TableBook:
         strict: bool = False,
         ignore_decode_errors: bool = False,
         names_of: Callable[[str, str], list[str] | None] | None = None,
+        model_of: Callable[[str, str], TableModel | None] | None = None,
     ) -> None:
+        self._model_of = model_of
         self._wanted = wanted
         self._strict = strict
         self._ignore = ignore_decode_errors
@@ -244,6 +249,10 @@ class TableBook:
         # Bytes are decoded here where invalid ones are left out.
         self.decode = DecodeOptions(invalid_text="bytes" if ignore_decode_errors else "strict")
         self._facts: SizedCache[tuple[object, ...], TableFacts] = SizedCache(_KEPT)
+
+    def wants(self, schema: str, table: str) -> bool:
+        """Whether the events of a table are given."""
+        return self._wanted.wants(schema, table)
 
     def facts(self, body: TableMapEvent, dbms: str) -> TableFacts:
         """What is known of the table of a table map.
@@ -255,7 +264,7 @@ class TableBook:
         found = self._facts.get(key)
         if found is None:
             found = self._new(body, dbms)
-            if found.named or self._names_of is None:
+            if found.named or (self._names_of is None and self._model_of is None):
                 self._facts.put(key, found, len(body.column_types) + len(body.optional_metadata))
         return found
 
@@ -264,6 +273,11 @@ class TableBook:
         shape = TableShape.from_table_map(body, flavor)
         named = shape.names_resolved
         wanted = self._wanted.wants(body.schema, body.table)
+        model = None
+        if not named and wanted and self._model_of is not None:
+            model = self._model_of(body.schema, body.table)
+        if model is not None and not find_mismatch(shape, model):
+            shape, named = resolve(shape, model), True
         if not named and wanted and self._names_of is not None:
             names = self._names_of(body.schema, body.table)
             if names is not None and len(names) == len(shape.columns):
