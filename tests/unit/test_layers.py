@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LAYERS = [
     ["cli"],
-    ["daemon", "spark", "testing"],
+    ["daemon", "spark", "testing", "compat"],
     ["snapshot", "sinks"],
     ["readers"],
     ["rows", "position", "transport"],
