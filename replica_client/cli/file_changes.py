@@ -33,13 +33,13 @@ def write_file_changes(
     chosen.begin(reader.position)
     with Stop().watching() as stop:
         try:
-            for transaction in reader.transactions():
+            for transaction in stop.until(reader.transactions()):
                 delivery.delivered(chosen.write(transaction))
                 if progress is not None:
                     progress.read(transaction)
                 if delivery.is_due:
                     delivery.commit()
-                if stop.requested or chosen.done:
+                if chosen.done:
                     break
         finally:
             if output.finish():

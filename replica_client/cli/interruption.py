@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
+
+_Item = TypeVar("_Item")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -21,11 +23,30 @@ class Stop:
 
     def __init__(self) -> None:
         self.requested = False
+        self._waits = False
 
     def _request(self, number: int, frame: FrameType | None) -> None:
-        if self.requested:
+        if self.requested or self._waits:
+            self.requested = True
             raise KeyboardInterrupt
         self.requested = True
+
+    def until(self, items: Iterable[_Item]) -> Iterator[_Item]:
+        """The items up to the signal, which ends the work on the next one at once.
+
+        Raises:
+            KeyboardInterrupt: it came while the next item was made.
+        """
+        iterator = iter(items)
+        while not self.requested:
+            self._waits = True
+            try:
+                item = next(iterator)
+            except StopIteration:
+                return
+            finally:
+                self._waits = False
+            yield item
 
     @contextmanager
     def watching(self) -> Iterator[Stop]:

@@ -266,3 +266,10 @@ def test_a_wrong_password_is_one_line(run, source_url):
     assert len(result.err.splitlines()) == 1
     assert "1045" in result.err
     assert "guess" not in result.err
+
+
+def test_a_source_that_is_away_says_nothing_of_patterns(run):
+    result = run("changes", "mysql://repl:secret@127.0.0.1:1/", "--tables", "shop.*")
+    assert result.status == 1
+    assert "no connection to 127.0.0.1:1" in result.err
+    assert "no table was read" not in result.err
