@@ -54,7 +54,9 @@ def test_prepared_before_a_restart(
         assert not [route for route in daemon.status()["routes"] if route["errors"]], daemon.tail()
         assert daemon.stop() == 0
     assert work.selected() == {1, 2, 100, 101, 102}
-    assert compare_sink("sqlite", {"path": sinks["sqlite"]["path"]}, source, tables=["d.*"]).rows == 5
+    assert (
+        compare_sink("sqlite", {"path": sinks["sqlite"]["path"]}, source, tables=["d.*"]).rows == 5
+    )
     rows = [json.loads(line) for line in file_lines(tmp_path / "lines", "changes")]
     ids = [row["after"]["id"] for row in rows if row.get("after")]
     assert ids == [100, 101, 1, 2, 102]
