@@ -80,7 +80,7 @@ async def measure(server: LocalServer, database: str, count: int, directory: Pat
             if step % 2:
                 server.execute(f"ALTER TABLE {database}.t{step} ADD x{count} INT")
             else:
-                server.execute(f"REPLACE INTO {database}.t{step} (id) VALUES ({step})")
+                server.execute(f"INSERT INTO {database}.t{step} (id) VALUES ({count})")
             while True:
                 transaction = await anext(transactions)
                 if transaction.rows or transaction.schema_changes:
