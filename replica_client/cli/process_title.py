@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,4 +36,6 @@ def hide_passwords() -> None:
     if not start or len(command_line) != end - start:
         return
     for first, last in secrets_in(command_line):
+        import ctypes  # most command lines have no password
+
         ctypes.memset(start + first, ord("x"), last - first)

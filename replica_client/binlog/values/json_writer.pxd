@@ -30,6 +30,8 @@ cdef class JsonTextWriter:
     cdef Py_ssize_t _put_long_string(self, Py_ssize_t at, Py_ssize_t end, Py_ssize_t used) except -1
     cdef Py_ssize_t _put_scalar(
         self, int kind, Py_ssize_t at, Py_ssize_t end, Py_ssize_t used) except -1
+    cdef Py_ssize_t _put_decimal(
+        self, Py_ssize_t at, Py_ssize_t end, Py_ssize_t used) except -1
     cdef Py_ssize_t _container(
         self, int kind, Py_ssize_t start, Py_ssize_t limit, int depth, Py_ssize_t used) except -1
     cdef KeySection _known(

@@ -15,11 +15,13 @@ import cython
 from replica_client.binlog.values.double_text import double_text
 from replica_client.binlog.values.json_layout import malformed, opaque_span, sized, utf8
 from replica_client.binlog.values.json_scalar import scalar_text
+from replica_client.constants.column_types import ColumnType
 from replica_client.errors import ColumnDecodeError
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
     from cython.cimports.replica_client.binlog.values import json_layout as layout
+    from cython.cimports.replica_client.binlog.values.decimal import put_decimal
     from cython.cimports.replica_client.binlog.values.json_keys import (
         RECENT_MASK,
         KeyMemo,
@@ -41,6 +43,7 @@ if cython.compiled:
     )
 else:
     from replica_client.binlog.values import json_layout as layout
+    from replica_client.binlog.values.decimal import put_decimal
     from replica_client.binlog.values.json_keys import RECENT_MASK, KeyMemo, KeySection
     from replica_client.codec.memory import (
         copy_bytes,
@@ -69,6 +72,10 @@ _KEPT_ROOM = cython.declare(cython.Py_ssize_t, 1 << 20)
 _MOST_VAIN = cython.declare(cython.int, 8)
 _PAUSE = cython.declare(cython.int, 64)
 
+_NEWDECIMAL = cython.declare(cython.int, int(ColumnType.MYSQL_TYPE_NEWDECIMAL))
+_MAX_PRECISION = cython.declare(cython.int, 65)
+_MAX_SCALE = cython.declare(cython.int, 30)
+_DECIMAL_ROOM = cython.declare(cython.Py_ssize_t, 80)
 _DOUBLE_STRUCT = struct.Struct("<d")
 
 
@@ -343,12 +350,44 @@ class JsonTextWriter:
             return put_digits(self.out, used, load_le(self.data, at, 8))
         if kind == layout.UINT64 and end - at >= 8:
             return put_digits(self.out, used, load_le(self.data, at, 8))
+        if kind == layout.OPAQUE and end - at > 4 and self.data[at] == _NEWDECIMAL:
+            written: cython.Py_ssize_t = self._put_decimal(at + 1, end, used)
+            if written:
+                return written
         if kind == layout.OPAQUE:
             _, begin, stop = opaque_span(self._bytes(), at, end)
             self._budget -= stop - begin
             if self._budget < 0:
                 raise self._overspent()
         return self._put_text(scalar_text(self._bytes(), kind, at, end), used)
+
+    @cython.cfunc
+    @cython.cdivision(True)
+    @cython.exceptval(-1, check=False)
+    def _put_decimal(
+        self, at: cython.Py_ssize_t, end: cython.Py_ssize_t, used: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Write the DECIMAL whose length is at ``at``; 0 for one that is not ordinary."""
+        size: cython.Py_ssize_t = self.data[at]
+        precision: cython.int = self.data[at + 1]
+        scale: cython.int = self.data[at + 2]
+        whole: cython.int = precision - scale
+        if size >= 0x80 or size > end - at - 1 or whole < 0:
+            return 0
+        if not 0 < precision <= _MAX_PRECISION or scale > _MAX_SCALE:
+            return 0
+        # Nine digits in four bytes, up to eight in half as many.
+        if size - 2 != 4 * (whole // 9 + scale // 9) + (whole % 9 + 1) // 2 + (scale % 9 + 1) // 2:
+            return 0
+        self._budget -= size
+        if self._budget < 0:
+            raise self._overspent()
+        self._reserve(used, _DECIMAL_ROOM)
+        try:
+            return put_decimal(self.out, used, self.data, at + 3, precision, scale)
+        except ValueError:
+            self._budget += size
+            return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from replica_client.codec.charsets.tables.differences import (
-    CODECS,
-    DECODE_RUNS,
-    ENCODE_RUNS,
-    Run,
-)
+if TYPE_CHECKING:
+    from replica_client.codec.charsets.tables.differences import Run
 
 REPLACEMENT = "\ufffd"
 
@@ -45,6 +42,12 @@ class MultiByteCharset:
     """
 
     def __init__(self, name: str, max_bytes: int) -> None:
+        from replica_client.codec.charsets.tables.differences import (  # large
+            CODECS,
+            DECODE_RUNS,
+            ENCODE_RUNS,
+        )
+
         self.name = name
         self._codec = CODECS[name]
         self._sizes = range(1, max_bytes + 1)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable
 
-from replica_client.codec.charsets.tables.differences import CODECS, DECODE_RUNS, ENCODE_RUNS
-
 UNDEFINED = "\ufffe"
 """What stands in a table for a byte that is no character; no set has this character."""
 
 
 def decoding_table(name: str) -> str:
     """The 256 characters of a character set."""
+    from replica_client.codec.charsets.tables.differences import CODECS, DECODE_RUNS  # large
+
     table = [UNDEFINED] * 256
     for byte in range(256):
         try:
@@ -38,6 +38,8 @@ def single_byte_decoder(name: str, errors: str) -> Callable[[bytes], str]:
 
 def single_byte_encoder(name: str) -> Callable[[str], bytes]:
     """The function that encodes a single-byte set; raises UnicodeEncodeError."""
+    from replica_client.codec.charsets.tables.differences import ENCODE_RUNS
+
     table = decoding_table(name)
     # Of several bytes for a character, the first one.
     by_character = {
