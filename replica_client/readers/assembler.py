@@ -286,6 +286,8 @@ class TransactionAssembler:
         code = event.header.type_code
         if code == EventType.GTID_EVENT:
             self._gtid = str(MariadbGtid(body.domain_id, event.header.server_id, body.sequence))
+            if body.thread_id is not None:
+                self._thread_id = body.thread_id
             if body.flags & MariadbGtidFlag.FL_PREPARED_XA:
                 self._let_wait(tracker)
             return

@@ -102,11 +102,12 @@ def _opens(
 ) -> cython.bint:
     """Whether an event with its body at ``at`` begins a transaction for the lane."""
     if code in (_GTID, _ANONYMOUS):
-        if end < at + 42:
+        # MySQL 5.6 wrote nothing behind the number.
+        if end < at + 42 and end != at + 25:
             return False
         if code == _GTID and (raw[at + 24] & 0x80 or not load_le(raw, at + 17, 8)):
             return False
-        return _fields_ok(raw, at, end)
+        return end == at + 25 or _fields_ok(raw, at, end)
     if code != _MARIADB_GTID:
         return False
     # Neither standalone nor XA; further fields only of a group commit and, as MariaDB 11.5 and

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
+from replica_client.binlog.events.mariadb_gtid import MariadbGtidFlag
 from replica_client.binlog.header import HEADER_SIZE
 from replica_client.constants.event_types import EventType
 from replica_client.readers.gtid_trail import GtidTrail
@@ -50,6 +51,7 @@ _TABLE_MAP = cython.declare(cython.int, int(EventType.TABLE_MAP_EVENT))
 _GTID = cython.declare(cython.int, int(EventType.GTID_LOG_EVENT))
 _ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
 _MARIADB_GTID = cython.declare(cython.int, int(EventType.GTID_EVENT))
+_COMMIT_ID = cython.declare(cython.int, int(MariadbGtidFlag.FL_GROUP_COMMIT_ID))
 _SECOND_TIMESTAMP = cython.declare(cython.longlong, 1 << 55)
 _UPDATE = cython.declare(cython.int, 1)
 
@@ -157,6 +159,10 @@ class RowLane(GroupLane):  # type: ignore[misc]
             prefix = gtids.prefix(raw, at)
         if code == _MARIADB_GTID:
             transaction._gtid_number = load_le(raw, at + _HEADER, 8)
+            i = at + _HEADER + (21 if raw[at + _HEADER + 12] & _COMMIT_ID else 13)
+            if end > i and raw[i]:
+                # The lane takes no other field there than the session's number.
+                transaction._thread = load_le(raw, i + 1, 4)
         else:
             if code == _GTID:
                 transaction._gtid_number = load_le(raw, at + _HEADER + 17, 8)

@@ -83,7 +83,8 @@ class Transaction:
         schema_changes: what its statements did to wanted tables, and to databases, in order.
         losses: changes that could not be delivered, where the user chose a record instead of an error.
         xid: the number that the source's storage engines gave the commit; None where there is none.
-        thread_id: of the source's connection that ran it; None where the binlog does not tell.
+        thread_id: of the source's connection that ran it; None where the binlog does not tell (MariaDB
+            before 11.5 tells it of statements only).
         xa_commit: whether its rows are those of an XA transaction, which stand before :attr:`start`.
 
     Examples:

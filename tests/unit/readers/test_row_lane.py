@@ -175,3 +175,11 @@ def test_an_iteration_ends_with_its_first_fault(tmp_path: Path) -> None:
     with pytest.raises(BinlogDecodeError, match="binlog.000001, position"):
         list(changes)
     assert list(changes) == []
+
+
+@pytest.mark.parametrize("server", ["mariadb-11.8.6", "mysql-9.7.4"])
+def test_the_connection_that_ran_a_transaction(server: str) -> None:
+    [path] = [p for p in GOLDEN if p.parent.name == server and p.stem == "rows"]
+    threads = [one.thread_id for one in rc.open_binlog(path).transactions() if one.rows]
+    assert threads
+    assert all(threads)
