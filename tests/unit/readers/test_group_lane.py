@@ -93,7 +93,9 @@ def test_files_of_servers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_same(monkeypatch, source=path, assembly=options, keys=keys)
 
 
-@pytest.mark.parametrize("server", ["mariadb-10.11.18", "mariadb-11.8.6", "mysql-5.6.24", "mysql-9.7.4"])
+@pytest.mark.parametrize(
+    "server", ["mariadb-10.11.18", "mariadb-11.8.6", "mysql-5.6.24", "mysql-9.7.4"]
+)
 def test_ordinary_transactions_go_by_the_lane(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("rows", "no_checksum"):
         [path] = [p for p in GOLDEN if p.parent.name == server and p.stem == name]
