@@ -413,13 +413,16 @@ class TransactionAssembler:
         around = Provenance(tracker.in_transaction, self._is_first_hand)
         refused = self.schema.text_changes(event, decoder.format, around)
         changes = self.schema.run(event, decoder.format, index, around)
-        self._schema_changes.extend(changes)
+        delivered = self._rows_done(index) is None
+        if not delivered:
+            self._schema_changes.extend(changes)
         if not changes and not refused and controls_transaction(body.query):
             return
         text = statement_text(body.query, body.status.character_set_client)
         for table in refused:
             self._refuse_statement(event, text[:120], index, table)
-        if changes or refused or self.schema.passes_on(event, decoder.format):
+        passes = changes or refused or self.schema.passes_on(event, decoder.format)
+        if passes and not delivered:
             statement = Statement(body.schema.decode("utf-8", "surrogateescape"), text)
             self._statements.append((index, statement))
 
