@@ -113,8 +113,9 @@ class Sessions:
         """Run a statement; False when the server refuses it."""
         charset = "utf8mb4" if session == OBSERVER else self.charsets[session]
         if self.server.flavor == "mariadb":
-            # What utf8 is its old_mode says, which no event tells: readers refuse labels that depend on it.
-            sql = _UTF8.sub(r"\1utf8mb3", sql)
+            # What utf8 is its old_mode says, which no event tells: readers refuse labels that depend on it, and
+            # take what is called utf8mb3 for that, too.
+            sql = _UTF8.sub(r"\1utf8mb4", sql)
         return self.replay(Entry(session, sql, charset))
 
     def replay(self, entry: Entry) -> bool:
