@@ -7,6 +7,7 @@ import os
 import re
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -143,7 +144,10 @@ def test_a_missing_extra_names_the_pip_command(run, monkeypatch, tmp_path):
     def no_pyspark(name, package=None):
         raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark.sql")
 
-    monkeypatch.setattr("replica_client.cli.extras.importlib.import_module", no_pyspark)
+    # That module's name alone: what else is imported meanwhile would keep the other.
+    monkeypatch.setattr(
+        "replica_client.cli.extras.importlib", SimpleNamespace(import_module=no_pyspark)
+    )
     project = tomllib.loads(
         (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
     )["project"]
