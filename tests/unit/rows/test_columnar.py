@@ -275,7 +275,7 @@ def test_dates_that_the_calendar_does_not_have_with_python_types() -> None:
     options = DecodeOptions(temporals="python")
     decoder = RowImageDecoder(TableShape("d", "t", (column,)), options)
     event = rows_of_event(event_of("insert", 1, b"\x01", None, b"\x00\x00\x00\x00"), decoder)
-    with pytest.raises(ColumnDecodeError, match=r"column d at offset 1.*year 0"):
+    with pytest.raises(ColumnDecodeError, match=r"column d at offset 1.*year"):
         list(BatchAssembler(4, options).add([event], "v1", 5))
 
 
