@@ -265,7 +265,14 @@ def _has_more(one: socket.socket) -> bool:
 
 
 def _forward(one: socket.socket, to: socket.socket, note: Callable[[bytes], None]) -> bool:
-    data = one.recv(1 << 16)
+    # A record of TLS itself, such as a session's ticket, is readable and holds no data.
+    one.setblocking(False)
+    try:
+        data = one.recv(1 << 16)
+    except (ssl.SSLWantReadError, BlockingIOError):
+        return True
+    finally:
+        one.settimeout(TIMEOUT)
     note(data)
     to.sendall(data)
     return bool(data)

@@ -145,8 +145,10 @@ def test_another_thread_closes_it() -> None:
     assert all(thread.name != "replica_client" for thread in threading.enumerate())
 
 
+# Ctrl-C is heard also where the tests run in the background of a shell, which ignores it for them.
 _WAITING = """
-import sys, replica_client as rc
+import signal, sys, replica_client as rc
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with rc.follow(sys.argv[1], start="earliest") as stream:
     for change in stream:
         print(change.table, flush=True)
