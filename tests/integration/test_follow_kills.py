@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-KILLS = int(os.environ.get("REPLICA_CLIENT_FOLLOW_KILLS", "5"))
+KILLS = int(os.environ.get("REPLICA_CLIENT_FOLLOW_KILLS", "10"))
 ROWS = 40 * KILLS
 PLAIN = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
 
