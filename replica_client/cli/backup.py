@@ -18,11 +18,11 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from replica_client.backup.backup_catalog import FileRecord
+from replica_client.backup.engine import Backup, BackupOptions, BackupStatus
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Column, Lines, clock, message, progress_console
 from replica_client.cli.sources import live_source
-from replica_client.readers.backup.catalog import FileRecord
-from replica_client.readers.backup.engine import Backup, BackupOptions, BackupStatus
 
 EXAMPLE = "replica-client backup mysql://repl@db1/ /backup/db1"
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from replica_client.cli.process_title import secrets_in
 from replica_client.codec.printable import printable
+from replica_client.doctor.finding import Finding, Severity
 from replica_client.errors import ConfigError
-from replica_client.readers.doctor.finding import Finding, Severity
 from replica_client.transport.hosts import split_hosts
 
 PASSWORD: Final = "SOURCE_PASSWORD"  # noqa: S105  # its name
@@ -88,7 +88,7 @@ def pipeline_configuration(
     password = f'password_env = "{PASSWORD}"\n'
     text = f"""\
 {_heading("replica-client pipeline", findings)}
-# Every other key: pydoc replica_client.spark.config
+# Every other key: pydoc replica_client.lake.config
 
 [source]
 url = {_quoted(shown)}

@@ -46,9 +46,9 @@ def demo(
 
 
 def _with_spark(output: Path) -> None:
-    reader = extra_module("replica_client.spark.change_log_rows", _EXTRA)
-    extra_module("replica_client.spark.pipeline", _EXTRA)
-    extra_module("replica_client.spark.java", _EXTRA).java_home()
+    reader = extra_module("replica_client.lake.change_log_rows", _EXTRA)
+    extra_module("replica_client.spark.pipeline.runner", _EXTRA)
+    extra_module("replica_client.spark.pipeline.java", _EXTRA).java_home()
     from replica_client.cli.demonstration.spark_pipeline import SparkPipeline
 
     if not SparkPipeline(Screen(), output, reader).run().holds:

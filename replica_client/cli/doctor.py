@@ -17,12 +17,12 @@ from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Lines
 from replica_client.cli.sources import live_source
 from replica_client.codec.printable import printable
+from replica_client.doctor.diagnosis import can_be_followed, diagnose
+from replica_client.doctor.finding import Finding, Severity
+from replica_client.doctor.remedies import to_copy
 from replica_client.errors import ConfigError
 from replica_client.position.position import Position
 from replica_client.position.stores.file import FilePositionStore
-from replica_client.readers.doctor.diagnosis import can_be_followed, diagnose
-from replica_client.readers.doctor.finding import Finding, Severity
-from replica_client.readers.doctor.remedies import to_copy
 
 EXAMPLE = "replica-client doctor mysql://repl@db1/"
 

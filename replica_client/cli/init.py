@@ -18,11 +18,11 @@ from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Lines, message
 from replica_client.cli.sources import live_source
+from replica_client.doctor.diagnosis import can_be_followed, diagnose
+from replica_client.doctor.finding import Finding, Severity
+from replica_client.doctor.remedies import to_copy
+from replica_client.doctor.visible import visible_databases
 from replica_client.errors import ConfigError
-from replica_client.readers.doctor.diagnosis import can_be_followed, diagnose
-from replica_client.readers.doctor.finding import Finding, Severity
-from replica_client.readers.doctor.remedies import to_copy
-from replica_client.readers.doctor.visible import visible_databases
 
 EXAMPLE = "replica-client init mysql://repl@db1/ shop.toml"
 

@@ -48,7 +48,7 @@ def vacuum(
 
 def _module(config: Path) -> Any:
     config.open("rb").close()
-    return extra_module("replica_client.spark.lake.maintenance", "spark")
+    return extra_module("replica_client.lake.maintenance", "spark")
 
 
 def _show(tables: list[Any], json: bool) -> None:

@@ -41,7 +41,7 @@ def pipeline(
     written once, also after a kill at any instant.
     """
     config.open("rb").close()
-    module = extra_module("replica_client.spark.pipeline", "spark")
+    module = extra_module("replica_client.spark.pipeline.runner", "spark")
     result = module.run_pipeline(config, verbose=verbose)
     lines = Lines()
     if json:

@@ -76,8 +76,8 @@ async def _probe(config: DaemonConfig, route: RouteConfig) -> list[Fault]:
 async def check_connected(config: DaemonConfig) -> list[Fault]:
     """What sources, sinks and the store say: whether each can be followed, written and read."""
     # What is not needed to run is not imported to run.
-    from replica_client.readers.doctor.diagnosis import diagnose
-    from replica_client.readers.doctor.finding import Severity
+    from replica_client.doctor.diagnosis import diagnose
+    from replica_client.doctor.finding import Severity
 
     faults = []
     for source in config.sources:

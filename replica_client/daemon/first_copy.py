@@ -11,7 +11,7 @@ from replica_client.position.position import Position
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import Place
 from replica_client.schema.model import TableModel
-from replica_client.sinks.first_copy import CopyingSink, TableCopy, TableName
+from replica_client.sinks.copying_sink import CopyingSink
 from replica_client.snapshot import (
     KeyRange,
     Locking,
@@ -22,6 +22,7 @@ from replica_client.snapshot import (
     reading,
 )
 from replica_client.snapshot.definitions import cascaded_tables, read_definitions
+from replica_client.tables.table_copy import TableCopy, TableName
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.options import ConnectOptions
 from replica_client.transport.server_info import ServerInfo

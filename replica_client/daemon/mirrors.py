@@ -7,7 +7,7 @@ from typing import Final
 from replica_client.daemon.configuration import Names, RouteConfig
 from replica_client.errors import ConfigError
 from replica_client.position.losses import LossKind, loss_kinds
-from replica_client.sinks.first_copy import CopyingSink
+from replica_client.sinks.copying_sink import CopyingSink
 from replica_client.sinks.protocol import Sink
 
 SERVERS_OWN: Final = ("mysql", "sys", "information_schema", "performance_schema")

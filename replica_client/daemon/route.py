@@ -37,9 +37,10 @@ from replica_client.errors import (
 from replica_client.position.stores.base import Checkpoint, PositionStore
 from replica_client.readers.source_stream import SourceStream
 from replica_client.readers.stream_options import StreamOptions
-from replica_client.sinks.first_copy import CopyingSink, CopyNeededError, TableName
+from replica_client.sinks.copying_sink import CopyingSink
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
+from replica_client.tables.table_copy import CopyNeededError, TableName
 from replica_client.transport.options import ConnectOptions
 from replica_client.wire.server_errors import TRANSIENT_ERRORS
 

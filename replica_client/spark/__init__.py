@@ -6,5 +6,5 @@
     spark.readStream.format("mysql-binlog").option("url", "mysql://db1/").option("tables", "shop.*").load()
 
 The format is registered by itself where this package is installed on Spark's side
-(:mod:`replica_client.spark.registration`). Its options are in :mod:`replica_client.spark.options`.
+(:mod:`replica_client.spark.registration`). Its options are in :mod:`replica_client.lake.source_options`.
 """

@@ -5,6 +5,6 @@ The build puts this file on the path as ``pyspark_replica_client``.
 
 from __future__ import annotations
 
-from replica_client.spark.source import BinlogDataSource as DefaultSource
+from replica_client.spark.source.data_source import BinlogDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

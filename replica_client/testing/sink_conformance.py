@@ -37,7 +37,7 @@ from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.binlog_file import open_binlog
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.selection import Selection
-from replica_client.sinks.first_copy import CopyingSink
+from replica_client.sinks.copying_sink import CopyingSink
 from replica_client.sinks.protocol import Guarantee, Sink
 from replica_client.testing.hostile_names import HOSTILE_NAMES, on_tables
 

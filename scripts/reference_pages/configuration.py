@@ -12,6 +12,7 @@ import msgspec
 from reference_pages.markdown import attributes, plain, table
 from replica_client.daemon import configuration
 from replica_client.daemon.example import EXAMPLE
+from replica_client.lake import config
 from replica_client.sinks.json_lines.file_sink import FileOptions
 from replica_client.sinks.json_lines.stdout_sink import StdoutOptions
 from replica_client.sinks.mirror.mysql_sink import MysqlOptions
@@ -19,7 +20,6 @@ from replica_client.sinks.mirror.sqlite_sink import SqliteOptions
 from replica_client.sinks.parquet.sink import ParquetOptions
 from replica_client.sinks.redis_streams.sink import RedisOptions
 from replica_client.sinks.registry import sink_kinds
-from replica_client.spark import config
 
 _SINKS: Mapping[str, type[msgspec.Struct]] = {
     "file": FileOptions,

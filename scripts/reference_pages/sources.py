@@ -8,8 +8,8 @@ from dataclasses import fields
 
 from reference_pages.markdown import attributes, bullets, plain, summary, table, text_after
 from replica_client import errors
+from replica_client.lake import source_options as spark
 from replica_client.position import losses
-from replica_client.spark import options as spark
 from replica_client.testing import faults as fault_kinds
 from replica_client.transport import url
 from replica_client.transport.options import ConnectOptions, TlsOptions

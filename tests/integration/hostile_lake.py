@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 
+from replica_client.lake.config import load_config
+from replica_client.lake.delta_files import dataset_of
+from replica_client.lake.lake_catalog import LakeCatalog
+from replica_client.lake.verify.verification import Verification
 from replica_client.schema.quoting import mysql_name, mysql_names
-from replica_client.spark.config import load_config
-from replica_client.spark.delta_files import dataset_of
-from replica_client.spark.lake.catalog import LakeCatalog
-from replica_client.spark.pipeline import run_pipeline
-from replica_client.spark.verify.verification import Verification
+from replica_client.spark.pipeline.runner import run_pipeline
 from tests.servers.local import LocalServer
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from replica_client import open_binlog
+from replica_client.backup.engine import Backup, BackupOptions
 from replica_client.errors import BackupGapError, BackupMismatchError
-from replica_client.readers.backup.engine import Backup, BackupOptions
 from tests.integration.backups import compare, copied, prove, run_to_end
 from tests.servers.local import NAMES, LocalServer
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from replica_client.constants.flavor import ServerFlavor
+from replica_client.doctor.diagnosis import diagnose
+from replica_client.doctor.finding import Finding, Severity
+from replica_client.doctor.remedies import to_copy
+from replica_client.doctor.settings import settings
+from replica_client.doctor.source_facts import Answer, SourceFacts
 from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.position.position import Position
-from replica_client.readers.doctor.diagnosis import diagnose
-from replica_client.readers.doctor.facts import Answer, SourceFacts
-from replica_client.readers.doctor.finding import Finding, Severity
-from replica_client.readers.doctor.remedies import to_copy
-from replica_client.readers.doctor.settings import settings
 from replica_client.testing import BinlogSource
 from replica_client.transport.server_info import ServerInfo
 from tests.servers.local import NAMES, LocalServer

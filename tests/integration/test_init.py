@@ -18,8 +18,8 @@ from replica_client.cli.configuration_text import (
     without_password,
 )
 from replica_client.daemon.config_file import read_config
+from replica_client.lake.config import load_config as read_pipeline
 from replica_client.rows.selection import Selection
-from replica_client.spark.config import load_config as read_pipeline
 from tests.servers.local import NAMES
 
 every_server = pytest.mark.parametrize("name", NAMES)

@@ -14,7 +14,7 @@ from replica_client.errors import ColumnDecodeError
 from replica_client.readers.live_schema import read_source
 from replica_client.schema.model import TableModel
 from replica_client.schema.quoting import mysql_text
-from replica_client.spark.live_schema import shape_of_table
+from replica_client.spark.source.live_table import shape_of_table
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.url import parse_url
 

@@ -14,13 +14,13 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 import replica_client as rc
+from replica_client.backup.engine import Backup
 from replica_client.errors import (
     AccessDeniedError,
     ConfigError,
     TlsError,
     UnexpectedPacketError,
 )
-from replica_client.readers.backup.engine import Backup
 from replica_client.testing import BinlogSource
 from replica_client.testing.certificates import rsa_key
 from replica_client.transport.connection import SourceConnection

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import replica_client as rc
+from replica_client.backup.engine import Backup, BackupOptions
 from replica_client.position.position import Position
-from replica_client.readers.backup.engine import Backup, BackupOptions
 from replica_client.readers.event_feed import EventFeed
 from replica_client.readers.source_start import dump_request, transaction_start
 from replica_client.rows.json_values import change_to_json

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from replica_client.backup.backup_catalog import INDEX_NAME, locked
+from replica_client.backup.engine import Backup, BackupOptions
 from replica_client.binlog.encoder import event_checksum
 from replica_client.errors import (
     BackupError,
@@ -25,8 +27,6 @@ from replica_client.errors import (
     ServerError,
     TransportError,
 )
-from replica_client.readers.backup.catalog import INDEX_NAME, locked
-from replica_client.readers.backup.engine import Backup, BackupOptions
 from replica_client.readers.reconnect import ReconnectPolicy
 from replica_client.testing import BinlogSource
 from replica_client.testing.faults import CutAt, Drip, FlipByte, InjectEvent, SendError, Stall

@@ -17,10 +17,10 @@ from typing import Any
 import pymysql
 import pyspark
 
-from replica_client.spark.config import load_config
-from replica_client.spark.java import java_home
-from replica_client.spark.lake.catalog import LakeCatalog
-from replica_client.spark.verify.verification import Verification, VerifyReport
+from replica_client.lake.config import load_config
+from replica_client.lake.lake_catalog import LakeCatalog
+from replica_client.lake.verify.verification import Verification, VerifyReport
+from replica_client.spark.pipeline.java import java_home
 from tests.spark.lake_workload import DATABASE, Workload, compare
 
 WEIGHTS = {"connection": 12, "server": 3, "executor": 2, "driver": 1}

@@ -11,7 +11,7 @@ from typing import Any
 import pymysql
 from deltalake import DeltaTable
 
-from replica_client.spark.delta_files import dataset_of
+from replica_client.lake.delta_files import dataset_of
 
 DATABASE = "shop"
 _NAMES = ("orders", "lines", "notes", "parts")

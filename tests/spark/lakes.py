@@ -4,15 +4,16 @@ import json
 from pathlib import Path
 
 from replica_client.constants.flavor import ServerFlavor
+from replica_client.lake.applier import Applier, local_runner
+from replica_client.lake.change_log_files import open_change_log
+from replica_client.lake.lake_catalog import LakeCatalog
+from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.position.position import Position
 from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.history import SchemaHistory, schema_change
-from replica_client.spark.change_log import ChangeLogWriter, open_change_log
-from replica_client.spark.envelope import ENVELOPE_SCHEMA, BatchColumns, statement_json
-from replica_client.spark.lake.applier import Applier, local_runner
-from replica_client.spark.lake.catalog import LakeCatalog
-from replica_client.spark.lake.log_versions import ChangeLogVersions
+from replica_client.spark.pipeline.change_log import ChangeLogWriter
+from replica_client.spark.source.envelope import ENVELOPE_SCHEMA, BatchColumns, statement_json
 
 CONTEXT = StatementContext("d", ServerFlavor.MYSQL, (9, 7, 0), server_charset="utf8mb4")
 

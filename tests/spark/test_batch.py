@@ -5,7 +5,7 @@ from pyspark.errors import AnalysisException, PythonException
 
 import replica_client as rc
 from replica_client.errors import ConfigError
-from replica_client.spark.failures import PipelineError, cause_of
+from replica_client.spark.pipeline.query_failures import PipelineError, cause_of
 from tests.spark.binlogs import DATA, FILES, envelope_of, rows_of, served
 
 PATH = str(DATA / "shop-bin.0*")

@@ -11,12 +11,13 @@ from deltalake.exceptions import CommitFailedError  # noqa: E402
 from deltalake.transaction import AddAction  # noqa: E402
 
 from replica_client.errors import SinkError  # noqa: E402
-from replica_client.spark.change_log import ChangeLogWriter, open_change_log  # noqa: E402
-from replica_client.spark.change_log_rows import (  # noqa: E402
+from replica_client.lake.change_log_files import open_change_log  # noqa: E402
+from replica_client.lake.change_log_rows import (  # noqa: E402
     change_log_row_count,
     change_log_rows,
 )
-from replica_client.spark.envelope import ENVELOPE_SCHEMA, BatchColumns  # noqa: E402
+from replica_client.spark.pipeline.change_log import ChangeLogWriter  # noqa: E402
+from replica_client.spark.source.envelope import ENVELOPE_SCHEMA, BatchColumns  # noqa: E402
 
 
 def rows(first, count):

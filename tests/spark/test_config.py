@@ -1,7 +1,7 @@
 import pytest
 
 from replica_client.errors import ConfigError
-from replica_client.spark.config import load_config
+from replica_client.lake.config import load_config
 
 GOOD = '[source]\nurl = "mysql://repl:hunter2@db1/"\n[pipeline]\noutput = "lake"\n'
 

@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 from pyarrow import fs
 
 import replica_client
-from replica_client.spark.delta_files import dataset_of
+from replica_client.lake.delta_files import dataset_of
 from replica_client.storage.names import file_name
 
 

@@ -10,10 +10,10 @@ pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
 from replica_client.errors import SchemaMismatchError
+from replica_client.lake.applier import local_runner
 from replica_client.schema.catalog import TableChange
 from replica_client.schema.history import schema_change
-from replica_client.spark.envelope import statement_json
-from replica_client.spark.lake.applier import local_runner
+from replica_client.spark.source.envelope import statement_json
 from tests.spark.lakes import CONTEXT, HandLog, applier, rows_of
 
 
@@ -229,8 +229,8 @@ def test_killed_anywhere_each_change_is_taken_once(log, lake, seed, monkeypatch)
     """Dies before or after every write that it makes, at random, and begins again."""
     rng = random.Random(seed)
     tables = random_history(log, rng, 12)
-    from replica_client.spark.lake import directories, state_table
-    from replica_client.spark.lake.catalog import LakeCatalog
+    from replica_client.lake import directories, state_table
+    from replica_client.lake.lake_catalog import LakeCatalog
 
     def deadly(owner, name):
         function = getattr(owner, name)
@@ -266,7 +266,8 @@ def test_killed_anywhere_each_change_is_taken_once(log, lake, seed, monkeypatch)
 
 
 def test_files_without_a_change_stay(log, lake, monkeypatch):
-    from replica_client.spark.lake import leaves, rewrite
+    from replica_client.lake import data_files as leaves
+    from replica_client.lake import rewrite
 
     monkeypatch.setattr(leaves, "FULL_LEAF_SIZE", 1)
     log.ddl("create table t (id int primary key, v int)")

@@ -8,10 +8,10 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
-from replica_client.spark.config import load_config
-from replica_client.spark.failures import PurgedRangeError
-from replica_client.spark.pipeline import run_pipeline
-from replica_client.spark.verify.verification import Verification
+from replica_client.lake.config import load_config
+from replica_client.lake.verify.verification import Verification
+from replica_client.spark.pipeline.query_failures import PurgedRangeError
+from replica_client.spark.pipeline.runner import run_pipeline
 from tests.spark.lake_kills import prove, write_config
 from tests.spark.lake_workload import DATABASE, Workload, compare
 

@@ -7,10 +7,10 @@ import time
 import pytest
 
 from replica_client.errors import BinlogPurgedError, SchemaMismatchError
-from replica_client.spark import live_range
-from replica_client.spark.live_plan import LivePlanner
-from replica_client.spark.options import SourceOptions
-from replica_client.spark.ranges import batches
+from replica_client.lake.source_options import SourceOptions
+from replica_client.spark.source import live_partition as live_range
+from replica_client.spark.source.live_plan import LivePlanner
+from replica_client.spark.source.read_ranges import batches
 
 NAMES = ("mysql-9.7", "mariadb-11.8")
 

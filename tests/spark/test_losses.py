@@ -8,12 +8,12 @@ pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
 from replica_client.errors import DataLossError
+from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
 from replica_client.schema.history import SchemaHistory
-from replica_client.spark.live_plan import LivePlanner
-from replica_client.spark.lost_range import lost_batch
-from replica_client.spark.options import SourceOptions
-from replica_client.spark.ranges import batches
+from replica_client.spark.source.live_plan import LivePlanner
+from replica_client.spark.source.lost_range import lost_batch
+from replica_client.spark.source.read_ranges import batches
 from tests.spark.binlogs import FILES, served
 from tests.spark.lakes import CONTEXT, HandLog, applier
 

@@ -3,8 +3,8 @@ import os
 import pytest
 
 from replica_client.errors import ConfigError
+from replica_client.lake.source_options import KNOWN_OPTIONS, SourceOptions
 from replica_client.position.position import Position
-from replica_client.spark.options import KNOWN_OPTIONS, SourceOptions
 
 PATH = {"path": "/backup/binlog.000001"}
 URL = {"url": "mysql://repl:hunter2@db1/"}
@@ -83,7 +83,7 @@ def test_secrets_are_not_shown():
 
 
 def test_every_option_is_described():
-    from replica_client.spark import options
+    from replica_client.lake import source_options as options
 
     assert options.__doc__ is not None
     assert [name for name in KNOWN_OPTIONS if name not in options.__doc__] == []

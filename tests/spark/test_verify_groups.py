@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
-from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.spark.verify.groups import (
+from replica_client.lake.verify.lake_side import together
+from replica_client.lake.verify.row_groups import (
     Checksum,
     Grouping,
     differing,
@@ -19,8 +19,8 @@ from replica_client.spark.verify.groups import (
     grouping_of,
     range_of,
 )
-from replica_client.spark.verify.lake_side import together
-from replica_client.spark.verify.texts import lake_text, row_bytes
+from replica_client.lake.verify.texts import lake_text, row_bytes
+from replica_client.schema.model import ColumnModel, TableModel
 
 TABLE = TableModel(
     "d", "t", (ColumnModel("id", "int"), ColumnModel("v", "varchar", 9, charset="utf8mb4")), (("id", 0),)

@@ -15,9 +15,9 @@ from replica_client.rows.change import RowsOfEvent
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
 from replica_client.sinks.column_models import column_model, table_model
-from replica_client.sinks.first_copy import CopyNeededError, Standing, TableCopy, TableName
 from replica_client.sinks.formats.row_text import delivered_columns, numbered_rows
-from replica_client.sinks.mirror.net_changes import NetChanges, Values, same_names
+from replica_client.tables.net_changes import NetChanges, Values, same_names
+from replica_client.tables.table_copy import CopyNeededError, Standing, TableCopy, TableName
 
 ValueEncoder = Callable[[Any], Any]
 """Makes of a value, neither None nor absent, what the mirror stores."""

@@ -6,18 +6,18 @@ from replica_client.errors import SinkError
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.quoting import mysql_name, mysql_value
-from replica_client.sinks.first_copy import TableName
-from replica_client.sinks.mirror.added_values import StoredValue, added_value
-from replica_client.sinks.mirror.alterations import (
+from replica_client.sinks.mirror.collector import ApplySchema, unknown_table
+from replica_client.sinks.mirror.mysql_store import MysqlStore
+from replica_client.sinks.mirror.mysql_values import GEOMETRIES
+from replica_client.tables.added_values import StoredValue, added_value
+from replica_client.tables.altered_columns import (
     CannotFollowError,
     ColumnSource,
     cannot_follow,
     column_sources,
 )
-from replica_client.sinks.mirror.collector import ApplySchema, unknown_table
-from replica_client.sinks.mirror.conversions import conversion
-from replica_client.sinks.mirror.mysql_store import MysqlStore
-from replica_client.sinks.mirror.mysql_values import GEOMETRIES
+from replica_client.tables.conversions import conversion
+from replica_client.tables.table_copy import TableName
 
 _NO_DEFAULT = frozenset(("json", *GEOMETRIES))
 

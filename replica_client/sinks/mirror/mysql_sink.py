@@ -13,7 +13,6 @@ from replica_client.errors import ConfigError, SinkError
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.row import Row
-from replica_client.sinks.first_copy import TableCopy, TableName
 from replica_client.sinks.mirror.collector import (
     ApplyRows,
     Collector,
@@ -32,6 +31,7 @@ from replica_client.sinks.mirror.mysql_values import mysql_encoder
 from replica_client.sinks.options import read_options
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.worker import Batches, Worker
+from replica_client.tables.table_copy import TableCopy, TableName
 from replica_client.transport.url import parse_url
 
 
@@ -148,21 +148,21 @@ class MysqlSink:
 
     @property
     def tables(self) -> Collection[TableName]:
-        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         return self._store.tables.keys() if self._store is not None else ()
 
     @property
     def copies(self) -> Mapping[TableName, TableCopy]:
-        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         return self._store.copies if self._store is not None else {}
 
     async def want_copies(self, tables: Iterable[TableName]) -> None:
-        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         async with server_errors(self._where):
             await self._opened()[0].want_copies(tables)
 
     async def begin_copy(self, copy: TableCopy) -> None:
-        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         store, _ = self._opened()
         async with server_errors(self._where):
             # Noted first: a table that is half made is begun again.
@@ -173,7 +173,7 @@ class MysqlSink:
                 await create_table(store, copy.definition, f"copied from {copy.begin}")
 
     async def copy_rows(self, copy: TableCopy, rows: Sequence[Row]) -> None:
-        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         store, model = self._opened()[0], copy.definition
         assert model is not None
         values = await self._worker.run(lambda: list(copied_values(model, rows, mysql_encoder)))
@@ -181,7 +181,7 @@ class MysqlSink:
             await store.copy_rows(model, values)
 
     async def save_copy(self, copy: TableCopy) -> None:
-        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         async with server_errors(self._where):
             await self._opened()[0].save_copy(copy)
 

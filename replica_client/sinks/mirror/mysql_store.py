@@ -29,15 +29,15 @@ from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.growing import GrowingKeys
 from replica_client.schema.model import TableModel
 from replica_client.schema.quoting import before_arguments, mysql_name, mysql_table, mysql_text
-from replica_client.sinks.first_copy import TableCopy, TableName
 from replica_client.sinks.mirror.mysql_values import TargetServer, placeholder
-from replica_client.sinks.mirror.net_changes import DivergedError, NetChanges, Values
 from replica_client.sinks.mirror.stored_names import (
     STORED_AS,
     StoredNames,
     mysql_database,
     mysql_names,
 )
+from replica_client.tables.net_changes import DivergedError, NetChanges, Values
+from replica_client.tables.table_copy import TableCopy, TableName
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.options import ConnectOptions
 from replica_client.wire.server_errors import TRANSIENT_ERRORS
@@ -343,14 +343,14 @@ class MysqlStore:
     # First copies.
 
     async def want_copies(self, names: Iterable[TableName]) -> None:
-        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         await self.begin()
         for name in names:
             await self._note(TableCopy(*name))
         await self._end_transaction()
 
     async def save_copy(self, copy: TableCopy) -> None:
-        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         await self.begin()
         if copy.until is not None and copy.definition is not None:
             self.keep(copy.definition)
@@ -360,7 +360,7 @@ class MysqlStore:
         await self._end_transaction()
 
     async def copy_rows(self, model: TableModel, rows: Iterable[Values]) -> None:
-        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         await self.begin()
         places = [placeholder(column) for column in model.columns]
         table = before_arguments(self.table((model.database, model.name)))

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from replica_client.schema.model import TableModel
-from replica_client.sinks.mirror.added_values import added_value
-from replica_client.sinks.mirror.alterations import (
+from replica_client.sinks.mirror.collector import ApplySchema, unknown_table
+from replica_client.sinks.mirror.sqlite_store import SqliteStore
+from replica_client.tables.added_values import added_value
+from replica_client.tables.altered_columns import (
     CannotFollowError,
     ColumnSource,
     cannot_follow,
     column_sources,
 )
-from replica_client.sinks.mirror.collector import ApplySchema, unknown_table
-from replica_client.sinks.mirror.conversions import Conversion, conversion
-from replica_client.sinks.mirror.net_changes import Values
-from replica_client.sinks.mirror.sqlite_store import SqliteStore
+from replica_client.tables.conversions import Conversion, conversion
+from replica_client.tables.net_changes import Values
 
 
 def apply_schema(store: SqliteStore, step: ApplySchema, *, create: bool) -> None:

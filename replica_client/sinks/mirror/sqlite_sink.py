@@ -17,7 +17,6 @@ from replica_client.readers.transaction import Transaction
 from replica_client.rows.row import Row
 from replica_client.sinks.durable import check_writable
 from replica_client.sinks.failures import os_errors
-from replica_client.sinks.first_copy import TableCopy, TableName
 from replica_client.sinks.mirror.collector import (
     ApplyRows,
     Collector,
@@ -31,6 +30,7 @@ from replica_client.sinks.mirror.sqlite_values import sqlite_encoder
 from replica_client.sinks.options import read_options
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.worker import Batches, Worker, in_thread
+from replica_client.tables.table_copy import TableCopy, TableName
 
 _MAY_PASS = frozenset(
     (
@@ -125,24 +125,24 @@ class SqliteSink:
 
     @property
     def tables(self) -> Collection[TableName]:
-        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         return self._store.tables.keys() if self._store is not None else ()
 
     @property
     def copies(self) -> Mapping[TableName, TableCopy]:
-        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         return self._store.copies if self._store is not None else {}
 
     async def want_copies(self, tables: Iterable[TableName]) -> None:
-        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         await self._worker.run(self._with_store, lambda store: store.want_copies(tables))
 
     async def begin_copy(self, copy: TableCopy) -> None:
-        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         await self._worker.run(self._with_store, lambda store: store.begin_copy(copy))
 
     async def copy_rows(self, copy: TableCopy, rows: Sequence[Row]) -> None:
-        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         model = copy.definition
         assert model is not None
 
@@ -152,7 +152,7 @@ class SqliteSink:
         await self._worker.run(self._with_store, work)
 
     async def save_copy(self, copy: TableCopy) -> None:
-        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         await self._worker.run(self._with_store, lambda store: store.save_copy(copy))
 
     def _with_store(self, work: Callable[[SqliteStore], None]) -> None:

@@ -24,11 +24,11 @@ from replica_client.position.stores.growing import GrowingKeys
 from replica_client.schema.model import TableModel
 from replica_client.schema.quoting import sqlite_name
 from replica_client.sinks.durable import DATA_MODE
-from replica_client.sinks.first_copy import TableCopy, TableName
-from replica_client.sinks.mirror.net_changes import DivergedError, NetChanges, Values
 from replica_client.sinks.mirror.sqlite_values import declared_type
 from replica_client.sinks.mirror.stored_names import STORED_AS, sqlite_names
 from replica_client.storage.names import joined_name
+from replica_client.tables.net_changes import DivergedError, NetChanges, Values
+from replica_client.tables.table_copy import TableCopy, TableName
 
 _BUSY_SECONDS = 10.0
 _SCHEMA = (
@@ -244,14 +244,14 @@ class SqliteStore:
     # First copies.
 
     def want_copies(self, names: Iterable[TableName]) -> None:
-        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         self.begin()
         for name in names:
             self._note(TableCopy(*name))
         self._connection.execute("COMMIT")
 
     def begin_copy(self, copy: TableCopy) -> None:
-        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         self.begin()
         self.drop(copy.name)
         if copy.definition is not None:
@@ -260,12 +260,12 @@ class SqliteStore:
         self._connection.execute("COMMIT")
 
     def copy_rows(self, model: TableModel, rows: Iterable[Values]) -> None:
-        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         self.begin()
         self._insert((model.database, model.name), "INSERT", len(model.columns), rows)
 
     def save_copy(self, copy: TableCopy) -> None:
-        """See :class:`~replica_client.sinks.first_copy.CopyingSink`."""
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         self.begin()
         self._note(copy)
         if copy.until is not None and copy.definition is not None:

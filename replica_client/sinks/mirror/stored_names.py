@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from replica_client.sinks.first_copy import TableName
 from replica_client.storage.names import joined_name, shortened, with_digest
+from replica_client.tables.table_copy import TableName
 
 STORED_AS: Final = "stored_as"
 """Member of a definition's JSON: the table's name in the mirror, where it is not the plain one."""

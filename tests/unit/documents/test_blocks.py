@@ -71,7 +71,7 @@ def test_every_configuration_is_accepted(
         assert read_config(file, {}).routes
         return
     pytest.importorskip("pyspark", reason="the pipeline's configuration is read with pyspark")
-    from replica_client.spark.config import load_config
+    from replica_client.lake.config import load_config
 
     monkeypatch.setenv("REPL_PASSWORD", "secret")
     load_config(file)

@@ -108,8 +108,8 @@ def test_the_figures_of_the_readme_are_those_of_the_page() -> None:
 
 
 def test_versions_of_formats_are_those_of_the_code() -> None:
+    from replica_client.backup import backup_catalog as catalog
     from replica_client.position.stores import document
-    from replica_client.readers.backup import catalog
 
     text = page("reference/files.md")
     assert f'"format": "{document._FORMAT}",\n "version": {document._VERSION}' in text

@@ -7,8 +7,8 @@ from typing import get_args
 import pytest
 
 from replica_client.cli.changes import changes as changes_command
+from replica_client.lake.source_options import KNOWN_OPTIONS
 from replica_client.readers.surface import _REMEDIES, Surface, options_of, remedies
-from replica_client.spark.options import KNOWN_OPTIONS
 
 
 def test_what_does_not_exist_is_left_out() -> None:

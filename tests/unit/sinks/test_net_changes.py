@@ -14,8 +14,8 @@ from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.rows.absent import ABSENT
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.sinks.mirror.net_changes import DivergedError, NetChanges
 from replica_client.sinks.mirror.sqlite_store import SqliteStore
+from replica_client.tables.net_changes import DivergedError, NetChanges
 
 COLUMNS = (
     ColumnModel("a", "int", nullable=False),

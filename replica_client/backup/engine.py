@@ -1,0 +1,298 @@
+"""Copies a source's binlog files, across connections, until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from replica_client.backup.backup_catalog import Catalog, FileRecord, locked
+from replica_client.backup.local_copy import FIRST_EVENT
+from replica_client.backup.receiver import BackupReceiver
+from replica_client.backup.resume import find_resume, unknown_file
+from replica_client.errors import (
+    BackupError,
+    BinlogDecodeError,
+    BinlogPurgedError,
+    BinlogReadError,
+    ConfigError,
+    ProtocolError,
+    ReplicaClientError,
+    ServerError,
+    ServerIdConflictError,
+    TlsError,
+    TransportError,
+    UnknownBinlogError,
+)
+from replica_client.readers.reconnect import ReconnectPolicy
+from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD, SourceConnection
+from replica_client.transport.dump import DumpStream
+from replica_client.transport.options import ConnectOptions
+from replica_client.transport.request import DumpRequest
+from replica_client.transport.url import parse_url
+from replica_client.wire.commands import MAX_POSITION
+
+_LOG = logging.getLogger("replica_client")
+
+_MAX_DAMAGED: Final = 3
+_INDEX_INTERVAL: Final = 10.0
+# A source that is shut down, restarted or full says so with an ERR packet; it will be back.
+_PASSING: Final = frozenset(
+    (1040, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1317, 1927, 3032)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BackupOptions:
+    """How a backup behaves.
+
+    Attributes:
+        stop_at_end: end at the end of the source's binlog instead of waiting.
+        server_id: ours, unique among the source's replicas; None: a random one of 32 bits.
+        heartbeat_period: seconds of silence after which the source sends a heartbeat.
+        read_timeout: seconds without a byte after which the connection is dead; None: three heartbeats.
+        sync_interval: seconds that events may wait to be synced to disk.
+        reconnect: how to connect again.
+        max_position: the largest position to ask a source for; beyond it, files are compared from
+            their start.
+    """
+
+    stop_at_end: bool = False
+    server_id: int | None = None
+    heartbeat_period: float = DEFAULT_HEARTBEAT_PERIOD
+    read_timeout: float | None = None
+    sync_interval: float = 1.0
+    reconnect: ReconnectPolicy = field(default_factory=ReconnectPolicy)
+    max_position: int = MAX_POSITION
+
+    def __post_init__(self) -> None:
+        if self.server_id is not None and not 0 < self.server_id < 1 << 32:
+            raise ConfigError(f"server_id {self.server_id} is not between 1 and 4294967295")
+        if self.sync_interval <= 0:
+            raise ConfigError("sync_interval must be greater than 0 seconds")
+
+
+@dataclass(slots=True)
+class BackupStatus:
+    """How far a backup is.
+
+    Attributes:
+        file: name of the newest file, empty before the first.
+        position: its size so far.
+        appended: bytes copied by this run.
+        behind: bytes that were to be copied when the last connection began; None when not known.
+        connections: opened so far.
+    """
+
+    file: str = ""
+    position: int = 0
+    appended: int = 0
+    behind: int | None = None
+    connections: int = 0
+
+
+class Backup:
+    """Copies the binlog files of a source into a directory, and goes on where an earlier run ended.
+
+    The directory holds the source's files byte for byte, and the index ``backup.json``. The point to go
+    on from is the last whole event of the newest file, found by looking through it; the source's event
+    there is compared with the copy's, so that another source is noticed.
+
+    Args:
+        source: URL, or how to connect.
+        directory: made when it is not there; one process at a time may use it.
+        options: how it behaves.
+        on_file: called with each file that was finished.
+        on_progress: called after each piece of the stream.
+
+    Attributes:
+        status: how far it is.
+        newest: the entry of the newest file, once :meth:`run` ended.
+    """
+
+    def __init__(
+        self,
+        source: str | ConnectOptions,
+        directory: str | Path,
+        options: BackupOptions | None = None,
+        *,
+        on_file: Callable[[FileRecord], None] | None = None,
+        on_progress: Callable[[BackupStatus], None] | None = None,
+    ) -> None:
+        self._connect_options = parse_url(source) if isinstance(source, str) else source
+        self._directory = Path(directory)
+        self._options = options or BackupOptions()
+        self._on_file = on_file or (lambda record: None)
+        self._on_progress = on_progress or (lambda status: None)
+        self._replica_uuid = str(uuid.uuid4())
+        self._server_id = self._options.server_id or random.randrange(1 << 31, (1 << 32) - 1)
+        self._damaged: tuple[str, int, int] = ("", 0, 0)
+        self._indexed = 0.0
+        self._from_start = False
+        self._asked_inside = False
+        self.newest: FileRecord | None = None
+        self.status = BackupStatus()
+
+    async def run(self) -> FileRecord | None:
+        """Copy until the end of the source's binlog, or for ever.
+
+        However it ends, cancellation included, what was received is on disk and in the index.
+
+        Returns:
+            The entry of the newest file; None when the source has none.
+
+        Raises:
+            BackupGapError: the source no longer has what comes next.
+            BackupMismatchError: the copy is not of this source.
+            BackupError: another process uses the directory.
+            ServerError: the source refuses for a reason that another try does not mend.
+            TransportError: the connection was lost, and could not be opened again; or there was none
+                at the start of a new backup.
+            BinlogDecodeError: an event came damaged several times.
+            OSError: the directory cannot be written.
+        """
+        with locked(self._directory):
+            catalog = await asyncio.to_thread(Catalog.load, self._directory)
+            receiver = BackupReceiver(catalog, self._on_file)
+            await asyncio.to_thread(receiver.open)
+            try:
+                await self._copy(catalog, receiver)
+            finally:
+                try:
+                    receiver.close()
+                finally:
+                    self.newest = catalog.last
+            return self.newest
+
+    async def _copy(self, catalog: Catalog, receiver: BackupReceiver) -> None:
+        """Connection after connection."""
+        delays = self._options.reconnect.delays()
+        while True:
+            before = receiver.appended
+            try:
+                await self._follow(catalog, receiver)
+                return
+            except (
+                TransportError,
+                ServerError,
+                ProtocolError,
+                BinlogDecodeError,
+                BackupError,
+            ) as error:
+                if receiver.appended > before:
+                    delays = self._options.reconnect.delays()
+                self._consider(error, receiver)
+                first = not self.status.connections and catalog.last is None
+                if first and isinstance(error, TransportError):
+                    raise  # who mistyped a port does not want to wait; a service does
+                delay = next(delays, None)
+                if delay is None:
+                    raise
+                _LOG.warning(
+                    "connection lost: %s; next try in %.1f s, from %s",
+                    error,
+                    delay,
+                    self._reached(receiver) or "the start",
+                )
+                await asyncio.sleep(delay)
+
+    def _consider(self, error: ReplicaClientError, receiver: BackupReceiver) -> None:
+        """Raise an error that another connection does not mend."""
+        if isinstance(error, TlsError):
+            raise error
+        if isinstance(error, TransportError):
+            return
+        if self._asked_inside and not receiver.confirmed and not self._from_start:
+            # Not our last event: damaged on the way, or not our file? Its start tells.
+            self._from_start = isinstance(
+                error, (BackupError, BinlogDecodeError, BinlogReadError)
+            ) and not isinstance(
+                error, (UnknownBinlogError, BinlogPurgedError, ServerIdConflictError)
+            )
+            if self._from_start:
+                return
+        if isinstance(error, BackupError):
+            raise error
+        if isinstance(error, ServerError):
+            if error.errno in _PASSING:
+                return
+            if isinstance(error, (UnknownBinlogError, BinlogPurgedError)):
+                raise unknown_file(error, receiver.copy) from error
+            if not isinstance(error, BinlogReadError) or isinstance(error, ServerIdConflictError):
+                raise error
+        # Damaged on the way, it comes whole the next time; damaged at the source, never. A source
+        # that was reset under a dump ends it with a text of its own; the next connection tells.
+        copy = receiver.copy
+        place = ("", 0) if copy is None else (copy.record.name, copy.size)
+        count = self._damaged[2] + 1 if self._damaged[:2] == place else 1
+        self._damaged = (*place, count)
+        if count >= _MAX_DAMAGED:
+            raise error
+
+    async def _follow(self, catalog: Catalog, receiver: BackupReceiver) -> None:
+        """One connection, until its end."""
+        dump = await self._connect(catalog, receiver)
+        interval = self._options.sync_interval
+        synced = time.monotonic()
+        async with dump:
+            while True:
+                try:
+                    async with asyncio.timeout(interval):
+                        events = await dump.read()
+                except TimeoutError:
+                    events = None
+                if events:
+                    receiver.receive(events)
+                    self._from_start &= not receiver.confirmed
+                    self._report(receiver)
+                if events == [] or time.monotonic() - synced >= interval:
+                    self._sync(receiver)
+                    synced = time.monotonic()
+                if events == []:
+                    return
+
+    async def _connect(self, catalog: Catalog, receiver: BackupReceiver) -> DumpStream:
+        options = self._options
+        self._asked_inside = False
+        connection = await SourceConnection.open(self._connect_options)
+        try:
+            limit = 0 if self._from_start else options.max_position
+            resume = await find_resume(connection, catalog, receiver.copy, max_position=limit)
+            self.status.behind = resume.behind
+            self.status.connections += 1
+            self._report(receiver)
+            receiver.connected(resume.file, resume.position)
+            self._asked_inside = resume.position > FIRST_EVENT
+            return await connection.start_dump(
+                DumpRequest(resume.file, resume.position, non_block=options.stop_at_end),
+                server_id=self._server_id,
+                replica_uuid=self._replica_uuid,
+                heartbeat_period=options.heartbeat_period,
+                read_timeout=options.read_timeout,
+            )
+        finally:
+            await connection.close()
+
+    def _sync(self, receiver: BackupReceiver) -> None:
+        now = time.monotonic()
+        save = now - self._indexed >= _INDEX_INTERVAL
+        receiver.sync(save=save)
+        if save:
+            self._indexed = now
+
+    def _report(self, receiver: BackupReceiver) -> None:
+        copy, status = receiver.copy, self.status
+        if copy is not None:
+            status.file, status.position = copy.record.name, copy.size
+        status.appended = receiver.appended
+        self._on_progress(status)
+
+    def _reached(self, receiver: BackupReceiver) -> str:
+        copy = receiver.copy
+        return "" if copy is None else f"{copy.record.name}:{copy.size}"

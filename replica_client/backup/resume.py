@@ -1,0 +1,155 @@
+"""Where a backup goes on at a source, and whether that is the source that it was begun with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from replica_client.backup.backup_catalog import Catalog, SourceIdentity, file_number
+from replica_client.backup.local_copy import FIRST_EVENT, LocalCopy
+from replica_client.binlog.encryption_mysql import ENCRYPTION_HEADER_SIZE
+from replica_client.errors import (
+    AccessDeniedError,
+    BackupGapError,
+    BackupMismatchError,
+    ServerError,
+)
+from replica_client.transport.connection import SourceConnection
+from replica_client.wire.commands import MAX_POSITION
+
+_REMEDY: Final = "nothing was overwritten: begin anew in an empty directory"
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Where to go on.
+
+    Attributes:
+        file: the file to ask for; ``""`` for the source's first.
+        position: of the first event wanted: the last one that is there, so that it can be compared.
+        behind: bytes that the source has and the backup has not; None when the source does not tell.
+    """
+
+    file: str
+    position: int
+    behind: int | None
+
+
+async def find_resume(
+    connection: SourceConnection,
+    catalog: Catalog,
+    copy: LocalCopy | None,
+    *,
+    max_position: int = MAX_POSITION,
+) -> Resume:
+    """Compare a backup with the files that a source lists.
+
+    Beyond ``max_position`` the protocol cannot ask for an event: the file is sent from its start and
+    compared with what is there.
+
+    Raises:
+        BackupGapError: the source no longer has what comes next.
+        BackupMismatchError: it is another source.
+    """
+    _check_identity(connection, catalog)
+    listed = await _listed(connection)
+    if copy is None:
+        return Resume("", FIRST_EVENT, None if listed is None else sum(listed.values()))
+    record = copy.record
+    position = (
+        copy.last_position if FIRST_EVENT < copy.last_position <= max_position else FIRST_EVENT
+    )
+    if listed is None:
+        return Resume(record.name, position, None)
+    if record.name in listed:
+        _check_sizes(catalog, listed)
+        if listed[record.name] < copy.size:
+            raise BackupMismatchError(
+                f"{record.name} has {listed[record.name]} bytes at the source and {copy.size} in the "
+                "backup: the source was reset, is another server, or lost its newest events in a crash; "
+                f"{_REMEDY}"
+            )
+        return Resume(record.name, position, _behind(listed, record.name) - copy.size)
+    follows = record.next_file
+    if record.finished and follows is not None and follows in listed:
+        return Resume(follows, FIRST_EVENT, _behind(listed, follows))
+    raise _gap(catalog, copy, listed)
+
+
+def unknown_file(error: ServerError, copy: LocalCopy | None) -> BackupGapError:
+    """The error for a source that does not list its files, and does not have the wanted one."""
+    place = "" if copy is None else f" (the backup ends at {copy.record.name}:{copy.size})"
+    return BackupGapError(
+        f"the source no longer has what comes next{place}: {error.message}; {_REMEDY}"
+    )
+
+
+def _check_identity(connection: SourceConnection, catalog: Catalog) -> None:
+    server, known = connection.server, catalog.source
+    found = SourceIdentity(
+        str(server.flavor), server.version_text, server.server_uuid, server.server_id
+    )
+    if known.flavor and (known.flavor, known.server_uuid) != (found.flavor, found.server_uuid):
+        raise BackupMismatchError(
+            f"the backup in {catalog.directory} is of {known.flavor} {known.server_uuid or known.version}, "
+            f"{connection.options.address} is {found.flavor} {found.server_uuid or found.version}; {_REMEDY}"
+        )
+    catalog.source = replace(found)
+
+
+async def _listed(connection: SourceConnection) -> dict[str, int] | None:
+    try:
+        return dict(await connection.binary_logs())
+    except AccessDeniedError:
+        return None
+
+
+def _check_sizes(catalog: Catalog, listed: dict[str, int]) -> None:
+    """Finished files that both have are of one size, or this is another source."""
+    for record in catalog.files:
+        size = listed.get(record.name)
+        # MySQL's encrypted files have a header that is not sent.
+        if record.finished and size not in (
+            None,
+            record.size,
+            record.size + ENCRYPTION_HEADER_SIZE,
+        ):
+            raise BackupMismatchError(
+                f"{record.name} has {size} bytes at the source and {record.size} in the backup in "
+                f"{catalog.directory}: the source was reset, or is another server; {_REMEDY}"
+            )
+
+
+def _behind(listed: dict[str, int], first: str) -> int:
+    names = list(listed)
+    return sum(listed[name] for name in names[names.index(first) :])
+
+
+def _gap(catalog: Catalog, copy: LocalCopy, listed: dict[str, int]) -> BackupGapError:
+    record = copy.record
+    reached = f"{record.name}:{copy.size}"
+    names = list(listed)
+    if not names:
+        return BackupGapError(f"the source has no binlog files, the backup ends at {reached}")
+    oldest, newest = names[0], names[-1]
+    wanted = record.number + 1 if record.finished else record.number
+    if _number(oldest) > wanted:
+        first = record.next_file if record.finished else record.name
+        lost = _number(oldest) - wanted
+        return BackupGapError(
+            f"the source has purged {lost} {'file' if lost == 1 else 'files'}, from "
+            f"{first or f'the one after {record.name}'} up to the one before {oldest}, that the backup "
+            f"in {catalog.directory} lacks: it ends at {reached}; {_REMEDY}"
+        )
+    return BackupGapError(
+        f"the source has files {oldest} to {newest}, but not {record.name}, at which the backup in "
+        f"{catalog.directory} ends ({reached}): the source was reset, or names its files otherwise now; "
+        f"{_REMEDY}"
+    )
+
+
+def _number(name: str) -> int:
+    try:
+        return file_number(name)
+    except ValueError:
+        return 0

@@ -1,0 +1,43 @@
+"""What can be copied to mend what the doctor found: statements, and lines of a configuration file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from replica_client.doctor.finding import Finding, Severity
+from replica_client.doctor.source_facts import SourceFacts
+
+
+def grants(facts: SourceFacts, privilege: str) -> tuple[str, ...]:
+    """The statement that gives our account a privilege; none where its name is not known."""
+    return (f"GRANT {privilege} ON *.* TO {facts.account}",) if facts.account else ()
+
+
+def to_copy(findings: Iterable[Finding]) -> Iterator[str]:
+    """Lines to copy for what is missing; none where nothing is, or nothing can be copied.
+
+    First statements for an administrator of the source, then the lines of its configuration file. What
+    notes recommend is in comments.
+    """
+    wanted = [finding for finding in findings if finding.severity is not Severity.OK]
+    statements = list(_lines(wanted, [one.statements for one in wanted], "-- ", ";"))
+    settings = list(_lines(wanted, [one.settings for one in wanted], "# ", ""))
+    if statements:
+        yield "-- On the source, as an administrator:"
+        yield from statements
+    if settings:
+        yield "# In the source's my.cnf, read at its next start:"
+        yield "[mysqld]"
+        yield from settings
+
+
+def _lines(
+    findings: Iterable[Finding], listed: Iterable[tuple[str, ...]], comment: str, end: str
+) -> Iterator[str]:
+    seen: set[str] = set()
+    for finding, lines in zip(findings, listed, strict=True):
+        mark = comment if finding.severity is Severity.NOTE else ""
+        for line in lines:
+            if line not in seen:
+                seen.add(line)
+                yield f"{mark}{line}{end}"

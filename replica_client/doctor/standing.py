@@ -1,0 +1,207 @@
+"""Findings about us at a source: privileges, server id, and whether it still has what we need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replica_client.doctor.finding import Finding, note, ok, problem, warning
+from replica_client.doctor.remedies import grants
+from replica_client.doctor.source_facts import SourceFacts
+from replica_client.errors import AccessDeniedError, ReplicaClientError
+from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.position.position import Position
+
+_DAY = 86400
+
+
+def privileges(facts: SourceFacts, trial: ReplicaClientError | None) -> Iterator[Finding]:
+    """What the account may do.
+
+    Args:
+        facts: of the source.
+        trial: what a short dump failed with, None when it worked.
+    """
+    who = f"the account {facts.user!r}"
+    if isinstance(trial, AccessDeniedError):
+        yield problem(
+            "replication_slave",
+            f"{who} may not read the binlog: {trial.message}",
+            f"GRANT REPLICATION SLAVE ON *.* TO {facts.user}",
+            grants(facts, "REPLICATION SLAVE"),
+        )
+    elif trial is not None:
+        yield problem("replication_slave", f"a dump fails: {trial}", "see the other findings")
+    else:
+        yield ok("replication_slave", f"{who} can read the binlog: tried")
+    if not facts.is_on("log_bin"):
+        return
+    name = "BINLOG MONITOR" if _has_binlog_monitor(facts) else "REPLICATION CLIENT"
+    if facts.files.refusal:
+        yield warning(
+            "replication_client",
+            f"{who} may not ask where the binlog ends: {facts.files.refusal}",
+            f"GRANT {name} ON *.* TO {facts.user}; without it only a saved position can be started from",
+            grants(facts, name),
+        )
+    else:
+        yield ok("replication_client", f"{who} can ask where the binlog is")
+
+
+def _has_binlog_monitor(facts: SourceFacts) -> bool:
+    return facts.server.is_mariadb and facts.server.version >= (10, 5, 2)
+
+
+def server_ids(facts: SourceFacts, server_id: int | None) -> Finding:
+    """Whether another server has our id."""
+    ours = "ours is a random one of 32 bits" if server_id is None else f"ours is {server_id}"
+    if server_id is not None and server_id == facts.server.server_id:
+        return problem(
+            "server_id", f"{server_id} is the source's own server id", "choose another server_id"
+        )
+    if facts.replicas.refusal:
+        return note(
+            "server_id",
+            f"{ours}; the replicas of the source cannot be listed: {facts.replicas.refusal}",
+            _list_remedy(facts),
+            grants(facts, _listing_privilege(facts)),
+        )
+    others = {str(row[0]): str(row[1] or "") for row in facts.replicas.rows}
+    if server_id is not None and str(server_id) in others:
+        host = others[str(server_id)]
+        return problem(
+            "server_id",
+            f"a replica{f' at {host}' if host else ''} has server id {server_id}, too: the two would "
+            "end each other's connections for ever",
+            "choose another server_id",
+        )
+    listed = f" ({', '.join(others)})" if others else ""
+    count = len(others)
+    return ok(
+        "server_id",
+        f"{ours}; the source has {count} other {'replica' if count == 1 else 'replicas'}{listed}",
+    )
+
+
+def _listing_privilege(facts: SourceFacts) -> str:
+    return "REPLICATION MASTER ADMIN" if _has_binlog_monitor(facts) else "REPLICATION SLAVE"
+
+
+def _list_remedy(facts: SourceFacts) -> str:
+    privilege = f"GRANT {_listing_privilege(facts)} ON *.* TO {facts.user}"
+    if _has_binlog_monitor(facts):
+        return f"{privilege}, or run this as an administrator"
+    return privilege
+
+
+def retention(facts: SourceFacts, position: Position | None) -> Iterator[Finding]:
+    """How long the source keeps its files, and whether it has what follows a position."""
+    if not facts.is_on("log_bin"):
+        return
+    yield _kept(facts)
+    if position is not None:
+        yield _reachable(facts, position)
+
+
+def _kept(facts: SourceFacts) -> Finding:
+    seconds = float(facts.variables.get("binlog_expire_logs_seconds") or 0)
+    if not seconds:
+        seconds = _DAY * float(facts.variables.get("expire_logs_days") or 0)
+    if facts.variable("binlog_expire_logs_auto_purge") == "OFF":
+        seconds = 0
+    limit = facts.variables.get("max_binlog_total_size") or "0"
+    sizes = [int(row[1]) for row in facts.files.rows]
+    count = f"{len(sizes)} {'file' if len(sizes) == 1 else 'files'}"
+    there = f"; {count}, {_size(sum(sizes))}" if sizes else ""
+    if limit != "0":
+        return warning(
+            "retention",
+            f"files are removed when they exceed {_size(int(limit))} together{there}",
+            "raise max_binlog_total_size above what is written while we may be down",
+        )
+    if not seconds:
+        return note(
+            "retention",
+            f"files are kept for ever{there}",
+            f"watch the source's disk, or set {_expiry(facts, 30)}",
+        )
+    text = f"files are kept for {_duration(seconds)}{there}"
+    if seconds < _DAY:
+        return warning(
+            "retention",
+            f"{text}: who is down for longer must begin anew",
+            f"SET GLOBAL {_expiry(facts, 7)} (a week)",
+        )
+    return ok("retention", text)
+
+
+def _expiry(facts: SourceFacts, days: int) -> str:
+    if "binlog_expire_logs_seconds" in facts.variables:
+        return f"binlog_expire_logs_seconds = {days * _DAY}"
+    return f"expire_logs_days = {days}"
+
+
+def _reachable(facts: SourceFacts, position: Position) -> Finding:
+    gone = _gone(facts, position)
+    if gone:
+        return problem(
+            "position",
+            f"the position {position} needs what the source no longer has: {gone}",
+            "take a new snapshot, or use another source that still has it",
+        )
+    if facts.files.refusal:
+        return note(
+            "position",
+            f"whether the source has what follows {position} is not known: {facts.files.refusal}",
+            f"GRANT REPLICATION CLIENT ON *.* TO {facts.user} (MariaDB: BINLOG MONITOR)",
+        )
+    listed = {str(row[0]): int(row[1]) for row in facts.files.rows}
+    if position.file not in listed:
+        return ok("position", f"the source has what follows {position}")
+    names = list(listed)
+    behind = sum(listed[name] for name in names[names.index(position.file) :]) - position.offset
+    return ok("position", f"the source has what follows {position}: {_size(behind)} to be read")
+
+
+def _gone(facts: SourceFacts, position: Position) -> str:
+    """What is missing, empty when nothing is known to be."""
+    gtid_set = position.gtid_set
+    mode = facts.variable("gtid_mode")
+    if isinstance(gtid_set, GtidSet) and not facts.server.is_mariadb and mode == "ON":
+        missing = GtidSet.parse(facts.purged) - gtid_set
+        return f"transactions {missing} were purged" if missing else ""
+    if isinstance(gtid_set, MariadbGtidSet) and facts.server.is_mariadb and gtid_set:
+        late = [
+            gtid
+            for gtid in MariadbGtidSet.parse(facts.purged).positions()
+            if gtid_set.reached(gtid.domain_id) < gtid.sequence
+        ]
+        return (
+            f"it is behind {', '.join(map(str, late))}, where the oldest file begins"
+            if late
+            else ""
+        )
+    if gtid_set is not None and not position.file:
+        return "its GTIDs are not those of this server"
+    listed = {str(row[0]): int(row[1]) for row in facts.files.rows}
+    if not listed:
+        return ""
+    if position.file not in listed:
+        return f"file {position.file}; the oldest is {next(iter(listed))}"
+    if position.offset > listed[position.file]:
+        return f"{position.file} has {listed[position.file]} bytes: was the source reset?"
+    return ""
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("days", _DAY), ("hours", 3600), ("minutes", 60)):
+        if seconds >= size:
+            return f"{seconds / size:g} {unit}"
+    return f"{seconds:g} seconds"

@@ -1,0 +1,601 @@
+"""Takes the change log into the current-state tables, step by step, each step once.
+
+A step is a number: the change log's version, and inside it 2 for each statement before (rows) and one
+more for the statement itself. Each table's commit carries its step, so that a table that has it passes
+it over when a crash makes it come again. The catalog follows behind the tables: what happens to
+directories (tables made, renamed, dropped) stands between two writings of it, and is such that doing
+it twice is doing it once.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.errors import SchemaError
+from replica_client.lake.change_log_files import LOSS
+from replica_client.lake.directories import discard, move_directories, place
+from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
+from replica_client.lake.lake_table import LakeTable
+from replica_client.lake.log_versions import ChangeLogVersions, LoggedVersion
+from replica_client.lake.net_rows import fold
+from replica_client.lake.state_table import Runner, StateTable
+from replica_client.rows.selection import Selection
+from replica_client.schema.catalog import TableChange
+from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.history import SchemaHistory
+from replica_client.schema.model import TableModel
+from replica_client.schema.names import fold_table
+from replica_client.tables.alterations import alteration, makes_cascade
+
+STEPS: Final = 1 << 20
+"""Steps of one version of the change log."""
+
+ROUND_ROWS: Final = 200_000
+"""Changes after which the tables are written."""
+
+SNAPSHOT, SNAPSHOT_CHUNK = "snapshot", "snapshot_chunk"
+"""Operations of a copied row, and of the last row of a chunk, which tells about it."""
+
+_LETTER_CASE = (
+    "rows come for its name in another letter case; say lower_case_table_names of the server that wrote the "
+    "files (option lowerCaseTableNames)"
+)
+_ROWS = pa.array(["insert", "update", "delete"])
+
+
+@dataclass
+class Applied:
+    """What was done.
+
+    Attributes:
+        versions: of the change log.
+        changes: rows taken.
+        files: of state tables, written or removed.
+        kept: files of those tables that no change concerned.
+        tables: that were written.
+        last_commit: when the last change was committed on the source, in seconds since 1970; None when
+            there was none of the stream.
+    """
+
+    versions: int = 0
+    changes: int = 0
+    files: int = 0
+    kept: int = 0
+    tables: set[TableName] = field(default_factory=set)
+    last_commit: float | None = None
+
+
+@dataclass
+class _Waiting:
+    """Changes of a table that are not written yet."""
+
+    parts: list[tuple[int, pa.Table]] = field(default_factory=list)
+
+
+class Applier:
+    """The engine of one lake.
+
+    Args:
+        catalog: of the lake.
+        log: its change log.
+        pipeline: under which steps are counted.
+        selection: wanted tables.
+        runner: rewrites files.
+        can_copy: whether snapshots can be had; else tables that need one are left out.
+        threads: tables that are written at the same time.
+    """
+
+    def __init__(
+        self,
+        catalog: LakeCatalog,
+        log: ChangeLogVersions,
+        pipeline: str,
+        selection: Selection,
+        runner: Runner,
+        *,
+        can_copy: bool = False,
+        threads: int = 2,
+    ) -> None:
+        self.catalog = catalog
+        self.log = log
+        self._pipeline = pipeline
+        self._selection = selection.for_server(catalog.history.lower_case_names)
+        self._runner = runner
+        self._can_copy = can_copy
+        self._threads = threads
+        self._waiting: dict[TableName, _Waiting] = {}
+        self._waiting_rows = 0
+        self._tables: dict[TableName, StateTable] = {}
+        self._moves: dict[TableName, TableName] = {}
+        self._done = Applied()
+        self._failed = False
+        self._lock = threading.Lock()
+
+    def run(self, *, versions: int | None = None) -> Applied:
+        """Take what is new in the change log.
+
+        Args:
+            versions: at most so many; None: all.
+
+        Raises:
+            SinkError: a table cannot be read or written.
+            SchemaMismatchError: rows are not of their table.
+            DataLossError: the lake lacks rows.
+        """
+        if self._failed:
+            self._forget()
+        self._failed, self._done = True, Applied()
+        first, inside = divmod(self.catalog.step, STEPS)
+        if inside == STEPS - 1:
+            first += 1
+        last = self.log.latest()
+        if versions is not None:
+            last = min(last, first + versions - 1)
+        for number in range(first, last + 1):
+            self._take(self.log.version(number))
+            self._done.versions += 1
+            if self._waiting_rows >= ROUND_ROWS:
+                self._flush(_end(number))
+        if last >= first:
+            self._flush(_end(last))
+        self._failed = False
+        return self._done
+
+    def _forget(self) -> None:
+        """Go on from what was saved: a run that failed has moved what is in memory, but not done it."""
+        saved = LakeCatalog.load(self.catalog.directory) or LakeCatalog(self.catalog.directory)
+        self.catalog.step, self.catalog.history = saved.step, saved.history
+        self.catalog.tables.clear()
+        self.catalog.tables.update(saved.tables)
+        self._waiting, self._waiting_rows = {}, 0
+        self._tables, self._moves = {}, {}
+
+    # Versions.
+
+    def _take(self, version: LoggedVersion) -> None:
+        if not version.files:
+            return
+        if any("/snapshot/" in name for name in version.transactions):
+            self._flush(version.number * STEPS - 1)
+            self._take_snapshot(version)
+            return
+        rows = self.log.rows(version.files)
+        self._done.changes += rows.num_rows
+        if rows.num_rows:
+            last = pc.max(rows["_commit_timestamp"]).cast(pa.int64()).as_py()
+            self._done.last_commit = last / 1_000_000
+        is_row = pc.is_in(rows["operation"], value_set=_ROWS)
+        statements = pc.indices_nonzero(pc.invert(is_row)).to_pylist()
+        begin, step = 0, version.number * STEPS
+        at = 0
+        while at < len(statements):
+            end = statements[at]
+            self._wait(rows.slice(begin, end - begin), step)
+            group = [rows.slice(end, 1).to_pylist()[0]]
+            while at + 1 < len(statements) and statements[at + 1] == statements[at] + 1:
+                following = rows.slice(statements[at + 1], 1).to_pylist()[0]
+                if _event(following) != _event(group[0]):
+                    break
+                group.append(following)
+                at += 1
+            if step + 1 > self.catalog.step:
+                self._flush(step)
+                self._notice(group, step + 1)
+            step += 2
+            begin = statements[at] + 1
+            at += 1
+        self._wait(rows.slice(begin), step)
+
+    def _wait(self, rows: pa.Table, step: int) -> None:
+        if not rows.num_rows or step <= self.catalog.step:
+            return
+        names = pc.binary_join_element_wise(rows["database"], rows["table"], "\0")
+        for name in pc.unique(names).to_pylist():
+            database, _, table = name.partition("\0")
+            part = rows.filter(pc.equal(names, name))
+            self._waiting.setdefault((database, table), _Waiting()).parts.append((step, part))
+        self._waiting_rows += rows.num_rows
+
+    def _flush(self, step: int) -> None:
+        """Write what waits; everything up to the step is done then."""
+        waiting, self._waiting, self._waiting_rows = self._waiting, {}, 0
+        work = []
+        for table, one in waiting.items():
+            entry = self._entry(table)
+            if entry is not None and entry.status == "current":
+                work.append((entry, one, step))
+        if len(work) > 1 and self._threads > 1:
+            with ThreadPoolExecutor(self._threads) as pool:
+                list(pool.map(lambda one: self._write(*one), work))
+        else:
+            for entry, one, at in work:
+                self._write(entry, one, at)
+        if step > self.catalog.step:
+            self.catalog.step = step
+            self.catalog.save()
+
+    def _write(self, entry: TableEntry, waiting: _Waiting, step: int) -> None:
+        state = self._state(entry)
+        done = state.step
+        parts = [part for number, part in waiting.parts if number > done]
+        # Rows of a step that is the table's own were written with it.
+        if parts:
+            self._fold(state, pa.concat_tables(parts), step)
+            self._done.tables.add(entry.table)
+
+    def _fold(self, state: StateTable, rows: pa.Table, step: int) -> None:
+        change = fold(
+            state.shape,
+            rows["operation"].to_pylist(),
+            rows["before"].to_pylist(),
+            rows["after"].to_pylist(),
+            state.copies,
+        )
+        files, kept = state.apply(change, step, self._runner)
+        with self._lock:
+            self._done.files += files
+            self._done.kept += kept
+
+    # Tables.
+
+    def _state(self, entry: TableEntry, *, building: bool = False) -> StateTable:
+        assert entry.model is not None
+        if building:
+            home = self.catalog.workshop(entry.table)
+            return StateTable(home, LakeTable(entry.model), self._pipeline)
+        found = self._tables.get(entry.table)
+        if found is None or found.shape.model != entry.model:
+            home = self.catalog.home(entry.table)
+            found = StateTable(home, LakeTable(entry.model), self._pipeline)
+            self._tables[entry.table] = found
+        return found
+
+    def _entry(self, table: TableName) -> TableEntry | None:
+        """The entry of a table that has rows; made when it is seen for the first time."""
+        if not self._selection.wants(*table):
+            return None
+        entry = self.catalog.tables.get(table)
+        if entry is None:
+            entry = TableEntry(table[0], table[1], "left_out")
+            self.catalog.tables[table] = entry
+            self._lacks(entry, "the binlog does not begin with its CREATE TABLE")
+            if self.catalog.history.lower_case_names is None:
+                for other in list(self.catalog.tables.values()):
+                    if other is not entry and fold_table(other.table) == fold_table(table):
+                        self._lacks(other, _LETTER_CASE)
+        return entry
+
+    def _lacks(self, entry: TableEntry, reason: str) -> None:
+        """The lake does not have the table's rows: they are copied, or it is left out."""
+        self._tables.pop(entry.table, None)
+        if self._can_copy:
+            entry.needs_copy(reason)
+        else:
+            entry.status, entry.reason, entry.copy = "left_out", reason, ""
+            # Rows that stand still would look like current ones.
+            self._discard(self.catalog.home(entry.table))
+
+    def _begin(self, entry: TableEntry, model: TableModel) -> None:
+        """A table that is empty on the source."""
+        reason = cannot_hold(model)
+        entry.model, entry.status, entry.reason, entry.copy = model, "current", "", ""
+        if reason:
+            entry.status, entry.reason = "left_out", reason
+            return
+        self._discard(self.catalog.home(entry.table))
+        self._tables.pop(entry.table, None)
+        self._state(entry).create()
+
+    # Statements, and losses.
+
+    def _notice(self, rows: list[dict[str, Any]], step: int) -> None:
+        """What is told of one event, other than its rows; the rows before it are written."""
+        losses = [row for row in rows if row["operation"] == LOSS]
+        for row in losses:
+            self._loss(row)
+        others = [row for row in rows if row["operation"] != LOSS]
+        if others:
+            self._statement(others[0], step)
+            return
+        self.catalog.step = step
+        self.catalog.save()
+
+    def _loss(self, row: dict[str, Any]) -> None:
+        """Changes were lost: the tables that they may have been of are copied again."""
+        value = json.loads(row["after"] or "{}")
+        reason = f"changes were lost: {value.get('reason', '')}"
+        if value.get("schema") is not None:
+            self._begin_anew(SchemaHistory.from_state(value["schema"]), reason)
+            return
+        table = self._folded((row["database"], row["table"]))
+        for entry in list(self.catalog.tables.values()):
+            if entry.status != "left_out" and (not table[1] or entry.table == table):
+                self._lacks(entry, reason)
+
+    def _begin_anew(self, history: SchemaHistory, reason: str) -> None:
+        """Go on with other definitions, after changes of any table were lost."""
+        self.catalog.history = history
+        models = {name: _model(history.table(name)) for name in history.tables()}
+        for name in [name for name in self.catalog.tables if models.get(name) is None]:
+            self._drop(name)
+        for name, model in models.items():
+            if model is None or name[0] == "mysql" or not self._selection.wants(*name):
+                continue
+            entry = self.catalog.tables.setdefault(name, TableEntry(*name, status="left_out"))
+            entry.model = model
+            if unfit := cannot_hold(model):
+                self._discard(self.catalog.home(name))
+                self._tables.pop(name, None)
+                entry.status, entry.reason, entry.copy = "left_out", unfit, ""
+            else:
+                self._lacks(entry, reason)
+
+    def _statement(self, row: dict[str, Any], step: int) -> None:
+        """Let a statement change tables; its rows before are written."""
+        value = json.loads(row["after"] or "{}")
+        text, context = str(value.get("statement", "")), _context(value.get("session"))
+        history = self.catalog.history
+        before = {name: entry.model for name, entry in self.catalog.tables.items()}
+        changes = history.run(text, context, row["_file"], row["_offset"])
+        for change in changes:
+            self._change(change, text, context, before, step)
+        moves, self._moves = self._moves, {}
+        if moves:
+            homes = [(self.catalog.home(old), self.catalog.home(new)) for new, old in moves.items()]
+            move_directories(self.catalog.directory / "building", homes, step)
+        self.catalog.step = step
+        self.catalog.save()
+
+    def _change(
+        self,
+        change: TableChange,
+        text: str,
+        context: StatementContext,
+        before: dict[TableName, TableModel | None],
+        step: int,
+    ) -> None:
+        table, after = self._folded(change.table), _model(change.after)
+        if change.kind == "drop_database":
+            for name in [name for name in self.catalog.tables if name[0] == table[0]]:
+                self._drop(name)
+            return
+        if not table[1]:
+            return
+        entry = self.catalog.tables.get(table)
+        if change.kind == "create_table":
+            if self._selection.wants(*table):
+                entry = self.catalog.tables.setdefault(
+                    table, TableEntry(table[0], table[1], "left_out")
+                )
+                if after is None:
+                    self._lacks(entry, "its CREATE TABLE is not understood")
+                elif makes_cascade(text, context):
+                    self._lacks(entry, "a foreign key may change its rows, which is in no binlog")
+                else:
+                    self._begin(entry, after)
+        elif change.kind == "drop_table":
+            self._drop(table)
+        elif change.kind == "truncate_table":
+            if entry is not None and entry.status == "current":
+                self._state(entry).truncate(step)
+            elif entry is not None and entry.status == "copying":
+                entry.needs_copy(entry.reason)
+        elif change.kind in ("rename_table", "alter_table"):
+            if entry is not None and change.kind == "alter_table":
+                self._alter(entry, text, context, before.get(table), after, step)
+            new = self._folded(_name_after(change))
+            if new != table:
+                self._rename(table, new, after)
+        elif entry is not None:
+            self._lacks(entry, "a statement that changes it is not understood")
+
+    def _folded(self, table: TableName) -> TableName:
+        if not self.catalog.history.lower_case_names:
+            return table
+        return fold_table(table)
+
+    def _alter(
+        self,
+        entry: TableEntry,
+        text: str,
+        context: StatementContext,
+        old: TableModel | None,
+        new: TableModel | None,
+        step: int,
+    ) -> None:
+        if entry.status != "current":
+            if entry.status == "copying":
+                entry.needs_copy(entry.reason)  # what was read is of the old definition
+            return
+        if old is None or new is None:
+            self._lacks(entry, f"a statement that changes it is not understood: {text[:100]}")
+            return
+        new = new.renamed(*entry.table)
+        found = alteration(text, context, old, new)
+        if isinstance(found, str):
+            self._lacks(entry, f"{found}: {text[:100]}")
+            return
+        reason = cannot_hold(new)
+        if reason:
+            self._lacks(entry, reason)
+            return
+        shape, state = LakeTable(new), self._state(entry)
+        entry.model = new
+        same = {one.name: one.type for one in state.shape.schema}
+        wanted = {one.name: one.type for one in shape.schema}
+        if same == wanted and found.only_adds(old):
+            state.shape = shape
+        elif found.only_adds(old) and same.items() <= wanted.items():
+            state.add_columns(shape, step)
+        else:
+            state.reshape(shape, found.names, step, self._runner)
+
+    def _drop(self, table: TableName) -> None:
+        if self.catalog.tables.pop(table, None) is not None:
+            self._tables.pop(table, None)
+            self._discard(self.catalog.home(table))
+            self._discard(self.catalog.workshop(table))
+
+    def _rename(self, old: TableName, new: TableName, model: TableModel | None) -> None:
+        wanted = self._selection.wants(*new)
+        entry = self.catalog.tables.pop(old, None)
+        self._tables.pop(old, None)
+        self._tables.pop(new, None)
+        if not wanted:
+            self._discard(self.catalog.home(old))
+            return
+        if entry is None:
+            found = self.catalog.tables.setdefault(new, TableEntry(new[0], new[1], "left_out"))
+            self._lacks(found, f"it was renamed from {'.'.join(old)}, which was not wanted")
+            return
+        renamed = TableEntry(new[0], new[1], entry.status, entry.reason)
+        if model is None and entry.model is not None:
+            model = entry.model.renamed(*new)
+        renamed.model = model
+        self.catalog.tables[new] = renamed
+        if entry.status == "copying":
+            renamed.needs_copy(entry.reason)
+        elif entry.status == "current":
+            self._moves[new] = self._moves.pop(old, old)
+
+    def _discard(self, directory: Path) -> None:
+        discard(directory, self.catalog.directory / "building")
+
+    # Snapshots.
+
+    def _take_snapshot(self, version: LoggedVersion) -> None:
+        """Put the copied rows of a table together, then what happened to them since, then show them."""
+        step = version.number * STEPS
+        files = sorted(version.files, key=lambda file: file.path)
+        entry: TableEntry | None = None
+        low = high = ""
+        for file in files:
+            rows = self.log.rows([file], sort=False)
+            told = json.loads(rows["after"][rows.num_rows - 1].as_py())
+            entry = self.catalog.tables.get((told["database"], told["table"]))
+            if entry is None or entry.status != "copying" or entry.copy != told["copy"]:
+                return  # another snapshot took its place
+            if not entry.building:
+                self._discard(self.catalog.workshop(entry.table))
+                entry.model = TableModel.from_json(*entry.table, told["definition"])
+                self._state(entry, building=True).create()
+                entry.building = True
+                self.catalog.save()
+            low, high = min(low or told["low"], told["low"]), max(high, told["high"])
+            state = self._state(entry, building=True)
+            if state.step < step:
+                self._fold(state, rows.slice(0, rows.num_rows - 1), step)
+            self._done.changes += rows.num_rows - 1
+            step += 1
+        if entry is None:
+            return
+        assert entry.model is not None
+        if not entry.model.primary_key:
+            # Its rows cannot be told apart: the copy must be that of one place.
+            if any(part.num_rows for part in self._changes_since(entry, low, version.number, high)):
+                entry.needs_copy("rows of a table without a primary key changed while it was read")
+                return
+            low = high
+        self._catch_up(entry, low, version.number, step)
+        self._show(entry, version.number)
+
+    def _catch_up(self, entry: TableEntry, low: str, before: int, step: int) -> None:
+        """Changes since the first chunk was read: the newest state of each row wins."""
+        state = self._state(entry, building=True)
+        for rows in self._changes_since(entry, low, before):
+            if rows.num_rows and state.step < step:
+                self._fold(state, rows, step)
+            step += 1
+
+    def _changes_since(
+        self, entry: TableEntry, low: str, before: int, high: str = ""
+    ) -> Iterator[pa.Table]:
+        """Row changes of a table from a place on, up to another one, version by version."""
+        for version in self.log.since(low, before):
+            if any("/snapshot/" in name for name in version.transactions):
+                continue
+            rows = self.log.rows(version.files)
+            wanted = pc.and_(
+                pc.equal(rows["database"], entry.database), pc.equal(rows["table"], entry.name)
+            )
+            wanted = pc.and_(wanted, pc.greater_equal(rows["_commit_version"], low))
+            if high:
+                wanted = pc.and_(wanted, pc.less(rows["_commit_version"], high))
+            yield rows.filter(pc.and_(wanted, pc.is_in(rows["operation"], value_set=_ROWS)))
+
+    def _show(self, entry: TableEntry, version: int) -> None:
+        source, target = self.catalog.workshop(entry.table), self.catalog.home(entry.table)
+        if source.exists():
+            place(source, target, self.catalog.directory / "building")
+        entry.status, entry.reason, entry.copy, entry.building = "current", "", "", False
+        self._tables.pop(entry.table, None)
+        self.catalog.step = _end(version)
+        self.catalog.save()
+        self._done.tables.add(entry.table)
+
+
+def cannot_hold(model: TableModel) -> str:
+    """Why the lake cannot hold a table's current rows; ``""`` when it can."""
+    if model.versioned:
+        return "it keeps its old rows itself (WITH SYSTEM VERSIONING)"
+    try:
+        _ = LakeTable(model).schema
+    except SchemaError as error:
+        return str(error)
+    if not LakeTable(model).columns:
+        return "it has no columns"
+    return ""
+
+
+def local_runner(threads: int = 2) -> Runner:
+    """Rewrites files in this process."""
+    from replica_client.lake import rewrite
+
+    def run(works: Sequence[Any]) -> list[Any]:
+        if len(works) < 2:
+            return [rewrite.run(work) for work in works]
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(rewrite.run, works))
+
+    return run
+
+
+def _end(version: int) -> int:
+    return version * STEPS + STEPS - 1
+
+
+def _event(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["_commit_version"], row["_event_index"]
+
+
+def _model(state: Any) -> TableModel | None:
+    return state if isinstance(state, TableModel) else None
+
+
+def _name_after(change: TableChange) -> TableName:
+    after = _model(change.after)
+    return change.table if after is None else (after.database, after.name)
+
+
+def _context(session: dict[str, Any] | None) -> StatementContext:
+    if session is None:
+        return StatementContext()
+    version = session["version"]
+    return StatementContext(
+        **{
+            **session,
+            "flavor": ServerFlavor(session["flavor"]),
+            "version": (int(version[0]), int(version[1]), int(version[2])),
+        }
+    )

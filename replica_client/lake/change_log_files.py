@@ -1,0 +1,110 @@
+"""The files of a change log: what Delta is told of each, and the commits that add them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, Transaction
+
+from replica_client.errors import SinkError
+
+COMPRESSION: Final = "zstd"
+_COMMIT_ATTEMPTS: Final = 5
+LOSS: Final = "loss"
+"""Operation of a row that says what could not be delivered."""
+
+_STATISTICS: Final = ("_commit_version", "_file", "database", "table")
+_MAX_STATISTIC: Final = 160  # a _commit_version has 63 characters and the file's base name
+
+
+class Statistics:
+    """What a file's rows lie between, for readers that skip files."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._least: dict[str, str] = {}
+        self._most: dict[str, str] = {}
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take rows into account."""
+        self._rows += batch.num_rows
+        for name in _STATISTICS:
+            found = pc.min_max(batch.column(name)).as_py()
+            least, most = found["min"], found["max"]
+            self._least[name] = min(self._least.get(name, least), least)
+            self._most[name] = max(self._most.get(name, most), most)
+
+    def text(self) -> str:
+        """As Delta keeps it."""
+        short = [name for name in self._most if len(self._most[name]) <= _MAX_STATISTIC]
+        return json.dumps(
+            {
+                "numRecords": self._rows,
+                "minValues": {name: self._least[name][:_MAX_STATISTIC] for name in short},
+                "maxValues": {name: self._most[name] for name in short},
+                "nullCount": dict.fromkeys(_STATISTICS, 0),
+            }
+        )
+
+
+def commit_files(table: str, application: str, number: int, actions: Sequence[AddAction]) -> bool:
+    """Add files to a change log, all or none, unless (application, number) is there already.
+
+    Returns:
+        whether they were added; False: the change log had them.
+
+    Raises:
+        SinkError: it failed; nothing of it is visible.
+    """
+    for attempt in range(_COMMIT_ATTEMPTS):
+        try:
+            delta = DeltaTable(table)
+            done = delta.transaction_version(application)
+            if done is not None and done >= number:
+                return False
+            delta.create_write_transaction(
+                list(actions),
+                mode="append",
+                schema=delta.schema(),
+                commit_properties=CommitProperties(
+                    app_transactions=[Transaction(application, number)], max_commit_retries=0
+                ),
+            )
+            return True
+        except (DeltaError, OSError) as error:
+            # Where somebody else committed meanwhile, it is looked again whether these are there.
+            if not isinstance(error, CommitFailedError) or attempt + 1 == _COMMIT_ATTEMPTS:
+                text = " ".join(str(error).split())
+                raise SinkError(
+                    f"number {number} of {application} could not be committed to {table}: {text[:300]}; "
+                    "nothing of it is visible: mend the cause, then start again"
+                ) from None
+    raise AssertionError("the last attempt returns or raises")
+
+
+def open_change_log(directory: Path, schema: pa.Schema) -> DeltaTable:
+    """The change log in a directory, created when there is none.
+
+    Raises:
+        SinkError: it cannot be made, or something else is there.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        return DeltaTable.create(
+            str(directory),
+            schema,
+            mode="ignore",
+            name="change_log",
+            description="Row changes from a binlog, in the envelope of replica_client",
+            configuration={"delta.dataSkippingStatsColumns": ",".join(_STATISTICS)},
+        )
+    except (DeltaError, OSError) as error:
+        text = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise SinkError(f"{directory}: the change log cannot be made: {text}") from None

@@ -1,0 +1,346 @@
+"""The pipeline's configuration file.
+
+::
+
+    [source]
+    url = "mysql://repl@db1/"          # or path = "/backup/binlog.*"
+    password_env = "REPL_PASSWORD"     # or password_file, or in the url
+    tls_fingerprint = "sha256:…"       # of the server's certificate: TLS with it, or no connection
+    tables = ["shop.*"]                # default: all
+    exclude = ["shop.tmp_*"]
+    start = "snapshot"                 # copy the tables first, then follow; or earliest (the
+                                       # default), latest, FILE:OFFSET, a GTID set, a time
+    record_losses = ["gtid_gap"]       # what the source purged unread is a row of the change log, and
+                                       # the tables are copied again; default: the run fails
+
+    [pipeline]
+    output = "lake"                    # directory: change_log/, tables/ and checkpoint/ in it
+    trigger = "available-now"          # or "continuous"
+    interval = "5 seconds"             # between micro-batches, continuous only
+    max_bytes_per_trigger = "64m"
+    master = "local[*]"                # or spark://host:7077, sc://host:15002 (Spark Connect)
+
+    [lake]
+    current = true                     # keep current-state tables; false: the change log only
+    chunk_rows = 50000                 # of a copy's chunk
+    locking = "never"                  # or "brief": a copy begins under a global read lock
+    distribute_above = "256m"          # of files to rewrite: executors do it instead of the driver
+    report = "report.html"             # written at the end of a run, in the output directory
+
+    [spark]                            # Spark's own settings
+    "spark.driver.memory" = "2g"
+
+Relative paths are relative to the file's directory.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from replica_client.errors import ConfigError
+from replica_client.lake.source_options import SourceOptions, nearest
+from replica_client.snapshot import DEFAULT_CHUNK_ROWS, Locking
+
+DEFAULT_INTERVAL = "1 second"
+
+# Key in [source] -> the source's option, and whether it is a path, a list or a plain value.
+_SOURCE_KEYS = {
+    "url": ("url", "text"),
+    "path": ("path", "paths"),
+    "password_env": ("passwordEnv", "text"),
+    "password_file": ("passwordFile", "file"),
+    "tls_fingerprint": ("tlsFingerprint", "text"),
+    "tables": ("tables", "list"),
+    "exclude": ("exclude", "list"),
+    "columns": ("columns", "list"),
+    "start": ("startingPosition", "text"),
+    "key_file": ("keyFile", "file"),
+    "server_id_base": ("serverIdBase", "number"),
+    "heartbeat_period": ("heartbeatPeriod", "number"),
+    "poll_interval": ("pollInterval", "number"),
+    "partition_size": ("partitionSize", "size"),
+    "on_unknown_table": ("onUnknownTable", "text"),
+    "record_losses": ("recordLosses", "list"),
+    "full_rows": ("fullRows", "truth"),
+}
+_PIPELINE_KEYS = {
+    "output": "file",
+    "checkpoint": "file",
+    "trigger": "text",
+    "interval": "text",
+    "max_bytes_per_trigger": "size",
+    "max_rows_per_trigger": "number",
+    "master": "text",
+}
+_LAKE_KEYS = {
+    "current": "truth",
+    "chunk_rows": "number",
+    "locking": "text",
+    "distribute_above": "size",
+    "report": "text",
+}
+_LOCKING = ("never", "brief")
+DEFAULT_TRIGGER_SIZE = "64m"
+DEFAULT_DISTRIBUTE_ABOVE = 256 << 20
+_SECTIONS = ("source", "pipeline", "lake", "spark")
+_TRIGGERS = ("available-now", "continuous")
+_SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_INTERVAL = re.compile(r"\s*\d+(\.\d+)?\s*(milliseconds?|seconds?|minutes?|hours?)\s*")
+_WANTED = {
+    "text": "text in quotes",
+    "file": "a path in quotes",
+    "paths": "a path in quotes, or a list of them",
+    "list": "a list of texts, or one text with commas",
+    "number": "a number",
+    "size": 'bytes as a number, or a text such as "64m"',
+    "truth": "true or false",
+}
+
+
+@dataclass(frozen=True)
+class LakeConfig:
+    """The current-state tables.
+
+    Attributes:
+        current: whether they are kept.
+        copies: whether tables are copied whose rows the binlog does not tell.
+        chunk_rows: of a copy's chunk, about.
+        locking: see :data:`~replica_client.snapshot.Locking`.
+        distribute_above: bytes of files to rewrite from which on executors do it.
+        report: name of the report in the output directory; ``""`` for none.
+    """
+
+    current: bool = True
+    copies: bool = False
+    chunk_rows: int = DEFAULT_CHUNK_ROWS
+    locking: Locking = "never"
+    distribute_above: int = DEFAULT_DISTRIBUTE_ABOVE
+    report: str = "report.html"
+
+
+@dataclass(frozen=True)
+class PipelineConfig:
+    """What a pipeline reads, and where it writes.
+
+    Attributes:
+        file: the configuration file.
+        source: options of the ``mysql-binlog`` source.
+        output: directory of the change log.
+        checkpoint: directory of Spark's checkpoint.
+        trigger: once through what is there, or on and on.
+        interval: between micro-batches of a continuous run.
+        master: Spark's, or None.
+        spark: Spark's own settings.
+        lake: the current-state tables.
+    """
+
+    file: Path
+    source: Mapping[str, str] = field(repr=False)
+    output: Path
+    checkpoint: Path
+    trigger: Literal["available-now", "continuous"]
+    interval: str
+    master: str | None = field(repr=False)  # a Spark Connect server's may hold a token
+    spark: Mapping[str, str]
+    lake: LakeConfig = LakeConfig()
+
+    @property
+    def change_log(self) -> Path:
+        """Directory of the change log's table."""
+        return self.output / "change_log"
+
+    @property
+    def origin(self) -> str:
+        """The source, without secrets, for people."""
+        options = SourceOptions.parse(self.source)
+        if options.connect is not None:
+            return f"{options.connect.user}@{options.connect.address}"
+        return ", ".join(options.paths)
+
+
+def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
+    """Read and check a configuration file.
+
+    Raises:
+        ConfigError: naming the file, the key and the nearest valid one.
+        OSError: the file cannot be read.
+    """
+    file = Path(path)
+    with file.open("rb") as stream:
+        try:
+            document = tomllib.load(stream)
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"{file}: not TOML: {error}") from None
+        except UnicodeDecodeError:
+            raise ConfigError(f"{file}: not TOML: not UTF-8 text") from None
+    for name, section in document.items():
+        if name not in _SECTIONS:
+            raise ConfigError(f"{file}: no section is named [{name}]; {nearest(name, _SECTIONS)}")
+        if not isinstance(section, dict):
+            raise ConfigError(f"{file}: {name} is a section: write [{name}]")
+    reader = _Reader(file)
+    source = reader.source(document.get("source", {}))
+    pipeline = reader.checked("pipeline", document.get("pipeline", {}), _PIPELINE_KEYS)
+    trigger = pipeline.get("trigger", "available-now")
+    if trigger not in _TRIGGERS:
+        raise reader.wrong("pipeline", "trigger", f"{trigger!r}; {nearest(trigger, _TRIGGERS)}")
+    interval = pipeline.get("interval", DEFAULT_INTERVAL)
+    if not _INTERVAL.fullmatch(interval):
+        raise reader.wrong("pipeline", "interval", f'{interval!r}; write it like "5 seconds"')
+    if "output" not in pipeline:
+        raise reader.wrong("pipeline", "output", "missing; give the directory to write to")
+    for key, option in (
+        ("max_bytes_per_trigger", "maxBytesPerTrigger"),
+        ("max_rows_per_trigger", "maxRowsPerTrigger"),
+    ):
+        if key in pipeline:
+            source[option] = pipeline[key]
+    output = Path(pipeline["output"])
+    lake = reader.lake(document.get("lake", {}), source)
+    if lake.current:
+        source.setdefault("maxBytesPerTrigger", DEFAULT_TRIGGER_SIZE)
+    config = PipelineConfig(
+        file,
+        source,
+        output,
+        Path(pipeline.get("checkpoint") or output / "checkpoint"),
+        "continuous" if trigger == "continuous" else "available-now",
+        interval,
+        pipeline.get("master"),
+        reader.spark(document.get("spark", {})),
+        lake,
+    )
+    try:
+        SourceOptions.parse(source)
+    except ConfigError as error:
+        raise ConfigError(f"{file}: [source]: {error}") from None
+    return config
+
+
+class _Reader:
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def wrong(self, section: str, key: str, what: str) -> ConfigError:
+        return ConfigError(f"{self._file}: [{section}] {key}: {what}")
+
+    def checked(
+        self, section: str, values: Mapping[str, Any], kinds: Mapping[str, str]
+    ) -> dict[str, str]:
+        known = tuple(kinds)
+        out = {}
+        for key, value in values.items():
+            if key not in kinds:
+                raise ConfigError(
+                    f"{self._file}: [{section}] has no key {key!r}; {nearest(key, known)}"
+                )
+            text = self._text(value, kinds[key])
+            if text is None:
+                raise self.wrong(section, key, f"give {_WANTED[kinds[key]]}")
+            out[key] = text
+        return out
+
+    def source(self, values: Mapping[str, Any]) -> dict[str, str]:
+        kinds = {key: kind for key, (_, kind) in _SOURCE_KEYS.items()}
+        given = self.checked("source", values, kinds)
+        if ("url" in given) == ("path" in given):
+            raise ConfigError(
+                f"{self._file}: [source] needs one of the keys url (a live source) and path (files)"
+            )
+        # A pipeline that was never told otherwise takes everything that is there.
+        return {
+            "startingPosition": "earliest",
+            **{_SOURCE_KEYS[key][0]: text for key, text in given.items()},
+        }
+
+    def lake(self, values: Mapping[str, Any], source: dict[str, str]) -> LakeConfig:
+        """The section [lake]; takes ``start = "snapshot"`` out of the source's options."""
+        given = self.checked("lake", values, _LAKE_KEYS)
+        copies = source.get("startingPosition") == "snapshot"
+        if copies:
+            source["startingPosition"] = "latest"
+        current = given.get("current", "false" if "columns" in source else "true") == "true"
+        if current and "columns" in source:
+            raise self.wrong(
+                "lake", "current", "current tables need all columns; leave out columns"
+            )
+        if copies and not (current and "url" in source):
+            raise self.wrong(
+                "source", "start", '"snapshot" needs a live source (url) and current tables'
+            )
+        locking = given.get("locking", "never")
+        if locking not in _LOCKING:
+            raise self.wrong("lake", "locking", f"{locking!r}; {nearest(locking, _LOCKING)}")
+        rows = given.get("chunk_rows", str(DEFAULT_CHUNK_ROWS))
+        if not rows.isdecimal() or not int(rows):
+            raise self.wrong("lake", "chunk_rows", "give a whole number above 0")
+        size = size_of(given.get("distribute_above", str(DEFAULT_DISTRIBUTE_ABOVE)))
+        if size is None:
+            raise self.wrong("lake", "distribute_above", f"give {_WANTED['size']}")
+        return LakeConfig(
+            current,
+            copies,
+            int(rows),
+            "brief" if locking == "brief" else "never",
+            size,
+            given.get("report", "report.html"),
+        )
+
+    def spark(self, values: Mapping[str, Any]) -> dict[str, str]:
+        return {key: text for key, value in _flat(values) if (text := self._setting(key, value))}
+
+    def _setting(self, key: str, value: Any) -> str:
+        if not key.startswith("spark."):
+            raise self.wrong(
+                "spark", key, "Spark's settings begin with spark.; quote the whole key"
+            )
+        if isinstance(value, bool):
+            return str(value).lower()
+        if not isinstance(value, str | int | float):
+            raise self.wrong("spark", key, "give a text, a number, true or false")
+        return str(value)
+
+    def _text(self, value: Any, kind: str) -> str | None:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if kind == "truth":
+            return str(value).lower() if isinstance(value, bool) else None
+        if kind in ("number", "size") and number:
+            return str(value)
+        if isinstance(value, list) and kind in ("list", "paths"):
+            if not value or not all(isinstance(item, str) and item for item in value):
+                return None
+            parts = [self._path(item) for item in value] if kind == "paths" else value
+            return ",".join(parts)
+        if not isinstance(value, str) or not value or kind == "number":
+            return None
+        if kind == "paths":
+            return ",".join(self._path(part.strip()) for part in value.split(","))
+        return self._path(value) if kind == "file" else value
+
+    def _path(self, text: str) -> str:
+        path = Path(text).expanduser()
+        return str(path if path.is_absolute() else self._file.absolute().parent / path)
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """``spark.driver.memory = …`` without quotes is nested tables; both forms are one key."""
+    out = []
+    for key, value in values.items():
+        if isinstance(value, dict):
+            out += _flat(value, f"{prefix}{key}.")
+        else:
+            out.append((f"{prefix}{key}", value))
+    return out
+
+
+def size_of(text: str) -> int | None:
+    """Bytes of a text such as ``64m``; None when it is none."""
+    match = _SIZE.fullmatch(text.strip())
+    return int(match[1]) * _UNITS[match[2].lower()] if match else None

@@ -1,0 +1,291 @@
+"""First copies: chunks of tables, read by executors into files of the change log.
+
+A chunk's file belongs to no version of the change log until the stream has passed all places at which
+the chunks of its table were read. A note beside says that a chunk is done, so that a run that was
+killed goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from replica_client.errors import ReplicaClientError, SinkError
+from replica_client.lake.applier import SNAPSHOT, SNAPSHOT_CHUNK
+from replica_client.lake.change_log_files import COMPRESSION, Statistics
+from replica_client.lake.directories import sync
+from replica_client.position.position import Position
+from replica_client.rows.json_values import value_to_json
+from replica_client.rows.row import Row
+from replica_client.schema.model import TableModel
+from replica_client.snapshot import KeyRange, Locking, Window, key_ranges, reading
+from replica_client.transport.connection import SourceConnection
+from replica_client.transport.options import ConnectOptions
+
+_PLAN: Final = "plan.json"
+_TRIES: Final = 5
+_PAUSE: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkTask:
+    """A chunk to be read.
+
+    Attributes:
+        connect: the source.
+        change_log: directory of the change log.
+        notes: directory of the copy's notes.
+        copy: id of the copy.
+        number: of the chunk.
+        table: its table as it is defined.
+        part: which rows, as JSON.
+        locking: see :data:`~replica_client.snapshot.Locking`.
+        schema: of the change log.
+    """
+
+    connect: ConnectOptions
+    change_log: str
+    notes: str
+    copy: str
+    number: int
+    table: TableModel
+    part: list[Any]
+    locking: Locking
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkNote:
+    """A chunk that was read.
+
+    Attributes:
+        path: of its file in the change log.
+        size: of the file.
+        modified: of the file, in milliseconds.
+        statistics: as Delta keeps them.
+        rows: how many.
+        low: see :class:`~replica_client.snapshot.Window`; as text.
+        high: likewise.
+    """
+
+    path: str
+    size: int
+    modified: int
+    statistics: str
+    rows: int
+    low: str
+    high: str
+
+    @classmethod
+    def read(cls, path: Path) -> Self | None:
+        """The note in a file; None when there is none, or its chunk's file is gone."""
+        try:
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError) as error:
+            raise SinkError(f"{path} cannot be read ({error}); remove it") from None
+
+    @property
+    def end(self) -> Position:
+        """The place that the stream must have passed."""
+        return Position.parse(self.high)
+
+
+def note_path(notes: Path, number: int) -> Path:
+    """Where a chunk's note is."""
+    return notes / f"{number:08}.json"
+
+
+def copy_chunk(task: ChunkTask) -> ChunkNote:
+    """Read a chunk into a file; called by executors.
+
+    Raises:
+        SinkError: the file cannot be written.
+        ServerError: the source refuses.
+        TransportError: it cannot be reached.
+    """
+    known = ChunkNote.read(note_path(Path(task.notes), task.number))
+    if known is not None and Path(task.change_log, known.path).exists():
+        return known
+    for attempt in range(1, _TRIES + 1):
+        try:
+            return _copy(task)
+        except ReplicaClientError:
+            if attempt == _TRIES:
+                raise
+            time.sleep(_PAUSE * attempt)
+    raise AssertionError
+
+
+def _copy(task: ChunkTask) -> ChunkNote:
+    # Files are sorted by their names: chunks of a table in the order of its key.
+    name = f"copy-{task.copy}-{task.number:08}-{uuid.uuid4().hex[:8]}.{COMPRESSION}.parquet"
+    path = Path(task.change_log, name)
+    statistics = Statistics()
+    try:
+        with pq.ParquetWriter(path, task.schema, compression=COMPRESSION) as writer:
+            count, window = asyncio.run(_read(task, writer, statistics))
+        sync(path)
+        sync(path.parent)
+        found = path.stat()
+        note = ChunkNote(
+            name,
+            found.st_size,
+            int(found.st_mtime * 1000),
+            statistics.text(),
+            count,
+            str(window.low),
+            str(window.high),
+        )
+        _write_note(note_path(Path(task.notes), task.number), note)
+        return note
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise SinkError(
+            f"{path}: {error.strerror or error}; free space, then start again"
+        ) from None
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+async def _read(
+    task: ChunkTask, writer: pq.ParquetWriter, statistics: Statistics
+) -> tuple[int, Window]:
+    part = KeyRange.from_json(task.part)
+    count = 0
+    async with await SourceConnection.open(task.connect) as connection:
+        async with reading(connection, task.table, part, locking=task.locking) as chunk:
+            maker = _Rows(task, chunk.window)
+            async for rows in chunk.rows(8192):
+                batch = maker.batch(rows, count)
+                count += len(rows)
+                writer.write_batch(batch)
+                statistics.add(batch)
+            batch = maker.last(count)
+            writer.write_batch(batch)
+            statistics.add(batch)
+            return count, chunk.window
+
+
+def _write_note(path: Path, note: ChunkNote) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(f".{uuid.uuid4().hex[:8]}")
+    temporary.write_text(json.dumps(asdict(note)))
+    sync(temporary)
+    temporary.replace(path)
+    sync(path.parent)
+
+
+class _Rows:
+    """Makes rows of the change log."""
+
+    def __init__(self, task: ChunkTask, window: Window) -> None:
+        self._task = task
+        self._window = window
+        columns = [column for column in task.table.columns if not column.hidden]
+        self._heads = [f"{json.dumps(one.name, ensure_ascii=False)}: " for one in columns]
+        self._fixed: dict[str, Any] = {
+            "_commit_version": window.high.sort_key(),
+            "_commit_timestamp": int(time.time() * 1_000_000),
+            "_gtid": "",
+            "_file": window.high.file,
+            "_offset": window.high.offset,
+            "_event_index": task.number,
+            "database": task.table.database,
+            "table": task.table.name,
+            "before": None,
+        }
+
+    def batch(self, rows: Sequence[Row], first: int) -> pa.RecordBatch:
+        """A batch of copied rows."""
+        # As row_to_json has it, with the names written once.
+        heads = self._heads
+        texts = [
+            "{" + ", ".join([h + value_to_json(v) for h, v in zip(heads, row, strict=True)]) + "}"
+            for row in rows
+        ]
+        return self._batch(SNAPSHOT, texts, first)
+
+    def last(self, count: int) -> pa.RecordBatch:
+        """The row behind them, which tells what they are."""
+        task = self._task
+        told = {
+            "database": task.table.database,
+            "table": task.table.name,
+            "copy": task.copy,
+            "low": self._window.low.sort_key(),
+            "high": self._window.high.sort_key(),
+            "definition": task.table.to_json(),
+        }
+        return self._batch(SNAPSHOT_CHUNK, [json.dumps(told)], count)
+
+    def _batch(self, operation: str, texts: list[str], first: int) -> pa.RecordBatch:
+        varying = {
+            "_row_index": pa.array(range(first, first + len(texts)), pa.int64()),
+            "after": pa.array(texts, pa.string()),
+        }
+        fixed = {**self._fixed, "operation": operation}
+        arrays = [
+            varying[one.name]
+            if one.name in varying
+            else pa.array([fixed[one.name]] * len(texts), pa.int64()).cast(one.type)
+            if pa.types.is_timestamp(one.type)
+            else pa.array([fixed[one.name]] * len(texts), one.type)
+            for one in self._task.schema
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._task.schema)
+
+
+@dataclass(frozen=True)
+class CopyPlan:
+    """The chunks of a table; kept with the copy's notes, so that a number means the same chunk.
+
+    Attributes:
+        table: as it was defined when it was planned.
+        parts: the ranges, as JSON.
+    """
+
+    table: TableModel
+    parts: list[list[Any]]
+
+    @classmethod
+    def load(cls, notes: Path, database: str, name: str) -> Self | None:
+        """The plan of a copy; None when there is none."""
+        try:
+            kept = json.loads((notes / _PLAN).read_text(encoding="utf-8"))
+            return cls(TableModel.from_json(database, name, kept["definition"]), kept["parts"])
+        except (FileNotFoundError, ValueError, KeyError):
+            return None
+
+    @classmethod
+    async def make(cls, connection: SourceConnection, table: TableModel, rows: int) -> Self:
+        """Cut a table into chunks of about so many rows."""
+        return cls(table, [part.to_json() async for part in key_ranges(connection, table, rows)])
+
+    def save(self, notes: Path) -> None:
+        """Keep it."""
+        notes.mkdir(parents=True, exist_ok=True)
+        temporary = notes / f"{_PLAN}.tmp"
+        temporary.write_text(json.dumps({"definition": self.table.to_json(), "parts": self.parts}))
+        sync(temporary)
+        temporary.replace(notes / _PLAN)
+        sync(notes)
+
+
+def notes_in(notes: Path) -> Iterator[ChunkNote]:
+    """The notes of a copy, in order."""
+    for path in sorted(notes.glob("[0-9]*.json")):
+        note = ChunkNote.read(path)
+        if note is not None:
+            yield note

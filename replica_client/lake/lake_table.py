@@ -1,0 +1,173 @@
+"""What a state table looks like: the source table's columns and key, and how rows are decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from replica_client.errors import SchemaMismatchError
+from replica_client.lake.lake_columns import (
+    LOSSLESS,
+    LOSSLESS_TYPE,
+    LakeColumn,
+    Lossless,
+    lake_column,
+)
+from replica_client.schema.model import TableModel
+
+COPY_KEY: Final = "_row_key"
+"""Key of a row in a table without a primary key: a digest of the row, and which copy of it it is."""
+
+_DIGEST_SIZE: Final = 16
+# Of MariaDB's unique keys on long columns: hidden, and in every row image.
+_HASHES: Final = tuple(f"DB_ROW_HASH_{number}" for number in range(1, 9))
+
+
+@dataclass(frozen=True)
+class LakeTable:
+    """A state table's shape.
+
+    Attributes:
+        model: the source's definition.
+    """
+
+    model: TableModel
+
+    @cached_property
+    def columns(self) -> tuple[LakeColumn, ...]:
+        """The columns that have values of the source."""
+        return tuple(lake_column(column) for column in self.model.columns if not column.hidden)
+
+    @cached_property
+    def source_key(self) -> tuple[str, ...]:
+        """Names of the primary key's columns; empty where the table has none."""
+        return tuple(name for name, _ in self.model.primary_key)
+
+    @cached_property
+    def key(self) -> tuple[str, ...]:
+        """Names of the columns that tell rows of the state table apart."""
+        return self.source_key or (COPY_KEY,)
+
+    @cached_property
+    def is_ordered(self) -> bool:
+        """Whether files are told apart by the first key column's least and greatest value."""
+        if not self.source_key:
+            return True
+        return next(c for c in self.columns if c.name == self.key[0]).is_ordered
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the state table."""
+        fields = [pa.field(column.name, column.type) for column in self.columns]
+        if any(pa.types.is_temporal(column.type) for column in self.columns):
+            fields.append(pa.field(LOSSLESS, LOSSLESS_TYPE))
+        if not self.source_key:
+            fields.append(pa.field(COPY_KEY, pa.string()))
+        return pa.schema(fields)
+
+    @cached_property
+    def _row_type(self) -> type[msgspec.Struct]:
+        hidden = [column.name for column in self.model.columns if column.hidden]
+        return _struct(self.columns, strict=True, passed_over=(*hidden, *_HASHES))
+
+    @cached_property
+    def _key_type(self) -> type[msgspec.Struct]:
+        by_name = {column.name: column for column in self.columns}
+        return _struct(tuple(by_name[name] for name in self.source_key))
+
+    def decode(self, texts: Sequence[str]) -> list[msgspec.Struct]:
+        """Rows of their JSON objects; members are ``c0``, ``c1`` … in the order of the columns.
+
+        Raises:
+            SchemaMismatchError: a row lacks columns, or a value is of another type.
+        """
+        return self._decoded(texts, list[self._row_type])  # type: ignore[name-defined]
+
+    def keys(self, texts: Sequence[str]) -> list[Any]:
+        """Primary keys in JSON objects of rows: the value, or a tuple of several."""
+        rows = self._decoded(texts, list[self._key_type])  # type: ignore[name-defined]
+        return keys_of(rows, range(len(self.source_key)))
+
+    def _decoded(self, texts: Sequence[str], kind: Any) -> list[msgspec.Struct]:
+        try:
+            rows: list[msgspec.Struct] = msgspec.json.decode(f"[{','.join(texts)}]", type=kind)
+        except msgspec.ValidationError as error:
+            raise SchemaMismatchError(
+                f"{self.model.database}.{self.model.name}: a row image is not of the table that is "
+                f"known ({error}); columns are {', '.join(c.name for c in self.columns)}. Set "
+                "binlog_row_image=FULL on the source where images lack columns"
+            ) from None
+        return rows
+
+    @cached_property
+    def key_positions(self) -> tuple[int, ...]:
+        """Where the key's columns stand among the columns."""
+        names = [column.name for column in self.columns]
+        return tuple(names.index(name) for name in self.source_key)
+
+    def to_arrow(
+        self, rows: Sequence[msgspec.Struct], row_keys: Sequence[str] | None = None
+    ) -> pa.Table:
+        """The Arrow table of decoded rows; ``row_keys`` where there is no primary key."""
+        lossless: Lossless = {}
+        arrays: list[pa.Array] = []
+        for at, column in enumerate(self.columns):
+            member = f"c{at}"
+            arrays.append(column.to_arrow([getattr(row, member) for row in rows], lossless))
+        if LOSSLESS in self.schema.names:
+            kept = [list(found.items()) if (found := lossless.get(at)) else None
+                    for at in range(len(rows))] if lossless else pa.nulls(len(rows), LOSSLESS_TYPE)  # fmt: skip
+            arrays.append(kept if isinstance(kept, pa.Array) else pa.array(kept, LOSSLESS_TYPE))
+        if not self.source_key:
+            arrays.append(pa.array(row_keys or [], pa.string()))
+        return pa.Table.from_arrays(arrays, schema=self.schema)
+
+    def key_table(self, keys: Sequence[Any]) -> pa.Table:
+        """The key columns of keys as :meth:`keys` gives them."""
+        if not self.source_key:
+            return pa.table({COPY_KEY: pa.array(keys, pa.string())})
+        by_name = {column.name: column for column in self.columns}
+        several = len(self.source_key) > 1
+        arrays = []
+        for at, name in enumerate(self.source_key):
+            values = [key[at] for key in keys] if several else list(keys)
+            if values and isinstance(values[0], bytes):  # a column of bytes, in its base64
+                values = [{"$binary": value.decode()} for value in values]
+            arrays.append(by_name[name].to_arrow(values, {}))
+        return pa.Table.from_arrays(arrays, names=list(self.source_key))
+
+
+def keys_of(rows: Sequence[msgspec.Struct], positions: Sequence[int]) -> list[Any]:
+    """Keys of decoded rows, hashable: the value of one column, or a tuple of several."""
+    members = [f"c{at}" for at in positions]
+    if len(members) == 1:
+        member = members[0]
+        return [_hashable(getattr(row, member)) for row in rows]
+    return [tuple(_hashable(getattr(row, member)) for member in members) for row in rows]
+
+
+def _hashable(value: Any) -> Any:
+    # {"$binary": base64} of a key in bytes.
+    return value["$binary"].encode() if isinstance(value, dict) else value
+
+
+def row_digest(text: str) -> str:
+    """What rows that are equal have in common."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_SIZE).hexdigest()
+
+
+def _struct(
+    columns: Sequence[LakeColumn], *, strict: bool = False, passed_over: Sequence[str] = ()
+) -> type[msgspec.Struct]:
+    fields: list[Any] = [(f"c{at}", column.decoded) for at, column in enumerate(columns)]
+    names = {f"c{at}": column.name for at, column in enumerate(columns)}
+    for at, name in enumerate(passed_over):
+        fields.append((f"h{at}", msgspec.Raw, msgspec.Raw(b"null")))
+        names[f"h{at}"] = name
+    return msgspec.defstruct("Row", fields, rename=names, gc=False, forbid_unknown_fields=strict)

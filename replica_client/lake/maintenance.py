@@ -1,0 +1,159 @@
+"""Upkeep of a lake: what is in it, small files put together, files that nobody needs removed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from replica_client.errors import ConfigError, SinkError
+from replica_client.lake.applier import STEPS, local_runner
+from replica_client.lake.config import PipelineConfig, load_config
+from replica_client.lake.lake_catalog import LakeCatalog
+from replica_client.lake.lake_table import LakeTable
+from replica_client.lake.log_versions import ChangeLogVersions
+from replica_client.lake.pipeline_state import load_state, locked
+from replica_client.lake.state_table import StateTable
+
+
+@dataclass(frozen=True, slots=True)
+class TableUpkeep:
+    """A table of the lake.
+
+    Attributes:
+        table: ``database.name``, or ``change log``.
+        status: ``current``, ``copying``, ``left_out``, or ``""`` for the change log.
+        reason: why it is not current.
+        rows: it has.
+        files: it has.
+        size: of its files in bytes.
+        files_before: before it was compacted.
+        removed: files that a vacuum removed.
+    """
+
+    table: str
+    status: str = ""
+    reason: str = ""
+    rows: int = 0
+    files: int = 0
+    size: int = 0
+    files_before: int = 0
+    removed: int = 0
+
+
+def lake_status(config: str | os.PathLike[str]) -> list[TableUpkeep]:
+    """What is in the lake of a configuration.
+
+    Raises:
+        ConfigError: the file is wrong, or there is no lake.
+    """
+    read, catalog = _lake(config)
+    found = [_sized("change log", read.change_log)]
+    for entry in catalog.tables.values():
+        name = ".".join(entry.table)
+        home = catalog.home(entry.table)
+        found.append(_sized(name, home, entry.status, entry.reason))
+    return found
+
+
+def compact_lake(config: str | os.PathLike[str]) -> list[TableUpkeep]:
+    """Put small files together; the rows stay the same.
+
+    Raises:
+        ConfigError: the file is wrong, there is no lake, or a pipeline runs on it.
+        SinkError: a table cannot be written.
+    """
+    read, catalog = _lake(config)
+    state = load_state(read.checkpoint)
+    pipeline = "" if state is None else state.pipeline
+    found = []
+    with locked(read.output):
+        _all_taken(read, catalog)
+        before = _sized("change log", read.change_log)
+        try:
+            DeltaTable(str(read.change_log)).optimize.compact()
+        except DeltaError as error:
+            raise SinkError(f"{read.change_log}: {' '.join(str(error).split())[:300]}") from None
+        found.append(_sized("change log", read.change_log, files_before=before.files))
+        for entry in catalog.tables.values():
+            if entry.status == "current" and entry.model is not None:
+                home = catalog.home(entry.table)
+                table = StateTable(home, LakeTable(entry.model), pipeline)
+                files, _ = table.compact(local_runner())
+                found.append(_sized(".".join(entry.table), home, "current", files_before=files))
+    return found
+
+
+def vacuum_lake(config: str | os.PathLike[str], hours: float) -> list[TableUpkeep]:
+    """Remove files that no version of the last hours has; readers of older versions lose them.
+
+    Raises:
+        ConfigError: the file is wrong, there is no lake, or a pipeline runs on it.
+        SinkError: a table cannot be written.
+    """
+    read, catalog = _lake(config)
+    found = []
+    with locked(read.output):
+        _all_taken(read, catalog)
+        copies = {entry.copy for entry in catalog.tables.values() if entry.copy}
+        building = catalog.directory / "building"
+        for path in [*building.glob(".gone-*"), *(building / "copies").glob("*")]:
+            if path.name not in copies:
+                shutil.rmtree(path, ignore_errors=True)
+        homes = [("change log", read.change_log)]
+        homes += [
+            (".".join(entry.table), catalog.home(entry.table))
+            for entry in catalog.tables.values()
+            if entry.status == "current"
+        ]
+        for name, home in homes:
+            try:
+                removed = DeltaTable(str(home)).vacuum(
+                    retention_hours=int(hours), dry_run=False, enforce_retention_duration=False
+                )
+            except DeltaError as error:
+                raise SinkError(f"{home}: {' '.join(str(error).split())[:300]}") from None
+            found.append(_sized(name, home, removed=len(removed)))
+    return found
+
+
+def _lake(config: str | os.PathLike[str]) -> tuple[PipelineConfig, LakeCatalog]:
+    read = load_config(config)
+    catalog = LakeCatalog.load(read.output)
+    if catalog is None:
+        raise ConfigError(f"{read.output}: no lake with current tables; run the pipeline first")
+    return read, catalog
+
+
+def _all_taken(config: PipelineConfig, catalog: LakeCatalog) -> None:
+    """Refuse while the change log has what the tables have not: its files are still needed."""
+    log = ChangeLogVersions(config.change_log)
+    version, inside = divmod(catalog.step, STEPS)
+    first = version + 1 if inside == STEPS - 1 else version
+    if any(log.version(number).files for number in range(first, log.latest() + 1)):
+        raise ConfigError(
+            f"{config.change_log} has changes that are not in the current tables yet; run the pipeline first"
+        )
+
+
+def _sized(
+    name: str,
+    home: Path,
+    status: str = "",
+    reason: str = "",
+    *,
+    files_before: int = 0,
+    removed: int = 0,
+) -> TableUpkeep:
+    try:
+        actions = pa.table(DeltaTable(str(home)).get_add_actions(flatten=True))
+    except DeltaError:
+        return TableUpkeep(name, status, reason)
+    rows = sum(int(one or 0) for one in actions["num_records"].to_pylist())
+    size = sum(int(one) for one in actions["size_bytes"].to_pylist())
+    return TableUpkeep(name, status, reason, rows, actions.num_rows, size, files_before, removed)

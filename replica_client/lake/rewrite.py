@@ -1,0 +1,183 @@
+"""One file of a state table written anew: rows go, rows come. Runs on the driver and on executors."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from replica_client.errors import SinkError
+from replica_client.lake.directories import sync
+
+COMPRESSION = "zstd"
+SPLIT_SIZE = 48 << 20
+"""Bytes of a file behind which it is split."""
+
+_MAX_STATISTIC = 64
+_ROW_GROUP = 128 << 10
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """What is to be done; can be pickled.
+
+    Attributes:
+        directory: of the table.
+        paths: the file; none for a new one, several that become one.
+        size: their bytes.
+        schema: of the table, as it is written.
+        key: names of the key's columns.
+        ordered: whether the first of them tells files apart.
+        removed: keys of rows that go.
+        added: rows that come.
+        renamed: for a table whose columns changed: name by name in the file; None: they did not.
+    """
+
+    directory: str
+    paths: tuple[str, ...]
+    size: int
+    schema: pa.Schema
+    key: tuple[str, ...]
+    ordered: bool
+    removed: pa.Table | None = None
+    added: pa.Table | None = None
+    renamed: dict[str, str] | None = field(default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A file that was written, and is in no version of the table yet."""
+
+    path: str
+    size: int
+    modified: int
+    statistics: str
+    rows: int
+
+
+def run(work: Rewrite) -> list[NewFile] | None:
+    """Do it; the files belong to the table when they are committed.
+
+    Returns:
+        the new files; None where nothing is to be changed.
+
+    Raises:
+        SinkError: a file cannot be read or written.
+    """
+    try:
+        rows = _rows(work)
+        if rows is None:
+            return None
+        if not rows.num_rows:
+            return []
+        base = work.size if work.paths else 0
+        before = rows.num_rows - (work.added.num_rows if work.added is not None else 0)
+        size = base * rows.num_rows // max(before, 1) if base and before else rows.nbytes // 3
+        pieces = max(1, size // (SPLIT_SIZE // 2)) if size > SPLIT_SIZE else 1
+        if work.ordered and (pieces > 1 or len(work.paths) != 1):
+            rows = rows.sort_by([(name, "ascending") for name in work.key])
+        step = -(-rows.num_rows // pieces)
+        return [_write(work, rows.slice(at, step)) for at in range(0, rows.num_rows, step)]
+    except (OSError, pa.ArrowInvalid) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:300]
+        raise SinkError(
+            f"{work.directory}: {', '.join(work.paths) or 'a new file'}: {reason}; what was committed before is whole"
+        ) from None
+
+
+def _rows(work: Rewrite) -> pa.Table | None:
+    parts = []
+    for path in work.paths:
+        found = pq.read_table(Path(work.directory, path), partitioning=None)
+        kept = _kept(work, found)
+        unchanged = kept.num_rows == found.num_rows and work.renamed is None
+        if unchanged and (work.added is None or not work.added.num_rows):
+            return None
+        parts.append(in_schema(kept, work.schema, work.renamed))
+    if work.added is not None and work.added.num_rows:
+        parts.append(work.added)
+    return pa.concat_tables(parts) if parts else work.schema.empty_table()
+
+
+def _kept(work: Rewrite, found: pa.Table) -> pa.Table:
+    if work.removed is not None and work.removed.num_rows:
+        if len(work.key) == 1:
+            name = work.key[0]
+            keys = work.removed[name].cast(found[name].type)
+            found = found.filter(pc.invert(pc.is_in(found[name], value_set=keys)))
+        else:
+            numbers = pa.array(range(found.num_rows), pa.int64())
+            keyed = found.select(list(work.key)).append_column("_place", numbers)
+            left = keyed.join(
+                work.removed.cast(pa.schema([keyed.schema.field(name) for name in work.key])),
+                keys=list(work.key),
+                join_type="left anti",
+            )
+            found = found.take(left["_place"].sort())
+    return found
+
+
+def in_schema(found: pa.Table, schema: pa.Schema, renamed: dict[str, str] | None) -> pa.Table:
+    """Rows of a file in the table's schema; columns that the file does not have are null."""
+    columns = []
+    for one in schema:
+        name = one.name if renamed is None else renamed.get(one.name)
+        if name is not None and name in found.column_names:
+            columns.append(found[name].cast(one.type))
+        else:
+            columns.append(pa.nulls(found.num_rows, one.type))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _write(work: Rewrite, rows: pa.Table) -> NewFile:
+    name = f"part-{uuid.uuid4().hex}.{COMPRESSION}.parquet"
+    path = Path(work.directory, name)
+    try:
+        pq.write_table(rows, path, compression=COMPRESSION, row_group_size=_ROW_GROUP)
+        sync(path)
+        sync(path.parent)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    found = path.stat()
+    statistics = _statistics(rows, work.key[0] if work.ordered else None)
+    return NewFile(name, found.st_size, int(found.st_mtime * 1000), statistics, rows.num_rows)
+
+
+def _statistics(rows: pa.Table, key: str | None) -> str:
+    kept: dict[str, Any] = {"numRecords": rows.num_rows}
+    if key is not None:
+        bounds = pc.min_max(rows[key]).as_py()
+        least, most = _json(bounds["min"]), _json(bounds["max"])
+        if least is not None and most is not None:
+            kept |= {
+                "minValues": {key: least},
+                "maxValues": {key: most},
+                "nullCount": {key: 0},
+            }
+    return json.dumps(kept)
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return int(value)
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, str) and (len(value) > _MAX_STATISTIC or not value.isascii()):
+        return None
+    return value
+
+
+def remove(directory: str, files: Sequence[NewFile]) -> None:
+    """Delete files that are not committed."""
+    for file in files:
+        Path(directory, file.path).unlink(missing_ok=True)

@@ -1,0 +1,277 @@
+"""A current-state table: a Delta table with the rows that the source's table has now.
+
+Every commit carries (pipeline, step): a step that was committed is passed over when it comes again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from deltalake import CommitProperties, DeltaTable, Schema
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction, Transaction
+
+from replica_client.errors import SinkError
+from replica_client.lake import rewrite
+from replica_client.lake.data_files import (
+    Leaf,
+    LeafWork,
+    leaves_of,
+    neighbours,
+    plan_leaves,
+)
+from replica_client.lake.delta_files import dataset_of
+from replica_client.lake.lake_table import COPY_KEY, LakeTable
+from replica_client.lake.net_rows import Fold
+from replica_client.lake.rewrite import NewFile, Rewrite
+
+Runner = Callable[[Sequence[Rewrite]], list[list[NewFile] | None]]
+"""Runs rewrites somewhere; the results are in their order."""
+
+
+class StateTable:
+    """One state table on disk.
+
+    Args:
+        directory: of the Delta table.
+        shape: what it looks like.
+        pipeline: under which steps are counted.
+    """
+
+    def __init__(self, directory: Path, shape: LakeTable, pipeline: str) -> None:
+        self.directory = directory
+        self.shape = shape
+        self._pipeline = pipeline
+        self._delta: DeltaTable | None = None
+
+    @property
+    def step(self) -> int:
+        """The last step that was committed; -1 for none, also where there is no table."""
+        delta = self._open()
+        found = None if delta is None else delta.transaction_version(self._pipeline)
+        return -1 if found is None else int(found)
+
+    def _open(self) -> DeltaTable | None:
+        try:
+            if self._delta is None:
+                self._delta = DeltaTable(str(self.directory))
+            else:
+                self._delta.update_incremental()
+        except TableNotFoundError:
+            self._delta = None
+        return self._delta
+
+    def create(self) -> None:
+        """Make the table where there is none.
+
+        Raises:
+            SinkError: it cannot be made.
+        """
+        model = self.shape.model
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            DeltaTable.create(
+                str(self.directory),
+                self.shape.schema,
+                mode="ignore",
+                name=f"{model.database}.{model.name}",
+                description="Current rows of a MySQL or MariaDB table, kept by replica_client",
+                configuration={"delta.dataSkippingStatsColumns": self.shape.key[0]},
+            )
+        except (DeltaError, OSError) as error:
+            raise self._failed("the table cannot be made", error) from None
+
+    def apply(self, change: Fold, step: int, runner: Runner) -> tuple[int, int]:
+        """Let rows go and come, in one commit.
+
+        Returns:
+            how many files were written or removed, and how many stayed as they were.
+
+        Raises:
+            SinkError: it failed; nothing of it is visible.
+        """
+        delta = self._open()
+        if delta is None:
+            raise SinkError(f"{self.directory}: the table is gone; restore it, or start anew")
+        if (done := delta.transaction_version(self._pipeline)) is not None and done >= step:
+            return 0, 0
+        leaves = leaves_of(delta, self.shape)
+        works = plan_leaves(leaves, self.shape, change)
+        gone = self.shape.key_table(change.keys)
+        written = runner([self._rewrite(work, gone, change.rows) for work in works])
+        removed = [
+            work.leaf
+            for work, files in zip(works, written, strict=True)
+            if work.leaf is not None and files is not None
+        ]
+        added = [file for files in written if files is not None for file in files]
+        self._commit(delta, removed, added, step)
+        return len(removed) + len(added), len(leaves) - len(removed)
+
+    def _rewrite(self, work: LeafWork, gone: pa.Table, rows: pa.Table) -> Rewrite:
+        leaf = work.leaf
+        return Rewrite(
+            str(self.directory),
+            () if leaf is None else (leaf.path,),
+            0 if leaf is None else leaf.size,
+            self.shape.schema,
+            self.shape.key,
+            self.shape.is_ordered,
+            gone.take(pa.array(work.removed, pa.int64())) if work.removed else None,
+            rows.take(pa.array(work.added, pa.int64())) if work.added else None,
+        )
+
+    def truncate(self, step: int) -> None:
+        """Let all rows go."""
+        delta = self._open()
+        if delta is None:
+            return
+        done = delta.transaction_version(self._pipeline)
+        if done is None or done < step:
+            self._commit(delta, leaves_of(delta, self.shape), [], step)
+
+    def reshape(
+        self, shape: LakeTable, names: Mapping[str, str], step: int, runner: Runner
+    ) -> None:
+        """Give the table other columns.
+
+        Args:
+            shape: the new one.
+            names: for each new column the old one that it is made of; new ones have none.
+            step: of the commit.
+            runner: see :data:`Runner`.
+        """
+        delta = self._open()
+        old, self.shape = self.shape, shape
+        if delta is None:
+            return
+        if (done := delta.transaction_version(self._pipeline)) is not None and done >= step:
+            return
+        leaves = leaves_of(delta, old)
+        kept = {**{name: name for name in shape.schema.names if name.startswith("_")}, **names}
+        works = [
+            Rewrite(
+                str(self.directory), (leaf.path,), leaf.size, shape.schema, shape.key,
+                shape.is_ordered, renamed=kept,
+            )
+            for leaf in leaves
+        ]  # fmt: skip
+        written = runner(works)
+        added = [file for files in written if files is not None for file in files]
+        self._commit(delta, leaves, added, step, reshaped=True)
+
+    def add_columns(self, shape: LakeTable, step: int) -> None:
+        """Give the table more columns, null in all rows; no file is written anew."""
+        delta = self._open()
+        self.shape = shape
+        if delta is None:
+            return
+        done = delta.transaction_version(self._pipeline)
+        if done is not None and done >= step:
+            return
+        there = {one.name for one in delta.schema().fields}
+        new = [one for one in Schema.from_arrow(shape.schema).fields if one.name not in there]
+        try:
+            if new:
+                delta.alter.add_columns(new)
+                delta = DeltaTable(str(self.directory))
+        except (DeltaError, OSError) as error:
+            raise self._failed("columns cannot be added", error) from None
+        self._commit(delta, [], [], step)
+
+    def compact(self, runner: Runner) -> tuple[int, int]:
+        """Put neighbouring small files together.
+
+        Returns:
+            how many files there were, and how many there are.
+        """
+        delta = self._open()
+        if delta is None:
+            return 0, 0
+        leaves = leaves_of(delta, self.shape)
+        groups = neighbours(leaves)
+        works = [
+            Rewrite(
+                str(self.directory),
+                tuple(leaf.path for leaf in group),
+                sum(leaf.size for leaf in group),
+                self.shape.schema,
+                self.shape.key,
+                self.shape.is_ordered,
+                renamed={name: name for name in self.shape.schema.names},
+            )
+            for group in groups
+        ]
+        if not works:
+            return len(leaves), len(leaves)
+        added = [file for files in runner(works) if files is not None for file in files]
+        removed = [leaf for group in groups for leaf in group]
+        self._commit(delta, removed, added, None)
+        return len(leaves), len(leaves) - len(removed) + len(added)
+
+    def copies(self, digests: Iterable[str]) -> Counter[str]:
+        """How many equal rows of each digest there are, of a table without a primary key."""
+        wanted = set(digests)
+        delta = self._open()
+        if delta is None or not wanted:
+            return Counter()
+        keys = dataset_of(delta).to_table(columns=[COPY_KEY])[COPY_KEY]
+        parts = pc.list_element(pc.split_pattern(keys, "#"), 0)
+        found = parts.filter(pc.is_in(parts, value_set=pa.array(sorted(wanted), pa.string())))
+        return Counter(found.to_pylist())
+
+    def dataset(self) -> ds.Dataset:
+        """The rows that are there now."""
+        delta = self._open()
+        if delta is None:
+            raise SinkError(f"{self.directory}: there is no table")
+        return dataset_of(delta)
+
+    def _commit(
+        self,
+        delta: DeltaTable,
+        removed: Sequence[Leaf],
+        added: Sequence[NewFile],
+        step: int | None,
+        *,
+        reshaped: bool = False,
+    ) -> None:
+        """``step`` None: the rows stay the same, their files do not."""
+        changed = step is not None
+        now = int(time.time() * 1000)
+        actions: list[Any] = [
+            AddAction(file.path, file.size, {}, file.modified, changed, file.statistics)
+            for file in added
+        ]
+        if not reshaped:  # an overwrite removes all by itself
+            actions += [RemoveAction(leaf.path, changed, now, leaf.size) for leaf in removed]
+        counted = [] if step is None else [Transaction(self._pipeline, step)]
+        try:
+            delta.create_write_transaction(
+                actions,
+                mode="overwrite" if reshaped else "append",
+                schema=Schema.from_arrow(self.shape.schema) if reshaped else delta.schema(),
+                commit_properties=CommitProperties(app_transactions=counted, max_commit_retries=0),
+            )
+        except CommitFailedError as error:
+            rewrite.remove(str(self.directory), added)
+            self._delta = None
+            if step is not None and self.step >= step:
+                return  # a driver that was given up did it
+            raise self._failed("somebody else changed the table", error) from None
+        except (DeltaError, OSError) as error:
+            raise self._failed("the commit failed", error) from None
+
+    def _failed(self, what: str, error: Exception) -> SinkError:
+        text = getattr(error, "strerror", None) or " ".join(str(error).split())
+        return SinkError(
+            f"{self.directory}: {what}: {text[:300]}; nothing of it is visible: mend the cause, then "
+            "start again"
+        )

@@ -1,0 +1,71 @@
+"""The lake's checksums and rows, file by file; runs where the rewrites of files run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from replica_client.lake.lake_table import LakeTable
+from replica_client.lake.rewrite import in_schema
+from replica_client.lake.verify.row_groups import Checksum, Checksums, Grouping
+
+_ROWS_AT_ONCE: Final = 20_000
+
+
+@dataclass(frozen=True)
+class FileTask:
+    """A file of a state table.
+
+    Attributes:
+        path: of the file.
+        size: of the file.
+        grouping: of the table.
+        groups: whose rows are wanted; None: checksums are.
+    """
+
+    path: str
+    size: int
+    grouping: Grouping
+    groups: frozenset[int] | None = None
+
+
+Mapper = Callable[[Callable[[FileTask], Any], Sequence[FileTask]], list[Any]]
+"""Runs a function on each task, somewhere."""
+
+
+def map_here(function: Callable[[FileTask], Any], tasks: Sequence[FileTask]) -> list[Any]:
+    """In this process."""
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(function, tasks))
+
+
+def file_checksums(task: FileTask) -> Checksums:
+    """The checksums of a file's rows."""
+    return task.grouping.lake_checksums(_rows(task))
+
+
+def file_rows(task: FileTask) -> list[dict[str, Any]]:
+    """The rows of a file that are in the wanted groups."""
+    wanted = task.groups or frozenset()
+    return [row for row, group, _ in task.grouping.checked(_rows(task)) if group in wanted]
+
+
+def _rows(task: FileTask) -> Iterator[dict[str, Any]]:
+    schema = LakeTable(task.grouping.table).schema
+    for batch in pq.ParquetFile(Path(task.path)).iter_batches(_ROWS_AT_ONCE):
+        yield from in_schema(pa.Table.from_batches([batch]), schema, None).to_pylist()
+
+
+def together(parts: Sequence[Checksums]) -> Checksums:
+    """The checksums of a table by those of its files."""
+    found: Checksums = {}
+    for part in parts:
+        for group, checksum in part.items():
+            found.setdefault(group, Checksum()).merge(checksum)
+    return found

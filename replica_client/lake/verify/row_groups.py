@@ -1,0 +1,157 @@
+"""Rows of a table in groups, and what a group's checksums are."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from replica_client.lake.verify.texts import lake_text, row_bytes, sql_row, sql_text
+from replica_client.schema.model import TableModel
+from replica_client.schema.quoting import mysql_name, mysql_table
+
+_GROUPS: Final = 1024
+_INTEGERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint"))
+
+
+@dataclass(slots=True)
+class Checksum:
+    """Of a group: number of rows, and their CRC-32s added and XORed."""
+
+    rows: int = 0
+    total: int = 0
+    mixed: int = 0
+
+    def add(self, crc: int) -> None:
+        """Take a row."""
+        self.rows += 1
+        self.total += crc
+        self.mixed ^= crc
+
+    def merge(self, other: Checksum) -> None:
+        """Take the rows of another part of the group."""
+        self.rows += other.rows
+        self.total += other.total
+        self.mixed ^= other.mixed
+
+
+Checksums = dict[int, Checksum]
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """How the rows of a table are put into groups.
+
+    Attributes:
+        table: as it is defined.
+        size: width of the ranges of an integer key; 0: groups are made by a checksum of the key, or of
+            the whole row where there is none.
+    """
+
+    table: TableModel
+    size: int = 0
+
+    @property
+    def by_range(self) -> bool:
+        """Whether groups are ranges of the key."""
+        return self.size > 0
+
+    @property
+    def key(self) -> list[str]:
+        """The key's columns."""
+        return [name for name, _ in self.table.primary_key]
+
+    def sql_group(self) -> str:
+        """The expression of a row's group."""
+        if self.by_range:
+            return f"{mysql_name(self.key[0])} DIV {self.size}"
+        columns = [
+            c for c in self.table.columns if not c.hidden and (not self.key or c.name in self.key)
+        ]
+        return f"CRC32({sql_row([sql_text(column) for column in columns])}) MOD {_GROUPS}"
+
+    def sql_checksums(self) -> str:
+        """The statement that gives group, rows, sum and XOR."""
+        columns = [column for column in self.table.columns if not column.hidden]
+        row = sql_row([sql_text(column) for column in columns])
+        table = mysql_table(self.table.database, self.table.name)
+        return (
+            f"SELECT g, COUNT(*), SUM(c), BIT_XOR(c) FROM (SELECT {self.sql_group()} AS g, CRC32({row}) AS c "
+            f"FROM {table}) AS checked GROUP BY g"
+        )
+
+    def sql_where(self, groups: Sequence[int]) -> str:
+        """The condition of a row in one of the groups."""
+        if not self.by_range:
+            return f"{self.sql_group()} IN ({', '.join(map(str, groups))})"
+        name, parts = mysql_name(self.key[0]), []
+        for group in groups:
+            low, high = range_of(group, self.size)
+            parts.append(f"{name} BETWEEN {low} AND {high}")
+        return " OR ".join(parts)
+
+    def lake_checksums(self, rows: Iterable[dict[str, Any]]) -> Checksums:
+        """The checksums of rows of the lake."""
+        found: Checksums = {}
+        for _, group, crc in self.checked(rows):
+            found.setdefault(group, Checksum()).add(crc)
+        return found
+
+    def checked(self, rows: Iterable[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], int, int]]:
+        """Rows of the lake with their group and CRC-32."""
+        columns = [column for column in self.table.columns if not column.hidden]
+        makers = [(column.name, lake_text(column)) for column in columns]
+        # In the table's order, as the SQL has them.
+        keyed = [at for at, column in enumerate(columns) if not self.key or column.name in self.key]
+        first = self.key[0] if self.by_range else ""
+        for row in rows:
+            lossless = dict(row.get("_lossless") or ())
+            texts: list[bytes | None] = []
+            for name, make in makers:
+                value = row[name]
+                if value is None:
+                    texts.append(lossless[name].encode() if name in lossless else None)
+                else:
+                    texts.append(make(value))
+            if self.by_range:
+                group = group_of(int(row[first]), self.size)
+            else:
+                group = zlib.crc32(row_bytes([texts[at] for at in keyed])) % _GROUPS
+            yield row, group, zlib.crc32(row_bytes(texts))
+
+
+def grouping_of(table: TableModel, least: int | None, greatest: int | None) -> Grouping:
+    """The grouping of a table, by what its key lies between."""
+    if least is None or greatest is None:
+        return Grouping(table)
+    return Grouping(table, max(1, (greatest - least) // _GROUPS + 1))
+
+
+def has_integer_key(table: TableModel) -> bool:
+    """Whether ranges of the first key column can be groups."""
+    kinds = {column.name: column.kind for column in table.columns}
+    return bool(table.primary_key) and kinds[table.primary_key[0][0]] in _INTEGERS
+
+
+def group_of(value: int, size: int) -> int:
+    """``value DIV size`` as SQL has it: towards zero."""
+    return value // size if value >= 0 else -(-value // size)
+
+
+def range_of(group: int, size: int) -> tuple[int, int]:
+    """The values of a group."""
+    if group > 0:
+        return group * size, group * size + size - 1
+    if group < 0:
+        return group * size - size + 1, group * size
+    return -(size - 1), size - 1
+
+
+def differing(left: Checksums, right: Checksums) -> list[int]:
+    """Groups whose checksums are not the same."""
+    return sorted(
+        group
+        for group in left.keys() | right.keys()
+        if left.get(group, Checksum()) != right.get(group, Checksum())
+    )

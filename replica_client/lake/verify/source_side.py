@@ -1,0 +1,66 @@
+"""The source's checksums and rows, in one state of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from replica_client.lake.verify.row_groups import (
+    Checksum,
+    Checksums,
+    Grouping,
+    grouping_of,
+    has_integer_key,
+)
+from replica_client.rows.json_values import row_to_json
+from replica_client.rows.row import row_class
+from replica_client.schema.model import TableModel
+from replica_client.schema.quoting import mysql_name, mysql_table
+from replica_client.snapshot import Locking, Window, begin_between
+from replica_client.snapshot.columns import selected
+from replica_client.transport.connection import SourceConnection
+
+
+async def source_checksums(
+    connection: SourceConnection, table: TableModel, locking: Locking
+) -> tuple[Grouping, Checksums, Window]:
+    """The checksums of a table's groups, and between which places of the binlog they lie."""
+    window = await begin_between(connection, locking)
+    least = greatest = None
+    if has_integer_key(table):
+        name = mysql_name(table.primary_key[0][0])
+        where = mysql_table(table.database, table.name)
+        rows = await connection.query(f"SELECT MIN({name}), MAX({name}) FROM {where}", columns=2)
+        least, greatest = (None if value is None else int(value) for value in rows[0])
+    grouping = grouping_of(table, least, greatest)
+    found: Checksums = {}
+    async for some in connection.stream(grouping.sql_checksums()):
+        for group, count, total, mixed in some:
+            found[int(group)] = Checksum(int(count), int(total), int(mixed))
+    await connection.query("ROLLBACK")
+    return grouping, found, window
+
+
+async def source_rows(
+    connection: SourceConnection, grouping: Grouping, groups: Sequence[int], locking: Locking
+) -> tuple[list[str], Window]:
+    """The rows of groups as JSON, as the change log has them."""
+    window = await begin_between(connection, locking)
+    table = grouping.table
+    columns = [column for column in table.columns if not column.hidden]
+    ways = [selected(column) for column in columns]
+    make = row_class(tuple(column.name for column in columns))
+    sql = (
+        f"SELECT {', '.join(way.expression for way in ways)} "
+        f"FROM {mysql_table(table.database, table.name)} WHERE {grouping.sql_where(groups)}"
+    )
+    found = []
+    async for some in connection.stream(sql):
+        for row in some:
+            values: list[Any] = [
+                value if value is None or way.convert is None else way.convert(value)
+                for value, way in zip(row, ways, strict=True)
+            ]
+            found.append(row_to_json(make(values)))
+    await connection.query("ROLLBACK")
+    return found, window

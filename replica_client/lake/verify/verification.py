@@ -1,0 +1,409 @@
+"""``replica-client verify``: proves that the lake's current tables equal the source at a position.
+
+The lake is at a position; the source is read later. What the binlog says was changed in between is left
+out of the comparison, by its keys; all else must be equal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from replica_client.errors import ConfigError, ServerError
+from replica_client.lake.applier import STEPS
+from replica_client.lake.config import PipelineConfig
+from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
+from replica_client.lake.lake_table import LakeTable, keys_of
+from replica_client.lake.log_versions import ChangeLogVersions
+from replica_client.lake.pipeline_state import load_state
+from replica_client.lake.source_options import SourceOptions
+from replica_client.lake.verify.lake_side import (
+    FileTask,
+    Mapper,
+    file_checksums,
+    file_rows,
+    map_here,
+    together,
+)
+from replica_client.lake.verify.row_groups import Grouping, differing
+from replica_client.lake.verify.source_side import source_checksums, source_rows
+from replica_client.position.position import Position
+from replica_client.readers.source_stream import SourceStream
+from replica_client.readers.stream_options import StreamOptions
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.json_values import row_to_json
+from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.history import SchemaChange
+from replica_client.snapshot import Window
+from replica_client.snapshot.definitions import read_definitions
+from replica_client.transport.connection import SourceConnection
+
+Outcome = Literal["equal", "different", "undecided", "left_out"]
+SHOWN: Final = 20
+_GROUPS_AT_ONCE: Final = 64
+_VERSIONS_BACK: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A row that is not the same.
+
+    Attributes:
+        key: of the row; the row itself in a table without a primary key.
+        source: the row there; None when it is not there.
+        lake: likewise.
+    """
+
+    key: str
+    source: dict[str, Any] | None
+    lake: dict[str, Any] | None
+
+
+@dataclass
+class TableReport:
+    """A table that was compared.
+
+    Attributes:
+        table: ``database.name``.
+        outcome: ``undecided``: it was changed since in a way that leaves nothing to compare;
+            ``left_out``: it is not kept current.
+        rows: that the source has.
+        groups: that were compared by checksums.
+        narrowed: groups whose rows were compared.
+        changed_since: rows that were changed between the two readings, and are not compared.
+        different: how many rows differ.
+        differences: the first of them.
+        reason: why it is undecided or left out.
+    """
+
+    table: str
+    outcome: Outcome = "equal"
+    rows: int = 0
+    groups: int = 0
+    narrowed: int = 0
+    changed_since: int = 0
+    different: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    reason: str = ""
+
+
+@dataclass
+class VerifyReport:
+    """What was found.
+
+    Attributes:
+        position: of the lake.
+        source_position: up to which the source's changes were taken into account.
+        tables: by table.
+    """
+
+    position: str
+    source_position: str = ""
+    tables: list[TableReport] = field(default_factory=list)
+
+    @property
+    def equal(self) -> bool:
+        """Whether every table was compared, and equals."""
+        return all(table.outcome == "equal" for table in self.tables)
+
+
+class _Changes:
+    """What the binlog says was changed from the lake's position on."""
+
+    def __init__(self, options: SourceOptions, start: Position) -> None:
+        self._options = options
+        self._start = start
+        self.end = start
+        self.keys: dict[TableName, set[Any]] = {}
+        self.reshaped: set[TableName] = set()
+
+    async def extend(self, end: Position, tables: dict[TableName, LakeTable]) -> None:
+        """Know them up to a place."""
+        if not self.end < end:
+            return
+        assert self._options.connect is not None
+        wanted = StreamOptions(
+            start=self.end,
+            stop_at_end=True,
+            assembly=self._options.assembly(),
+            decode=self._options.decode,
+        )
+        async with SourceStream(self._options.connect, wanted) as stream:
+            async for transaction in stream.transactions():
+                if transaction.start >= end:
+                    break
+                self._take(transaction, tables)
+        self.end = end
+
+    def _take(self, transaction: Transaction, tables: dict[TableName, LakeTable]) -> None:
+        for item in transaction.items:
+            if isinstance(item, SchemaChange):
+                self.reshaped.add((item.database, item.table))
+                if item.after is not None:
+                    self.reshaped.add((item.after.database, item.after.name))
+            elif isinstance(item, RowsOfEvent):
+                self._rows(item, tables)
+
+    def _rows(self, rows: RowsOfEvent, tables: dict[TableName, LakeTable]) -> None:
+        name = (rows.shape.database, rows.shape.table)
+        table = tables.get(name)
+        if table is None:
+            return
+        found = self.keys.setdefault(name, set())
+        if not table.source_key:
+            found.add(None)
+            return
+        texts = [
+            row_to_json(row)
+            for change in rows
+            for row in (change.before, change.after)
+            if row is not None
+        ]
+        found.update(table.keys(texts))
+
+
+class Verification:
+    """Compares one lake with its source.
+
+    Args:
+        config: of the pipeline.
+        run: where the lake's files are read; None: here.
+        say: takes a line about what is being done.
+    """
+
+    def __init__(
+        self,
+        config: PipelineConfig,
+        run: Mapper = map_here,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._config = config
+        self._options = SourceOptions.parse(config.source)
+        self._map = run
+        self._say = say
+        if self._options.connect is None:
+            raise ConfigError("verify compares with a live source: the configuration names files")
+        catalog = LakeCatalog.load(config.output)
+        if catalog is None:
+            raise ConfigError(
+                f"{config.output}: no lake with current tables; run the pipeline first"
+            )
+        self._catalog = catalog
+        self._position = lake_position(config, catalog)
+        self._changes = _Changes(self._options, self._position)
+        self._shapes: dict[TableName, LakeTable] = {
+            entry.table: LakeTable(entry.model)
+            for entry in catalog.tables.values()
+            if entry.status == "current" and entry.model is not None
+        }
+
+    def run(self) -> VerifyReport:
+        """Compare every table.
+
+        Raises:
+            ServerError: the source refuses.
+            TransportError: it cannot be reached.
+            DataLossError: its binlog does not reach back to the lake's position.
+        """
+        return asyncio.run(self._run())
+
+    async def _run(self) -> VerifyReport:
+        report = VerifyReport(str(self._position))
+        assert self._options.connect is not None
+        async with await SourceConnection.open(self._options.connect) as connection:
+            models = await read_definitions(connection)
+            selection = self._options.assembly().selection.for_server(connection.server.folds_names)
+            for entry in self._catalog.tables.values():
+                self._say(f"comparing {'.'.join(entry.table)}")
+                one = TableReport(".".join(entry.table))
+                report.tables.append(one)
+                if entry.status != "current":
+                    one.outcome, one.reason = "left_out", entry.reason or entry.status
+                    continue
+                await self._table(connection, entry, one, present=entry.table in models)
+            report.tables += [
+                TableReport(".".join(name), "different", reason="the lake does not know it")
+                for name in models
+                if name not in self._catalog.tables
+                and name[0] != "mysql"
+                and selection.wants(*name)
+                and not await self._is_new(connection, name)
+            ]
+        report.source_position = str(self._changes.end)
+        return report
+
+    async def _is_new(self, connection: SourceConnection, name: TableName) -> bool:
+        status = await connection.binlog_status()
+        await self._know(Position(status.file, status.position))
+        return name in self._changes.reshaped or (name[0], "") in self._changes.reshaped
+
+    async def _know(self, end: Position) -> None:
+        await self._changes.extend(end, self._shapes)
+
+    async def _table(
+        self, connection: SourceConnection, entry: TableEntry, one: TableReport, *, present: bool
+    ) -> None:
+        shape = self._shapes[entry.table]
+        files = self._files(entry)
+        try:
+            if not present:
+                raise _GoneError
+            grouping, theirs, window = await source_checksums(
+                connection, shape.model, self._config.lake.locking
+            )
+        except (ServerError, _GoneError) as error:
+            status = await connection.binlog_status()
+            await self._know(Position(status.file, status.position))
+            one.outcome = "undecided" if entry.table in self._changes.reshaped else "different"
+            one.reason = str(error) or "the source does not have it"
+            return
+        tasks = [FileTask(path, size, grouping) for path, size in files]
+        ours = together(await asyncio.to_thread(self._map, file_checksums, tasks))
+        one.rows = sum(checksum.rows for checksum in theirs.values())
+        one.groups = len(theirs.keys() | ours.keys())
+        groups = differing(ours, theirs)
+        one.narrowed = len(groups)
+        for begin in range(0, len(groups), _GROUPS_AT_ONCE):
+            some = groups[begin : begin + _GROUPS_AT_ONCE]
+            await self._rows(connection, entry, one, grouping, files, some)
+            if one.outcome == "undecided":
+                return
+        await self._passed(window)
+        if one.different:
+            one.outcome = "different"
+        if entry.table in self._changes.reshaped:
+            one.outcome, one.reason = "undecided", "a statement changed it since"
+
+    async def _passed(self, window: Window) -> None:
+        """Know what happened up to a reading; its low mark may lie before the lake's position."""
+        if window.low < self._changes._start:
+            self._changes = _Changes(self._options, window.low)
+        await self._know(window.high)
+
+    async def _rows(
+        self,
+        connection: SourceConnection,
+        entry: TableEntry,
+        one: TableReport,
+        grouping: Grouping,
+        files: Sequence[tuple[str, int]],
+        groups: Sequence[int],
+    ) -> None:
+        texts, window = await source_rows(connection, grouping, groups, self._config.lake.locking)
+        await self._passed(window)
+        changed = self._changes.keys.get(entry.table, set())
+        tasks = [FileTask(path, size, grouping, frozenset(groups)) for path, size in files]
+        mine = [
+            row for rows in await asyncio.to_thread(self._map, file_rows, tasks) for row in rows
+        ]
+        shape = self._shapes[entry.table]
+        decoded = shape.decode(texts)
+        theirs = shape.to_arrow(decoded, [""] * len(decoded)).to_pylist()
+        if not shape.source_key:
+            if changed:
+                one.outcome = "undecided"
+                one.reason = (
+                    "rows of a table without a primary key changed since; run the pipeline first"
+                )
+                return
+            self._multisets(one, mine, theirs)
+            return
+        keys = keys_of(decoded, shape.key_positions)
+        skip = {_lake_key(key, shape) for key in changed}
+        source = {_lake_key(key, shape): row for key, row in zip(keys, theirs, strict=True)}
+        lake = {_row_key(row, shape): row for row in mine}
+        for key in source.keys() | lake.keys():
+            left, right = source.get(key), lake.get(key)
+            if left == right:
+                continue
+            if key in skip:
+                one.changed_since += 1
+                continue
+            one.different += 1
+            if len(one.differences) < SHOWN:
+                one.differences.append(Difference(key, left, right))
+
+    def _multisets(
+        self, one: TableReport, mine: list[dict[str, Any]], theirs: list[dict[str, Any]]
+    ) -> None:
+        left, right = Counter(map(_frozen, theirs)), Counter(map(_frozen, mine))
+        for rows, there in ((left - right, True), (right - left, False)):
+            for text, count in rows.items():
+                one.different += count
+                if len(one.differences) < SHOWN:
+                    row = {"row": text, "copies": count}
+                    one.differences.append(
+                        Difference(text, row if there else None, None if there else row)
+                    )
+
+    def _files(self, entry: TableEntry) -> list[tuple[str, int]]:
+        home = self._catalog.home(entry.table)
+        try:
+            delta = DeltaTable(str(home))
+        except TableNotFoundError:
+            raise ConfigError(f"{home}: the table is gone; restore it, or start anew") from None
+        found = pa.table(delta.get_add_actions(flatten=True))
+        return [
+            (str(Path(home, path)), int(size))
+            for path, size in zip(
+                found["path"].to_pylist(), found["size_bytes"].to_pylist(), strict=True
+            )
+        ]
+
+
+class _GoneError(Exception):
+    """The source does not show a table."""
+
+
+def _frozen(row: dict[str, Any]) -> str:
+    shown = {name: value for name, value in row.items() if not name.startswith("_row_key")}
+    return json.dumps(shown, default=str, ensure_ascii=False)
+
+
+def _lake_key(key: Any, shape: LakeTable) -> str:
+    table = shape.key_table([key])
+    return _row_key(table.to_pylist()[0], shape)
+
+
+def _row_key(row: dict[str, Any], shape: LakeTable) -> str:
+    return repr(tuple(row[name] for name in shape.source_key))
+
+
+def lake_position(config: PipelineConfig, catalog: LakeCatalog) -> Position:
+    """The position of the source that the current tables have, at least.
+
+    Raises:
+        ConfigError: it cannot be told.
+    """
+    state = load_state(config.checkpoint)
+    if state is None:
+        raise ConfigError(f"{config.checkpoint}: no checkpoint of a pipeline; run it first")
+    version, inside = divmod(catalog.step, STEPS)
+    if inside != STEPS - 1:
+        version -= 1
+    log = ChangeLogVersions(config.change_log)
+    for number in _backwards(version):
+        batch = log.version(number).transactions.get(state.pipeline)
+        if batch is not None:
+            text = (config.checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1]
+            return Position.from_json(text)
+    try:
+        return Position.parse(state.start)
+    except ValueError:
+        raise ConfigError(
+            f"{config.checkpoint}: the pipeline has not read anything yet; run it first"
+        ) from None
+
+
+def _backwards(version: int) -> Iterator[int]:
+    return iter(range(version, max(-1, version - _VERSIONS_BACK), -1))

@@ -1,0 +1,119 @@
+"""What happened in a run, for its report: batches, merges, lag."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from replica_client.lake.applier import Applied
+
+_KEPT: Final = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPoint:
+    """A micro-batch.
+
+    Attributes:
+        at: seconds since the run began.
+        rows: how many it had.
+        seconds: how long it took.
+        lag: seconds from the commit of its last change on the source to its end; None when not known.
+    """
+
+    at: float
+    rows: int
+    seconds: float
+    lag: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MergePoint:
+    """Changes taken into the tables.
+
+    Attributes:
+        at: seconds since the run began.
+        changes: rows.
+        tables: that were written.
+        files: that were written or removed.
+        seconds: how long it took.
+        lag: seconds since the last change was committed on the source; None when not known.
+    """
+
+    at: float
+    changes: int
+    tables: int
+    files: int
+    seconds: float
+    lag: float | None
+
+
+LAST_COMMIT: Final = "last_commit"
+"""Metric that a pipeline's stream observes (:data:`OBSERVED`): when the last change was committed."""
+
+OBSERVED: Final = "mysql_binlog"
+"""Name under which Spark's progress has that metric in ``observedMetrics``."""
+
+
+def rows_of(report: Any) -> int:
+    """Rows of a micro-batch; over Spark Connect its report has them by source only."""
+    rows = report["numInputRows"]
+    if rows is None:
+        rows = sum(one["numInputRows"] for one in report["sources"])
+    return int(rows)
+
+
+def lag_of(report: Any) -> float | None:
+    """Seconds from the commit of a micro-batch's last change to the batch's end; None without one."""
+    metrics = report["observedMetrics"].get(OBSERVED)
+    # Over Spark Connect a metric without a value is left out.
+    last = None if metrics is None or LAST_COMMIT not in metrics else metrics[LAST_COMMIT]
+    if last is None:
+        return None
+    begun = datetime.datetime.fromisoformat(report["timestamp"]).timestamp()
+    seconds = float(report["durationMs"].get("triggerExecution", 0)) / 1000
+    return max(0.0, begun + seconds - float(last))
+
+
+@dataclass
+class RunHistory:
+    """The last batches and merges of a run."""
+
+    begun: float = field(default_factory=time.time)
+    batches: deque[BatchPoint] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    merges: deque[MergePoint] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    _last: tuple[str, int] = ("", -1)
+
+    def take(self, recent: list[Any]) -> None:
+        """Take a query's recent progress."""
+        for report in recent:
+            run, number = str(report["runId"]), int(report["batchId"])
+            rows = rows_of(report)
+            if (run == self._last[0] and number <= self._last[1]) or not rows:
+                continue
+            self._last = run, number
+            seconds = float(report["durationMs"].get("triggerExecution", 0)) / 1000
+            point = BatchPoint(time.time() - self.begun, rows, seconds, lag_of(report))
+            self.batches.append(point)
+
+    def applied(self, done: Applied, seconds: float) -> None:
+        """Take a merge."""
+        lag = None if done.last_commit is None else max(0.0, time.time() - done.last_commit)
+        self.merges.append(
+            MergePoint(
+                time.time() - self.begun,
+                done.changes,
+                len(done.tables),
+                done.files,
+                seconds,
+                lag,
+            )
+        )
+
+    @property
+    def lag(self) -> float | None:
+        """Of the last merge that had changes of the stream."""
+        return next((one.lag for one in reversed(self.merges) if one.lag is not None), None)

@@ -1,0 +1,385 @@
+"""``replica-client pipeline``: a change log and current tables of a source, continued where they were."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import SparkSession, functions
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.query import StreamingQuery
+from rich.console import Console
+
+from replica_client.errors import ConfigError, TransportError
+from replica_client.lake.change_log_files import open_change_log
+from replica_client.lake.config import PipelineConfig, load_config
+from replica_client.lake.lake_catalog import LakeCatalog
+from replica_client.lake.pipeline_state import (
+    PipelineState,
+    create_state,
+    keep_schema,
+    kept_schema,
+    load_state,
+    locked,
+)
+from replica_client.lake.source_options import SourceOptions
+from replica_client.position.position import Position
+from replica_client.schema.history import SchemaHistory
+from replica_client.spark.pipeline import change_log
+from replica_client.spark.pipeline.lake_run import LakeRun, check_image, prepare_lake
+from replica_client.spark.pipeline.progress import Progress
+from replica_client.spark.pipeline.query_failures import PurgedRangeError, cause_of, is_transient
+from replica_client.spark.pipeline.report import write_report
+from replica_client.spark.pipeline.run_history import LAST_COMMIT, OBSERVED, RunHistory
+from replica_client.spark.pipeline.spark_session import make_session
+from replica_client.spark.source import data_source
+from replica_client.spark.source.envelope import ENVELOPE_SCHEMA
+from replica_client.spark.source.live_plan import SCHEMA_KEY, LivePlanner
+
+_LOOK = 0.2
+_TRIES = 10
+"""Times in a row that a source that went away is looked for."""
+
+_GO_ON = '; or let the tables be copied again: record_losses = ["gtid_gap"] in [source]'
+_ROUNDS = 20
+"""Times that tables are copied again because statements changed them meanwhile."""
+
+
+@dataclass(frozen=True)
+class PipelineResult:
+    """What a run did.
+
+    Attributes:
+        rows: changes written by this run.
+        position: reached in the source, as text.
+        change_log: directory of the Delta table.
+        version: of the table.
+        tables: how many current tables there are.
+        copied: rows of first copies.
+        lag: seconds between the last change's commit and its arrival in the tables; None when there
+            was none.
+        not_current: tables that are not kept current, with status and reason.
+        report: file of the report, or None.
+    """
+
+    rows: int
+    position: str
+    change_log: Path
+    version: int
+    tables: int = 0
+    copied: int = 0
+    lag: float | None = None
+    not_current: tuple[Mapping[str, str], ...] = ()
+    report: Path | None = None
+
+
+def run_pipeline(
+    config: str | os.PathLike[str], *, console: Console | None = None, verbose: bool = False
+) -> PipelineResult:
+    """Run the pipeline of a configuration file, from where it was.
+
+    Returns when everything is read (``trigger = "available-now"``), or never (``continuous``) but by
+    KeyboardInterrupt.
+
+    Args:
+        config: the TOML file.
+        console: for progress; standard error.
+        verbose: show Spark's own messages.
+
+    Raises:
+        ConfigError: the file, an option or the surroundings are wrong.
+        ReplicaClientError: the source or the output is faulty; what was committed is whole.
+    """
+    console = console or Console(stderr=True)
+    read = load_config(config)
+    with locked(read.output):
+        return _run(read, console, verbose)
+
+
+def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineResult:
+    state = _state(config)
+    arrow_schema = to_arrow_schema(ENVELOPE_SCHEMA, timezone="UTC")
+    open_change_log(config.change_log, arrow_schema)
+    progress = Progress(console)
+    progress.start("starting Spark")
+    history = RunHistory()
+    spark: SparkSession | None = None
+    run: _Run | None = None
+    lake: LakeRun | None = None
+    try:
+        spark = make_session(
+            "replica-client pipeline",
+            master=config.master,
+            settings=config.spark,
+            verbose=verbose,
+        )
+        if config.lake.current:
+            lake = LakeRun(config, state.pipeline, arrow_schema, spark, progress.say)
+            _apply(lake, history)  # what a run that was killed has left
+        run = _Run(spark, config, state, lake, progress, history)
+        patience = _Patience(progress, SourceOptions.parse(config.source).passes_gaps)
+        while not run.ended:
+            try:
+                run.once()
+            except (PySparkException, StreamingQueryException, TransportError) as error:
+                patience.wait(error, run.moved)
+    except (PySparkException, StreamingQueryException, Py4JError) as error:
+        cause = cause_of(error)
+        if isinstance(cause, PurgedRangeError):
+            raise PurgedRangeError(f"{cause}{_GO_ON}") from None
+        raise cause from None
+    finally:
+        progress.stop()
+        _stop(spark, None if run is None else run.query)
+    version = DeltaTable(str(config.change_log)).version()
+    position = progress.position or _checkpoint_position(config)
+    result = PipelineResult(progress.rows, position, config.change_log, version)
+    if lake is None:
+        return result
+    current = [t for t in lake.catalog.tables.values() if t.status == "current"]
+    result = replace(
+        result,
+        tables=len(current),
+        copied=lake.copied.rows,
+        lag=history.lag,
+        not_current=tuple(lake.catalog.report()),
+    )
+    if config.lake.report:
+        path = config.output / config.lake.report
+        write_report(path, config.origin, result, lake, history)
+        result = replace(result, report=path)
+    return result
+
+
+class _Run:
+    """A session's work: the stream into the change log, the change log into the tables, copies.
+
+    Attributes:
+        query: the stream that was started last.
+        ended: whether there is nothing left to do.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        config: PipelineConfig,
+        state: PipelineState,
+        lake: LakeRun | None,
+        progress: Progress,
+        history: RunHistory,
+    ) -> None:
+        self._spark = spark
+        self._config = config
+        self._state = state
+        self._lake = lake
+        self._progress = progress
+        self._history = history
+        self._rounds = 0
+        self._position = ""
+        self.query: StreamingQuery | None = None
+        self.ended = False
+
+    def moved(self) -> bool:
+        """Whether the stream has come further since this was asked last."""
+        before, self._position = self._position, self._progress.position
+        return before != self._position
+
+    def once(self) -> None:
+        """Run the stream to its end, and keep the tables in step with it."""
+        lake, config = self._lake, self._config
+        if self.query is not None and self.query.isActive:
+            self.query.stop()  # something else than the stream failed
+        if lake is not None and config.trigger == "available-now":
+            lake.read_copies()
+        query = self.query = _start(self._spark, config, self._state)
+        while query.isActive:
+            self._watch(query)
+            if not self._step():
+                time.sleep(_LOOK)
+        self._watch(query)
+        query.awaitTermination()
+        while self._step():
+            pass
+        self._rounds += 1
+        self.ended = lake is None or lake.complete or self._rounds >= _ROUNDS
+
+    def _watch(self, query: StreamingQuery) -> None:
+        self._progress.update(query.recentProgress)
+        self._history.take(query.recentProgress)
+
+    def _step(self) -> bool:
+        """Take what the stream wrote into the tables, and copy; whether there was anything to do."""
+        lake = self._lake
+        if lake is None:
+            return False
+        reached = _reached(self._config, self._state)
+        done = _apply(lake, self._history)
+        if self._config.trigger == "continuous" and lake.to_copy:
+            lake.read_copies()
+            return True
+        if lake.log_copies(reached):
+            _apply(lake, self._history)
+            return True
+        return done
+
+
+class _Patience:
+    """Waits for a source that went away."""
+
+    def __init__(self, progress: Progress, passes_gaps: bool) -> None:
+        self._progress = progress
+        self._passes_gaps = passes_gaps
+        self._tries = 0
+
+    def wait(self, error: Exception, moved: Callable[[], bool]) -> None:
+        """Wait a while; raises the error when it is another one, or was waited for in vain."""
+        self._tries = 1 if moved() else self._tries + 1
+        purged = self._passes_gaps and isinstance(cause_of(error), PurgedRangeError)
+        if self._tries > _TRIES or not (purged or is_transient(error)):
+            raise error
+        seconds = min(30.0, 0.5 * 2**self._tries)
+        self._progress.say(f"the source went away; again in {seconds:g} s ({cause_of(error)})")
+        time.sleep(seconds)
+
+
+def _apply(lake: LakeRun, history: RunHistory) -> bool:
+    begun = time.monotonic()
+    done = lake.apply()
+    if done.changes:
+        history.applied(done, time.monotonic() - begun)
+    return bool(done.changes)
+
+
+def _reached(config: PipelineConfig, state: PipelineState) -> Position | None:
+    """How far the change log has the stream, at least."""
+    commits = config.checkpoint / "commits"
+    numbers = (
+        [int(p.name) for p in commits.glob("*") if p.name.isdigit()] if commits.is_dir() else []
+    )
+    try:
+        if not numbers:
+            return Position.parse(state.start)
+        text = (config.checkpoint / "offsets" / str(max(numbers))).read_text().splitlines()[-1]
+        return Position.from_json(text)
+    except (OSError, ValueError):
+        return None
+
+
+def _start(spark: SparkSession, config: PipelineConfig, state: PipelineState) -> StreamingQuery:
+    # Registered here too, for a session whose Spark does not see the package's own registration.
+    spark.dataSource.register(data_source.BinlogDataSource)
+    spark.dataSource.register(change_log.ChangeLogSink)
+    reader = spark.readStream.format(data_source.FORMAT)
+    options = {**config.source, "startingPosition": state.start}
+    schema = kept_schema(config.checkpoint)
+    if schema is not None:
+        options["schemaFile"] = str(schema)
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    last = functions.max("_commit_timestamp").cast("double").alias(LAST_COMMIT)
+    writer = (
+        reader.load()
+        .observe(OBSERVED, last)
+        .writeStream.format(change_log.FORMAT)
+        .option("table", str(config.change_log))
+        .option("pipeline", state.pipeline)
+        .option("checkpointLocation", str(config.checkpoint))
+        .outputMode("append")
+        .queryName("change_log")
+    )
+    if config.trigger == "available-now":
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=config.interval).start()
+
+
+def _stop(spark: SparkSession | None, query: StreamingQuery | None) -> None:
+    try:
+        if query is not None and query.isActive:
+            query.stop()
+        if spark is not None:
+            spark.stop()
+    except (PySparkException, Py4JError, OSError):
+        pass  # Java is gone already; the checkpoint is Spark's last word
+
+
+def _state(config: PipelineConfig) -> PipelineState:
+    """Id and start of the pipeline; made at its first run.
+
+    Raises:
+        ConfigError: checkpoint and change log do not belong together.
+    """
+    state = load_state(config.checkpoint)
+    table = _table(config.change_log)
+    if state is None:
+        if table is not None and table.version() > 0:
+            raise ConfigError(
+                f"{config.change_log} holds changes, but its checkpoint {config.checkpoint} is gone: "
+                "restore it, or remove both to begin anew"
+            )
+        if config.lake.current:
+            check_image(config)
+        return create_state(config.checkpoint, _first_start(config))
+    if _has_commits(config.checkpoint):
+        written = table is not None and table.transaction_version(state.pipeline) is not None
+        if not written:
+            raise ConfigError(
+                f"{config.checkpoint} says that changes were written, but {config.change_log} does not "
+                "have them: restore it, or remove both to begin anew"
+            )
+    if config.lake.current:
+        check_image(config)
+    return state
+
+
+def _table(directory: Path) -> DeltaTable | None:
+    try:
+        return DeltaTable(str(directory))
+    except TableNotFoundError:
+        return None
+
+
+def _has_commits(checkpoint: Path) -> bool:
+    commits = checkpoint / "commits"
+    return commits.is_dir() and any(not p.name.startswith(".") for p in commits.iterdir())
+
+
+def _first_start(config: PipelineConfig) -> str:
+    """The start as it is kept: ``latest`` of a live source becomes the place where that is now."""
+    if config.lake.copies:
+        start = prepare_lake(config)
+        catalog = LakeCatalog.load(config.output)
+        assert catalog is not None
+        keep_schema(config.checkpoint, catalog.history)
+        return start
+    options = SourceOptions.parse(config.source)
+    if not options.live or options.starting != "latest":
+        return config.source["startingPosition"]
+    planner = LivePlanner(options)
+    try:
+        position = planner.start(stream=True)
+        schema = planner.offset(position).get(SCHEMA_KEY)
+        if schema is not None:
+            keep_schema(config.checkpoint, SchemaHistory.from_state(schema))
+        return str(position)
+    finally:
+        planner.close()
+
+
+def _checkpoint_position(config: PipelineConfig) -> str:
+    """The position in the checkpoint's last offset file."""
+    offsets = config.checkpoint / "offsets"
+    names = [p for p in offsets.glob("*") if p.name.isdigit()] if offsets.is_dir() else []
+    if not names:
+        return ""
+    last = max(names, key=lambda path: int(path.name)).read_text().splitlines()[-1]
+    try:
+        return str(Position.from_json(last))
+    except ValueError:
+        return ""

@@ -1,0 +1,81 @@
+"""The ``mysql-binlog`` data source."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from replica_client.errors import ConfigError
+from replica_client.lake.source_options import SourceOptions
+from replica_client.spark.source.envelope import ENVELOPE_SCHEMA, VARIANT_ENVELOPE_SCHEMA
+from replica_client.spark.source.readers import BinlogBatchReader, BinlogStreamReader, make_planner
+from replica_client.spark.source.typed import TypedTable
+
+FORMAT = "mysql-binlog"
+
+
+class BinlogDataSource(DataSource):
+    """Row changes of binlog files or of a live MySQL or MariaDB, as a batch or a stream.
+
+    Args:
+        options: see :mod:`replica_client.lake.source_options`.
+
+    Raises:
+        ConfigError: an option is unknown or wrong.
+    """
+
+    def __init__(self, options: dict[str, str]) -> None:
+        # Spark's own copy of the options is not kept: the URL may hold a password.
+        self.options = {}
+        self._source = SourceOptions.parse(options)
+        self._table: TypedTable | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """``mysql-binlog``."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """The envelope, or the columns of the one table that was named."""
+        table = self._typed()
+        if table is not None:
+            return table.schema()
+        return VARIANT_ENVELOPE_SCHEMA if self._source.variant else ENVELOPE_SCHEMA
+
+    def reader(self, schema: StructType) -> BinlogBatchReader:
+        """For ``spark.read``."""
+        self._check(schema)
+        if self._source.max_bytes is not None or self._source.max_rows is not None:
+            raise ConfigError(
+                "maxBytesPerTrigger and maxRowsPerTrigger are for streams (readStream)"
+            )
+        return BinlogBatchReader(self._source, self._typed())
+
+    def streamReader(self, schema: StructType) -> BinlogStreamReader:
+        """For ``spark.readStream``."""
+        self._check(schema)
+        if self._source.ending is not None:
+            raise ConfigError("endingPosition is for batches (spark.read); a stream has no end")
+        source = self._source
+        if source.on_unknown_table is None and not source.live:
+            # Names must be the same in all micro-batches, also when old files are gone.
+            source = replace(source, on_unknown_table="error")
+        return BinlogStreamReader(source, self._typed())
+
+    def _typed(self) -> TypedTable | None:
+        if self._source.table is not None and self._table is None:
+            planner = make_planner(self._source)
+            try:
+                self._table = planner.typed(*self._source.table)
+            finally:
+                planner.close()
+        return self._table
+
+    def _check(self, schema: StructType) -> None:
+        own = self.schema()
+        if [(f.name, f.dataType) for f in schema] != [(f.name, f.dataType) for f in own]:
+            raise ConfigError(
+                f"the schema of {FORMAT} is its own; leave out schema(…), or give: {own.simpleString()}"
+            )

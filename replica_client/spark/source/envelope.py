@@ -1,0 +1,176 @@
+"""The envelope: changes of any tables, rows as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+    VariantType,
+)
+
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.json_values import row_to_json
+from replica_client.schema.history import SchemaChange
+from replica_client.spark.source.variant import variant_array
+
+PLACE_FIELDS = (
+    StructField("_commit_version", StringType(), False),
+    StructField("_commit_timestamp", TimestampType(), False),
+    StructField("_gtid", StringType(), False),
+    StructField("_file", StringType(), False),
+    StructField("_offset", LongType(), False),
+    StructField("_event_index", LongType(), False),
+    StructField("_row_index", LongType(), False),
+)
+"""Where a change stands. ``_commit_version`` is the same for all rows of a transaction and sorts as
+transactions do; with ``_event_index`` and ``_row_index`` it names a change and sorts changes."""
+
+ENVELOPE_SCHEMA = StructType(
+    [
+        *PLACE_FIELDS,
+        StructField("database", StringType(), False),
+        StructField("table", StringType(), False),
+        StructField("operation", StringType(), False),
+        StructField("before", StringType(), True),
+        StructField("after", StringType(), True),
+    ]
+)
+"""``operation`` is insert, update or delete; ``before`` and ``after`` are JSON objects, or null.
+
+A statement that changes a wanted table, or a database, is a row too: ``operation`` is its kind
+(``create_table``, ``alter_table``, ``rename_table``, ``drop_table``, ``truncate_table``,
+``create_database``, ``alter_database``, ``drop_database``, ``not_understood``; ``table`` is empty for
+a database), ``before`` the table's definition where it is known, and ``after`` the object that
+:func:`statement_json` makes. One statement may be several rows, with ``_row_index`` 0, 1 …
+
+With ``recordLosses`` what could not be delivered is a row: ``operation`` is ``loss``, and ``after``
+tells what (:func:`~replica_client.spark.source.lost_range.loss_json`).
+"""
+
+VARIANT_ENVELOPE_SCHEMA = StructType(
+    [
+        StructField(field.name, VariantType(), True) if field.name in ("before", "after") else field
+        for field in ENVELOPE_SCHEMA
+    ]
+)
+"""The same with ``before`` and ``after`` as VARIANT."""
+
+ROW_OPERATIONS = ("insert", "update", "delete")
+
+
+class BatchColumns:
+    """Values by column, and the Arrow batch that they make.
+
+    Args:
+        schema: Spark's.
+    """
+
+    def __init__(self, schema: StructType) -> None:
+        self.arrow_schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+        self.values: list[list[Any]] = [[] for _ in self.arrow_schema]
+
+    def __len__(self) -> int:
+        return len(self.values[0])
+
+    def finish(self) -> pa.RecordBatch:
+        """The batch; empty afterwards."""
+        arrays = [
+            _array(values, field.type)
+            for values, field in zip(self.values, self.arrow_schema, strict=True)
+        ]
+        self.values = [[] for _ in self.arrow_schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
+
+
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        return pa.array(values, pa.int64()).cast(kind)
+    if pa.types.is_date32(kind):
+        return pa.array(values, pa.int32()).cast(kind)
+    return pa.array(values, kind)
+
+
+_VARIANT_ARROW_SCHEMA = to_arrow_schema(VARIANT_ENVELOPE_SCHEMA, timezone="UTC")
+
+
+def with_variants(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch of the envelope with ``before`` and ``after`` as VARIANT."""
+    arrays = [
+        variant_array(array, field.type) if field.name in ("before", "after") else array
+        for array, field in zip(batch.columns, _VARIANT_ARROW_SCHEMA, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=_VARIANT_ARROW_SCHEMA)
+
+
+def commit_timestamp_us(transaction: Transaction, rows: RowsOfEvent) -> int:
+    """When a transaction was committed; the rows event's own time where that is not logged."""
+    known = transaction.commit_timestamp_us
+    return rows.event.header.timestamp * 1_000_000 if known is None else known
+
+
+def change_rows(transaction: Transaction, rows: RowsOfEvent) -> Iterator[tuple[Any, ...]]:
+    """The rows of the envelope of a rows event, each value by itself: for what is rare."""
+    timestamp = commit_timestamp_us(transaction, rows)
+    for change in rows:
+        yield (
+            transaction.commit_version,
+            timestamp,
+            change.gtid,
+            change.file,
+            change.position,
+            change.event_index,
+            change.row_index,
+            change.database,
+            change.table,
+            change.kind,
+            None if change.before is None else row_to_json(change.before),
+            None if change.after is None else row_to_json(change.after),
+        )
+
+
+def statement_row(transaction: Transaction, change: SchemaChange, index: int) -> tuple[Any, ...]:
+    """A statement's row of the envelope; ``index`` counts those of one statement."""
+    known = transaction.commit_timestamp_us
+    return (
+        transaction.commit_version,
+        transaction.timestamp * 1_000_000 if known is None else known,
+        transaction.gtid,
+        change.file,
+        change.position,
+        change.event_index,
+        index,
+        change.database,
+        change.table,
+        change.kind,
+        None if change.before is None else json.dumps(change.before.to_json()),
+        statement_json(change),
+    )
+
+
+def statement_json(change: SchemaChange) -> str:
+    """A statement as JSON: its text, what its session was set to, the definition that it made.
+
+    ``{"statement": …, "session": {"database": …, "flavor": …, "version": […], "sql_mode": …,
+    "server_charset": …, "thread_id": …, "error_code": …}, "definition": {"database": …, "name": …,
+    "columns": […], …}}``; ``definition`` is null when the table is gone or its definition not known.
+    """
+    after = change.after
+    definition = None
+    if after is not None:
+        definition = {"database": after.database, "name": after.name, **after.to_json()}
+    session = None if change.context is None else asdict(change.context)
+    return json.dumps(
+        {"statement": change.statement, "session": session, "definition": definition},
+        ensure_ascii=False,
+    )

@@ -1,0 +1,239 @@
+"""What planning has to know of a binlog file: where it may be cut, and what statements are in it.
+
+An index is made by one scan of the file's headers. It holds for the bytes that were scanned: a file
+that has grown is scanned on from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from array import array
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.file_scan import MAGIC_SIZE
+from replica_client.binlog.options import DecodeOptions
+from replica_client.constants.event_types import EventFlag, EventType
+from replica_client.gtid import GtidSet, MariadbGtid, MariadbGtidSet
+from replica_client.position.position import Position
+from replica_client.schema.ddl.changes import Unrelated
+from replica_client.spark.source.file_list import ListedFile
+from replica_client.spark.source.statement_meaning import PLAIN_CONTROL, ReadStatement
+from replica_client.spark.source.transaction_ranges import FileSpans, Span
+
+STEP = 1 << 20
+"""Bytes between two cuts, about."""
+
+_PROOF_SIZE = 4096
+_TYPE_OFFSET = 4
+QUERIES = (int(EventType.QUERY_EVENT), int(EventType.QUERY_COMPRESSED_EVENT))
+"""Types of events that hold a statement."""
+
+_HEAD = (
+    int(EventType.FORMAT_DESCRIPTION_EVENT),
+    int(EventType.START_EVENT_V3),
+    int(EventType.PREVIOUS_GTIDS_LOG_EVENT),
+    int(EventType.GTID_LIST_EVENT),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileIndex:
+    """An index.
+
+    Attributes:
+        size: of the file when it was scanned.
+        modified: time of its last change then, in nanoseconds.
+        head: hash of its first bytes.
+        tail: hash of the bytes before :attr:`reached`.
+        reached: behind the last transaction that was whole.
+        ended: whether everything up to :attr:`size` was whole, and no transaction open.
+        closed: whether the file ends with its closing event.
+        created: time in its format description, 0 but after a restart of the source.
+        is_relay_log: whether a replica wrote it.
+        first: time of the first event.
+        cuts: ends of transactions, ascending, with the time at which the first one before began.
+        events: place and bytes of events that describe the file and of statements that may change
+            tables.
+    """
+
+    size: int
+    modified: int
+    head: bytes
+    tail: bytes = b""
+    reached: int = MAGIC_SIZE
+    ended: bool = False
+    closed: bool = False
+    created: int = 0
+    is_relay_log: bool = False
+    first: int = 0
+    cuts: array[int] = field(default_factory=lambda: array("q"))
+    events: tuple[tuple[int, bytes], ...] = ()
+
+    def spans(self, name: str) -> Iterator[Span]:
+        """The spans between the cuts."""
+        begin = MAGIC_SIZE
+        for at in range(0, len(self.cuts), 2):
+            end = self.cuts[at]
+            start = Position(name, begin)
+            yield Span(start, Position(name, end), self.cuts[at + 1], end - begin)
+            begin = end
+
+    def described(
+        self, name: str, options: DecodeOptions
+    ) -> Iterator[tuple[BinlogEvent, BinlogDecoder]]:
+        """The kept events, decoded."""
+        decoder = BinlogDecoder(options, name)
+        for position, data in self.events:
+            yield decoder.decode(data, position, name), decoder
+
+    @property
+    def has_statements(self) -> bool:
+        """Whether there are statements that may change tables."""
+        return any(data[_TYPE_OFFSET] in QUERIES for _, data in self.events)
+
+    def statements(
+        self, name: str, options: DecodeOptions
+    ) -> Iterator[tuple[BinlogEvent, BinlogDecoder]]:
+        """The statements that may change tables."""
+        for event, decoder in self.described(name, options):
+            if event.header.type_code in QUERIES:
+                yield event, decoder
+
+    def gtids_before(self, name: str, options: DecodeOptions) -> GtidSet | MariadbGtidSet | None:
+        """The transactions before this file; None where it does not tell."""
+        for event, _ in self.described(name, options):
+            if event.header.type_code == EventType.PREVIOUS_GTIDS_LOG_EVENT:
+                found: GtidSet = event.body.gtid_set
+                return found
+            if event.header.type_code == EventType.GTID_LIST_EVENT:
+                return MariadbGtidSet(MariadbGtid(*gtid) for gtid in event.body.gtids)
+        return None
+
+    def to_bytes(self) -> bytes:
+        """For a store."""
+        text = {
+            "size": self.size,
+            "modified": self.modified,
+            "head": self.head.hex(),
+            "tail": self.tail.hex(),
+            "reached": self.reached,
+            "ended": self.ended,
+            "closed": self.closed,
+            "created": self.created,
+            "is_relay_log": self.is_relay_log,
+            "first": self.first,
+            "cuts": b64encode(self.cuts.tobytes()).decode(),
+            "events": [(at, b64encode(data).decode()) for at, data in self.events],
+        }
+        return json.dumps(text).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> FileIndex:
+        """What :meth:`to_bytes` gave.
+
+        Raises:
+            ValueError: it is not that.
+        """
+        try:
+            text: dict[str, Any] = json.loads(data)
+            cuts = array("q")
+            cuts.frombytes(b64decode(text.pop("cuts")))
+            events = tuple((int(at), b64decode(one)) for at, one in text.pop("events"))
+            head, tail = bytes.fromhex(text.pop("head")), bytes.fromhex(text.pop("tail"))
+            return cls(**text, head=head, tail=tail, cuts=cuts, events=events)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(f"no index: {error!r}") from None
+
+
+def is_current(index: FileIndex, file: ListedFile) -> bool:
+    """Whether an index tells all of a file as it is."""
+    if (index.size, index.modified) != (file.size, file.modified):
+        return False
+    with open(file.path, "rb") as stream:
+        return index.head == _hash(stream.read(min(_PROOF_SIZE, file.size)))
+
+
+def make_index(
+    file: ListedFile, options: DecodeOptions, earlier: FileIndex | None = None
+) -> FileIndex:
+    """Scan a file, or what came after an earlier scan of it.
+
+    Raises:
+        BinlogDecodeError: a fault in the file.
+    """
+    with open(file.path, "rb") as stream:
+        begin = stream.read(min(_PROOF_SIZE, file.size))
+        head = _hash(begin)
+        known = (
+            earlier if earlier is not None and _continues(earlier, file, stream, begin) else None
+        )
+    index = known or FileIndex(file.size, file.modified, head)
+    events = list(index.events)
+    facts: dict[str, Any] = {}
+
+    def keep(event: BinlogEvent, data: bytes, decoder: BinlogDecoder) -> None:
+        code = event.header.type_code
+        if event.position == MAGIC_SIZE:
+            relay = bool(event.header.flags & EventFlag.LOG_EVENT_RELAY_LOG_F)
+            facts.update(first=event.header.timestamp, is_relay_log=relay)
+            facts.update(created=getattr(event.body, "create_timestamp", 0))
+        if code in _HEAD or (code in QUERIES and concerns_tables(event, decoder)):
+            if not any(at == event.position for at, _ in events):
+                events.append((event.position, data))
+
+    spans = FileSpans(Position(file.name, index.reached), options, STEP, keep)
+    cuts = array("q", index.cuts)
+    for span in spans.scan(file):
+        if cuts and span.end.offset - (cuts[-4] if len(cuts) > 2 else MAGIC_SIZE) < STEP:
+            cuts[-2] = span.end.offset  # the last part was a small one
+        elif span.end.file == span.start.file == file.name:
+            cuts.extend((span.end.offset, span.timestamp))
+    reached = spans.reached.offset if spans.reached.file == file.name else index.reached
+    closed = spans.closed and spans.at_end_of(file)
+    if known is not None and file.size == known.size and reached == known.reached:
+        closed = known.closed  # its last event was seen by the scan before
+    with open(file.path, "rb") as stream:
+        tail = _tail(stream, reached)
+    return replace(
+        index,
+        size=file.size,
+        modified=file.modified,
+        head=head,
+        tail=tail,
+        reached=reached,
+        ended=spans.at_end_of(file) and reached == file.size,
+        closed=closed,
+        cuts=cuts,
+        events=tuple(events),
+        **facts,
+    )
+
+
+def _continues(index: FileIndex, file: ListedFile, stream: Any, begin: bytes) -> bool:
+    """Whether a file is an indexed one that has grown."""
+    if file.size < index.size or index.size < _PROOF_SIZE or index.head != _hash(begin):
+        return False
+    return index.tail == _tail(stream, index.reached)
+
+
+def _tail(stream: Any, reached: int) -> bytes:
+    start = max(0, reached - _PROOF_SIZE)
+    stream.seek(start)
+    return _hash(stream.read(reached - start))
+
+
+def _hash(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def concerns_tables(event: BinlogEvent, decoder: BinlogDecoder) -> bool:
+    """Whether the statement of a QUERY event may change tables or databases."""
+    if event.body.query in PLAIN_CONTROL:
+        return False
+    return not isinstance(ReadStatement.of(event, decoder.format).meaning, Unrelated)

@@ -1,0 +1,177 @@
+"""A range of binlog files as batches for Spark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from replica_client.binlog.context import BinlogFormat
+from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.options import DecodeOptions
+from replica_client.errors import DataLossError
+from replica_client.position.position import Position
+from replica_client.position.prepared import PreparedLedger
+from replica_client.position.tracker import PositionTracker
+from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
+from replica_client.readers.event_feed import EventFeed, PlacedEvent
+from replica_client.readers.file_batches import FileBatches
+from replica_client.readers.file_bytes import BinlogFile, open_events
+from replica_client.readers.file_prepared import FilePrepared
+from replica_client.readers.prepared_rows import PreparedRows
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.batching import BatchAssembler
+from replica_client.schema.catalog import Absent, TableChange
+from replica_client.schema.history import SchemaChange, SchemaHistory, schema_change
+from replica_client.schema.model import TableModel
+from replica_client.schema.names import fold_table
+from replica_client.spark.source.file_list import ListedFile, list_files
+from replica_client.spark.source.statement_meaning import PLAIN_CONTROL, ReadStatement
+
+FIRST_EVENT = 4
+
+
+class Changes(Protocol):
+    """Takes the transactions of a range and makes batches of them."""
+
+    batches: BatchAssembler
+
+    def keep_back(self, transaction: Transaction) -> Transaction:
+        """Take of a transaction what is no ordinary row; returns what is left."""
+
+    def take(self, ready: list[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+        """Take batches that became full after ``size`` bytes were read; gives what is due."""
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Everything that was taken."""
+
+
+class KeepingAssembler(TransactionAssembler):
+    """Puts transactions together, and shows each to what makes batches of them."""
+
+    def __init__(
+        self,
+        changes: Changes,
+        options: AssemblyOptions,
+        decode: DecodeOptions,
+        history: SchemaHistory | None,
+        prepared: PreparedRows | None = None,
+    ) -> None:
+        super().__init__(options, decode, None, history, prepared)
+        self._changes = changes
+
+    def _take_query(
+        self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker
+    ) -> None:
+        known = len(self._schema_changes)
+        super()._take_query(event, decoder, tracker)
+        if len(self._schema_changes) == known and event.body.query not in PLAIN_CONTROL:
+            self._schema_changes += self._perhaps(event, decoder.format, tracker.event_index)
+
+    def _perhaps(
+        self, event: BinlogEvent, layout: BinlogFormat, index: int
+    ) -> Iterator[SchemaChange]:
+        """What a statement may have done, who did not read the binlog before cannot tell.
+
+        CREATE TABLE IF NOT EXISTS is one: the change log's reader knows whether the table was there.
+        """
+        statement = ReadStatement.of(event, layout)
+        history = self.schema.history
+        for table in statement.touched[0]:
+            if history.lower_case_names:
+                table = fold_table(table)
+            state = history.table(table)
+            certain = isinstance(state, TableModel | Absent)
+            hidden = history.is_temporary(statement.context.thread_id, table)
+            if self.schema.typed_selection.wants(*table) and not certain and not hidden:
+                change = TableChange("not_understood", table, None, state)
+                yield schema_change(
+                    change, statement.text, event.file, event.position, index, statement.context
+                )
+
+    def feed(
+        self, placed: PlacedEvent, decoder: BinlogDecoder, tracker: PositionTracker
+    ) -> Iterator[Transaction]:
+        """As of :class:`~replica_client.readers.assembler.TransactionAssembler`."""
+        for transaction in super().feed(placed, decoder, tracker):
+            yield self._changes.keep_back(transaction)
+
+
+def check_files(files: tuple[ListedFile, ...]) -> None:
+    """Refuse files that are not what they were when the query was planned.
+
+    Raises:
+        DataLossError: one is gone, or shorter.
+    """
+    for file in files:
+        size = os.stat(file.path).st_size if os.path.exists(file.path) else -1
+        if size < file.size:
+            now = "is gone" if size < 0 else f"has {size} bytes"
+            raise DataLossError(
+                f"{file.path} had {file.size} bytes when the query was planned and {now} now; "
+                "restore it, then start again"
+            )
+
+
+def file_batches(
+    files: tuple[ListedFile, ...],
+    start: Position,
+    stop: Position | None,
+    assembly: AssemblyOptions,
+    decode: DecodeOptions,
+    history: SchemaHistory | None,
+    changes: Changes,
+    paths: tuple[str, ...] = (),
+) -> Iterator[pa.RecordBatch]:
+    """The batches of the transactions from one point between transactions to another.
+
+    Args:
+        files: those that it touches.
+        start: of the first transaction.
+        stop: the first transaction that begins there or later is not read; None: all are.
+        assembly: which tables and columns.
+        decode: how values are decoded.
+        history: what tables look like at the start.
+        changes: makes the batches.
+        paths: of all files, where the rows of an XA transaction are looked for that is committed in the
+            range and was prepared before it.
+
+    Raises:
+        BinlogDecodeError: the first fault.
+        DataLossError: a change that cannot be delivered, or a file that is gone.
+    """
+    check_files(files)
+    feed = EventFeed(decode, start, mode="file")
+    history = SchemaHistory() if history is None else history
+
+    def read_again(known: SchemaHistory, rows: PreparedRows) -> TransactionAssembler:
+        return TransactionAssembler(assembly, decode, None, known, rows)
+
+    def list_all() -> list[BinlogFile]:
+        listed = list_files(paths) if paths else files
+        return [BinlogFile(file.name, Path(file.path)) for file in listed]
+
+    prepared = FilePrepared(PreparedLedger(), list_all, decode, history, read_again)
+    assembler = KeepingAssembler(changes, assembly, decode, history, prepared)
+    reader = FileBatches(
+        feed, assembler, changes.batches, stop, lambda transaction: None, notices=False
+    )
+    for file in files:
+        first = start.offset if start.file == file.name else FIRST_EVENT
+        if stop is not None and Position(file.name, first) >= stop:
+            break
+        feed.new_decoder(file.name)
+        at = first
+        with BinlogFile(file.name, Path(file.path)).open() as stream:
+            source = open_events(stream, file.name, decode)
+            for ready in reader.read(source, file.name, max(first, FIRST_EVENT)):
+                reached = feed.tracker.offset
+                yield from changes.take(ready, reached - at)
+                at = reached
+        if reader.stopped:
+            break
+    yield from changes.flush()

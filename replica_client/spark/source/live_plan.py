@@ -1,0 +1,219 @@
+"""Planning over a live source: where a query starts, how far it goes, how it is cut."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from replica_client.errors import BinlogPurgedError, ConfigError, ServerError, UnknownTableError
+from replica_client.lake.source_options import SourceOptions
+from replica_client.position.position import Position
+from replica_client.readers.start import timestamp_of
+from replica_client.spark.source.file_partition import FIRST_EVENT
+from replica_client.spark.source.live_source import LiveSource
+from replica_client.spark.source.live_table import shape_of_table
+from replica_client.spark.source.live_timeline import LiveTrail
+from replica_client.spark.source.read_ranges import BinlogRange, Filters, cut_rows
+from replica_client.spark.source.typed import TypedTable, plan_table
+
+SCHEMA_KEY = "schema"
+"""Name of what an offset keeps of the tables; only where the binlog does not tell everything."""
+
+_PAUSE = 0.01
+
+
+class LivePlanner:
+    """Plans queries over a live source; holds one SQL connection.
+
+    Args:
+        options: of the query.
+        stream: whether readers' connections stay for the next range.
+
+    Attributes:
+        newest: where the source ended when it was looked at last.
+    """
+
+    def __init__(self, options: SourceOptions, *, stream: bool = False) -> None:
+        self._options = options
+        self._stream = stream
+        self._source = LiveSource(options)
+        self._trail = LiveTrail(self._source, options)
+        self.newest: Position | None = None
+        self._frozen: Position | None = None
+        self._saved: tuple[Position, str | None] | None = None
+
+    def close(self) -> None:
+        """End the connection."""
+        self._source.close()
+
+    def filters(self) -> Filters:
+        """What is passed over inside the ranges."""
+        return Filters.of(self._options)
+
+    def freeze(self) -> None:
+        """Take no notice of what comes after now."""
+        self._frozen = self._source.end()
+
+    def start(self, *, stream: bool = False) -> Position:
+        """Where the query starts."""
+        starting = self._options.starting or ("latest" if stream else "earliest")
+        if isinstance(starting, Position) and starting.inside_transaction:
+            raise ConfigError(f"startingPosition {starting}: give a place between transactions")
+        position = self._source.start(starting)
+        if isinstance(starting, datetime.datetime):
+            return self._source.first_at(position, timestamp_of(starting))
+        return Position(position.file, position.offset)
+
+    def resume(self, saved: Mapping[str, Any]) -> Position:
+        """The position of an offset; what was known of the tables there is known again."""
+        start = Position.from_json(saved)
+        schema = saved.get(SCHEMA_KEY)
+        self._saved = start, None if schema is None else str(schema)
+        return start
+
+    def offset(self, position: Position) -> dict[str, Any]:
+        """A position as an offset, with what the tables look like there."""
+        self._begin(position)
+        schema = self._trail.state_at(position)
+        return position.to_json() if schema is None else {**position.to_json(), SCHEMA_KEY: schema}
+
+    def _begin(self, start: Position) -> None:
+        """Know what the tables look like, from the first place that was asked for on."""
+        self._trail.begin(*(self._saved or (start, None)))
+
+    def stop(self) -> Position:
+        """Where a batch stops."""
+        ending = self._options.ending
+        if isinstance(ending, datetime.datetime):
+            return self._source.first_at(self.start(), timestamp_of(ending))
+        end = self._source.end()
+        if isinstance(ending, Position) and ending.file:
+            if ending > end:
+                raise ConfigError(
+                    f"endingPosition {ending} lies behind the end of the source's binlog, {end}"
+                )
+            return Position(ending.file, ending.offset)
+        return end
+
+    def latest(
+        self,
+        start: Position,
+        max_bytes: int | None = None,
+        max_rows: int | None = None,
+        wait: float = 0.0,
+    ) -> Position:
+        """How far the next micro-batch goes: whole transactions, at least one where there is one.
+
+        Args:
+            start: of the batch.
+            max_bytes: of its transactions, or None.
+            max_rows: changed rows of wanted tables, or None.
+            wait: seconds to wait for something new.
+
+        Raises:
+            ServerError: the source cannot go on from ``start``.
+        """
+        deadline = time.monotonic() + wait
+        while True:
+            self.newest = self._source.end()
+            end = self._frozen or self.newest
+            left = deadline - time.monotonic()
+            if end != start or left <= 0:
+                break
+            if self._source.wait(end, left) and self._source.end() == end:
+                time.sleep(_PAUSE)  # it is sent before the source says that it is there
+        if end < start:
+            self._source.check_has(start)
+            return start  # a frozen end that was passed
+        if end == start:
+            return start
+        if max_bytes is not None or self._options.passes_gaps:
+            try:
+                self._source.check_has(start)
+            except BinlogPurgedError:
+                if not self._options.passes_gaps:
+                    raise
+                return self._pass_gap(end)
+        if max_bytes is not None:
+            end = self._source.cut(start, end, max_bytes)
+        if max_rows is not None:
+            end = cut_rows(self._options, self.ranges(start, end), max_rows) or end
+        return end
+
+    def _pass_gap(self, end: Position) -> Position:
+        """Where changes go on behind what was purged."""
+        oldest, _ = self._source.files()[0]
+        end = max(end, Position(oldest, FIRST_EVENT))
+        self._trail.begin_anew(end)
+        return end
+
+    def _schema_behind(self, end: Position) -> str | None:
+        try:
+            self._source.check_has(end)
+        except BinlogPurgedError:
+            return None  # purged as well meanwhile: the next range says where changes go on
+        return self._trail.begin_anew(end)
+
+    def ranges(self, start: Position, stop: Position | None) -> list[BinlogRange]:
+        """The partitions of a range: one per binlog file.
+
+        Raises:
+            BinlogPurgedError: the source purged what is to be read.
+        """
+        if start == stop:
+            return []
+        stop = stop or self._source.end()
+        try:
+            files = self._source.check_has(start)
+        except BinlogPurgedError:
+            if not self._options.passes_gaps:
+                raise
+            return [BinlogRange(start, stop, schema=self._schema_behind(stop), is_lost=True)]
+        if start >= stop:
+            return []
+        between = [
+            Position(name, FIRST_EVENT)
+            for name, _ in files
+            if start < Position(name, FIRST_EVENT) < stop and name != start.file
+        ]
+        cuts, ends = [start, *between], [*between, stop]
+        filters = self.filters()
+        self._begin(start)
+        schema = self._trail.between(start, cuts[-1])
+        # The first server id after the base is the driver's.
+        return [
+            BinlogRange(
+                begin,
+                end,
+                number=number,
+                schema=schema,
+                filters=filters,
+                is_last=self._stream and end == stop,
+            )
+            for number, (begin, end) in enumerate(zip(cuts, ends, strict=True), 1)
+        ]
+
+    def typed(self, database: str, table: str) -> TypedTable:
+        """The plan of a typed query: by information_schema, else by the table's first table map.
+
+        Raises:
+            UnknownTableError: neither knows the table.
+        """
+        options = self._options
+        try:
+            shape = shape_of_table(self._source, database, table)
+        except ServerError:
+            shape = None  # a source that answers only what replication needs
+        if shape is not None:
+            place = self._source.end() if options.evolves else None
+            return plan_table(shape, options, place)
+        start = self._source.start("earliest")
+        shape = self._source.first_shape(start, database, table)
+        if shape is None:
+            raise UnknownTableError(
+                f"option table: the source does not show {database}.{table} to this user, and its binlog "
+                "has no change of it; check the name, or grant SELECT on it"
+            )
+        return plan_table(shape, options)

@@ -1,0 +1,251 @@
+"""What tables of a live source look like at any place of its binlog, by the statements in it.
+
+Where the binlog itself tells everything (``binlog_row_metadata=FULL``) nobody needs that. Elsewhere the
+driver knows it before it plans: executors read ranges behind which tables may have changed again, so
+that ``information_schema`` cannot tell them any more.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from bisect import bisect_left
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from replica_client.binlog.context import BinlogFormat
+from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.event import BinlogEvent
+from replica_client.errors import ConfigError, ServerError
+from replica_client.lake.source_options import SourceOptions
+from replica_client.position.position import Position
+from replica_client.position.tracker import PositionTracker
+from replica_client.readers.live_schema import read_source
+from replica_client.readers.schema_tracking import SchemaTracker
+from replica_client.rows.selection import Selection
+from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.history import Place, SchemaHistory
+from replica_client.schema.model import DatabaseModel, TableModel
+from replica_client.schema.names import fold_name, fold_table
+from replica_client.spark.source.file_index import QUERIES, concerns_tables
+from replica_client.spark.source.file_partition import FIRST_EVENT
+from replica_client.spark.source.live_source import LiveSource, told_events
+from replica_client.spark.source.statement_meaning import ReadStatement
+from replica_client.spark.source.transaction_ranges import SpanTracker
+from replica_client.transport.connection import SourceConnection
+from replica_client.wire.server_errors import TRANSIENT_ERRORS
+
+_METADATA: Final = "SELECT @@global.binlog_row_metadata"
+_MAX_STATES: Final = 4
+_LOG = logging.getLogger("replica_client")
+
+
+class _Statement(NamedTuple):
+    """A statement that may change tables, and how its file is laid out."""
+
+    event: BinlogEvent
+    layout: BinlogFormat
+
+    @property
+    def place(self) -> Position:
+        return Position(self.event.file, self.event.position)
+
+
+class LiveTrail:
+    """Runs the statements of a source's binlog, each once.
+
+    Args:
+        source: to read.
+        options: of the query.
+    """
+
+    def __init__(self, source: LiveSource, options: SourceOptions) -> None:
+        self._source = source
+        self._options = options
+        self._begun = self._works = False
+        self._history = SchemaHistory()
+        self._places: list[Position] = []
+        self._reached = Position("", 0)
+        self._states: dict[int, str] = {}
+
+    def begin(self, start: Position, saved: str | None = None) -> None:
+        """Know the tables at a place; only the first call does anything.
+
+        Args:
+            start: the place, between two transactions.
+            saved: what :meth:`state_at` gave for it; None: the option ``schemaFile``, else the source
+                and its binlog are asked.
+
+        Raises:
+            SchemaError: what was saved is damaged.
+            ServerError: the source went away, or does not have the place any more.
+        """
+        if self._begun:
+            return
+        self._works = self._is_needed()
+        if self._works and saved is None and self._options.schema_file is not None:
+            saved = read_schema_file(self._options.schema_file).to_state()
+        if self._works and saved is not None:
+            self._history = SchemaHistory.from_state(saved)
+            self._states[0] = saved
+            self._reached = start
+        elif self._works:
+            self._works = self._source.run(self._find_out(start))
+        self._begun = True
+
+    def begin_anew(self, place: Position) -> str | None:
+        """Go on behind what was purged, from what can be found out.
+
+        Returns:
+            the history there; None when the source does not tell.
+        """
+        self._history, self._places, self._states = SchemaHistory(), [], {}
+        told = self._source.run(self._find_out(place))
+        self._begun, self._works = True, told and self._is_needed()
+        return self._slice(place, place).to_state() if told else None
+
+    def state_at(self, place: Position) -> str | None:
+        """The history at a place, to be saved with it; None when nothing is known."""
+        if not self._works:
+            return None
+        self._extend(place)
+        count = bisect_left(self._places, place)
+        if count not in self._states:
+            self._states[count] = self._slice(place, place).to_state()
+            for old in sorted(self._states)[:-_MAX_STATES]:
+                del self._states[old]
+        return self._states[count]
+
+    def between(self, start: Position, end: Position) -> str | None:
+        """The history of a range, with what happens in it: readers forget what is behind their start."""
+        if not self._works:
+            return None
+        self._extend(end)
+        if bisect_left(self._places, start) == bisect_left(self._places, end):
+            return self.state_at(start)  # the same text as before, which readers have at hand
+        return self._slice(start, end).to_state()
+
+    def _slice(self, start: Position, end: Position) -> SchemaHistory:
+        mine = self._history.copy()
+        mine.rewind(end.file, end.offset)
+        mine.prune(start.file, start.offset, keep=1)
+        return mine
+
+    def _is_needed(self) -> bool:
+        try:
+            [(value,)] = self._source.query(_METADATA)
+        except ServerError as error:
+            if error.errno in TRANSIENT_ERRORS:
+                raise
+            return True  # an old server, which has no such variable
+        return str(value).upper() != "FULL"
+
+    def _extend(self, end: Position) -> None:
+        if self._reached < end:
+            self._source.run(self._read_on(end))
+
+    async def _read_on(self, end: Position) -> None:
+        async for statement in self._statements(self._reached, end):
+            self._run(statement)
+        self._reached = end
+
+    def _run(self, statement: _Statement) -> None:
+        if self._places and statement.place <= self._places[-1]:
+            return  # it was read before a connection was lost
+        tracker = SchemaTracker(self._history, Selection())
+        tracker.run(statement.event, statement.layout, 0)
+        self._places.append(statement.place)
+
+    async def _find_out(self, start: Position) -> bool:
+        """Know the tables at a start, as far as they are still the same or their statements tell."""
+        assert self._options.connect is not None
+        try:
+            async with await SourceConnection.open(self._options.connect) as connection:
+                now, status = await read_source(connection, self._options.decode)
+        except ServerError as error:
+            if error.errno in TRANSIENT_ERRORS:
+                raise
+            _LOG.info("the source does not tell what its tables look like: %s", error)
+            return False
+        end = Position(status.file, status.position)
+        statements = [one async for one in self._statements(start, end)]
+        touches = _Touches(now, statements)
+        self._history = _at_start(now, start, touches)
+        for number, statement in enumerate(statements):
+            self._run(statement)
+            for table in [name for name, last in touches.last.items() if last == number]:
+                model = now.table(table)
+                known = isinstance(self._history.table(table), TableModel)
+                if not known and isinstance(model, TableModel):
+                    self._history.place = Place.of(statement.event.file, statement.event.position)
+                    self._history.adopt(model)
+        self._reached = max(start, end)
+        return True
+
+    async def _statements(self, start: Position, end: Position) -> AsyncIterator[_Statement]:
+        """The statements that may change tables from a place between transactions to another."""
+        if start >= end:
+            return
+        spans = SpanTracker(PositionTracker(start, payload_ends=True))
+        decoder = BinlogDecoder(self._options.decode)
+        async with await self._source.dump(start) as dump:
+            async for event in told_events(dump, spans, decoder):
+                if event.header.type_code in QUERIES and concerns_tables(event, decoder):
+                    if Position(event.file, event.position) >= end:
+                        return
+                    yield _Statement(event, decoder.format)
+                if spans.feed(event) is not None and spans.position >= end:
+                    return
+
+
+def read_schema_file(path: str) -> SchemaHistory:
+    """The schema history in a file.
+
+    Raises:
+        ConfigError: it cannot be read.
+        SchemaError: it is none.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"option schemaFile: {path}: {error}") from None
+    try:
+        return SchemaHistory.from_json(json.loads(text))
+    except ValueError as error:
+        raise ConfigError(f"option schemaFile: {path} is not JSON: {error}") from None
+
+
+class _Touches:
+    """What statements may have changed, by the tables that are there now."""
+
+    def __init__(self, now: SchemaHistory, statements: list[_Statement]) -> None:
+        self.last: dict[TableName, int] = {}
+        self.databases: set[str] = set()
+        self.charsets: set[str] = set()
+        for number, (event, layout) in enumerate(statements):
+            tables, databases, anything = ReadStatement.of(event, layout).touched
+            if now.lower_case_names:
+                tables = tuple(map(fold_table, tables))
+                databases = tuple(map(fold_name, databases))
+            if anything:
+                databases = tuple(now.databases())
+            self.charsets.update(databases)
+            self.databases.update(databases, (table[0] for table in tables))
+            for table in now.tables():
+                if table[0] in databases or table in tables:
+                    self.last[table] = number
+
+
+def _at_start(now: SchemaHistory, start: Position, touches: _Touches) -> SchemaHistory:
+    """What is known before the first statement: what none of them touches."""
+    history = SchemaHistory(lower_case_names=now.lower_case_names)
+    history.place = Place.of(start.file, max(start.offset, FIRST_EVENT) - 1)
+    for name in now.databases():
+        charset = None if name in touches.charsets else now.database(name).charset
+        history.set_database(name, DatabaseModel(charset, complete=name not in touches.databases))
+    for table in now.tables():
+        model = now.table(table)
+        if table not in touches.last and isinstance(model, TableModel):
+            history.adopt(model)
+    return history

@@ -1,0 +1,80 @@
+"""Changes that could not be delivered, as rows: what was lost stands in its place among the others."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pyarrow as pa
+
+from replica_client.lake.change_log_files import LOSS
+from replica_client.position.losses import Loss
+from replica_client.position.position import Position
+from replica_client.readers.transaction import Transaction
+from replica_client.spark.source.envelope import ENVELOPE_SCHEMA, BatchColumns
+from replica_client.spark.source.typed import TypedTable
+
+GAP: Final = "gtid_gap"
+"""Kind of the loss of whole transactions, such as those that a source purged."""
+
+
+def loss_json(loss: Loss) -> str:
+    """A loss as JSON: ``{"kind": …, "count": …, "reason": …, "gtid": …}``.
+
+    Kinds are :data:`~replica_client.position.losses.LossKind`.
+    """
+    told = {"kind": loss.kind, "count": loss.count, "reason": loss.reason, "gtid": loss.gtid}
+    return json.dumps(told, ensure_ascii=False)
+
+
+def loss_row(transaction: Transaction, loss: Loss, index: int) -> tuple[Any, ...]:
+    """A loss's row of the envelope; ``index`` counts what is told of one event."""
+    known = transaction.commit_timestamp_us
+    return (
+        transaction.commit_version,
+        transaction.timestamp * 1_000_000 if known is None else known,
+        transaction.gtid,
+        loss.file,
+        loss.position,
+        loss.event_index,
+        index,
+        loss.database,
+        loss.table,
+        LOSS,
+        None,
+        loss_json(loss),
+    )
+
+
+def lost_batch(
+    start: Position, end: Position, schema: str | None, table: TypedTable | None
+) -> pa.RecordBatch:
+    """The row of a range that the source purged.
+
+    Args:
+        start: of the first change that is lost.
+        end: where the changes go on.
+        schema: what the tables look like there, as ``SchemaHistory.to_state`` gives it.
+        table: of a typed query, or None.
+    """
+    told = {
+        "kind": GAP,
+        "count": None,
+        "reason": f"the source purged the changes from {start} to {end} before they were read",
+        "from": str(start),
+        "to": str(end),
+        "schema": schema,
+    }
+    text = json.dumps(told, ensure_ascii=False)
+    before = Position(end.file, end.offset - 1)  # what begins at the end comes behind it
+    place = (before.sort_key(), 0, "", before.file, before.offset, 0, 0)
+    if table is None:
+        return _one_row(BatchColumns(ENVELOPE_SCHEMA), (*place, "", "", LOSS, None, text))
+    return _one_row(BatchColumns(table.schema()), (LOSS, *place, None, [("loss", text)]))
+
+
+def _one_row(columns: BatchColumns, row: tuple[Any, ...]) -> pa.RecordBatch:
+    row += (None,) * (len(columns.values) - len(row))
+    for column, value in zip(columns.values, row, strict=True):
+        column.append(value)
+    return columns.finish()

@@ -1,0 +1,210 @@
+"""Ranges of the binlog between two transactions: what a partition reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import InputPartition
+
+from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
+from replica_client.lake.source_options import SourceOptions
+from replica_client.position.position import Position
+from replica_client.readers.surface import options_of
+from replica_client.schema.history import SchemaHistory
+from replica_client.spark.source.envelope import with_variants
+from replica_client.spark.source.envelope_batches import EnvelopeChanges
+from replica_client.spark.source.file_list import ListedFile
+from replica_client.spark.source.file_partition import Changes, file_batches
+from replica_client.spark.source.live_partition import live_batches
+from replica_client.spark.source.lost_range import lost_batch
+from replica_client.spark.source.typed import TypedTable
+from replica_client.spark.source.typed_batches import TypedChanges
+
+GtidSets = GtidSet | MariadbGtidSet
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which transactions inside the ranges are given, by GTID; those without one always are.
+
+    Attributes:
+        done: not those of this set.
+        wanted: only those of this set.
+    """
+
+    done: GtidSets | None = None
+    wanted: GtidSets | None = None
+
+    @classmethod
+    def of(cls, options: SourceOptions) -> Filters:
+        """Those of a query."""
+        starting, ending = options.starting, options.ending
+        return cls(
+            starting.gtid_set if isinstance(starting, Position) and not starting.file else None,
+            ending.gtid_set if isinstance(ending, Position) and not ending.file else None,
+        )
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a batch that are given."""
+        if self.done is None and self.wanted is None:
+            return batch
+        gtids = batch.column("_gtid")
+        known = pc.unique(gtids)
+        given = [text for text in known.to_pylist() if self._gives(text)]
+        if len(given) == len(known):
+            return batch
+        return batch.filter(pc.is_in(gtids, pa.array(given, pa.string())))
+
+    def _gives(self, text: str) -> bool:
+        if not text:
+            return True
+        if self.done is not None and _has(self.done, text):
+            return False
+        return self.wanted is None or _has(self.wanted, text)
+
+
+def _has(gtids: GtidSets, text: str) -> bool:
+    if isinstance(gtids, GtidSet):
+        return Gtid.parse(text) in gtids
+    return MariadbGtid.parse(text) in gtids
+
+
+class BinlogRange(InputPartition):
+    """A partition: from one point between transactions to another.
+
+    Args:
+        start: of the first transaction.
+        stop: the first transaction that begins there or later is not read; None: all are.
+        files: those that it touches, with the sizes that they had; empty for a live source.
+        number: of the partition.
+        schema: the schema history, as ``SchemaHistory.to_state`` gives it; what it has of places
+            behind the start does not count.
+        filters: which transactions are given.
+        is_lost: whether the source purged it: there is one row that says so.
+        is_last: whether nothing of the binlog is known behind it, so that reading goes on there.
+    """
+
+    def __init__(
+        self,
+        start: Position,
+        stop: Position | None,
+        files: tuple[ListedFile, ...] = (),
+        number: int = 0,
+        schema: str | None = None,
+        filters: Filters | None = None,
+        is_last: bool = False,
+        is_lost: bool = False,
+    ) -> None:
+        super().__init__(None)
+        self.start = start
+        self.stop = stop
+        self.files = files
+        self.number = number
+        self.schema = schema
+        self.filters = Filters() if filters is None else filters
+        self.is_last = is_last
+        self.is_lost = is_lost
+
+    def __repr__(self) -> str:
+        return f"BinlogRange({self.start} to {self.stop or 'end'})"
+
+
+@lru_cache(maxsize=4)
+def _history(state: str) -> SchemaHistory:
+    return SchemaHistory.from_state(state)
+
+
+def batches(
+    source: SourceOptions, table: TypedTable | None, part: BinlogRange, schema: str | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The record batches of a range.
+
+    Args:
+        source: what is read.
+        table: of a typed query, or None.
+        part: the range.
+        schema: the schema history, when the range does not carry it.
+
+    Raises:
+        ReplicaClientError: the range cannot be read to its end.
+    """
+    with options_of("spark"):
+        yield from _batches(source, table, part, schema)
+
+
+def _batches(
+    source: SourceOptions, table: TypedTable | None, part: BinlogRange, schema: str | None
+) -> Iterator[pa.RecordBatch]:
+    changes: Changes = (
+        EnvelopeChanges(source.decode) if table is None else TypedChanges(source.decode, table)
+    )
+    if part.is_lost:
+        assert part.stop is not None
+        lost = lost_batch(part.start, part.stop, part.schema, table)
+        yield with_variants(lost) if source.variant and table is None else lost
+        return
+    history = None
+    schema = part.schema or schema
+    if schema is not None:
+        history = _history(schema).copy()
+        history.rewind(part.start.file, part.start.offset)
+    elif source.letter_case is not None:
+        history = SchemaHistory(lower_case_names=source.letter_case != 0)
+    if source.connect is not None:
+        found = live_batches(
+            source, part.start, part.stop, part.number, changes, part.is_last, history
+        )
+    else:
+        found = file_batches(
+            part.files,
+            part.start,
+            part.stop,
+            source.assembly(),
+            source.decode,
+            history,
+            changes,
+            source.paths,
+        )
+    for batch in found:
+        batch = part.filters.apply(batch)
+        if batch.num_rows:
+            yield with_variants(batch) if source.variant and table is None else batch
+
+
+def cut_rows(source: SourceOptions, parts: list[BinlogRange], max_rows: int) -> Position | None:
+    """The start of the transaction with which there are too many rows; None if there never are.
+
+    A transaction that has too many rows on its own comes alone.
+    """
+    rows, last = 0, ""
+    for part in parts:
+        for batch in batches(replace(source, variant=False), None, part):
+            runs = pc.run_end_encode(batch.column("_commit_version"))
+            begin = 0
+            for version, end in zip(
+                runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True
+            ):
+                rows += end - begin
+                if version != last and last and rows > max_rows:
+                    known = [batch.column("_file")[begin].as_py(), part.start.file]
+                    cut = _place_of(version, [*known, *(file.name for file in part.files)])
+                    if cut is not None:
+                        return cut
+                begin, last = end, version
+    return None
+
+
+def _place_of(version: str, files: list[str]) -> Position | None:
+    """The place that a ``_commit_version`` was made of; None if it is in none of the files.
+
+    Rows of an XA transaction may be in another file than their commit.
+    """
+    head, _, indexes = version.rpartition(":")
+    for file in files:
+        if Position(file, 0).sort_key().rpartition(":")[0] == head:
+            return Position(file, int(indexes.partition("/")[0]))
+    return None

@@ -1,0 +1,316 @@
+"""Where transactions begin and end, found by the headers and the few events that tell."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.file_scan import MAGIC_SIZE, FileKind, file_kind
+from replica_client.binlog.header import HEADER_SIZE, HEADER_SIZE_V1
+from replica_client.binlog.options import DecodeOptions
+from replica_client.constants.event_types import ChecksumAlgorithm, EventType
+from replica_client.errors import TruncatedEventError
+from replica_client.position.groups import Role, role_of
+from replica_client.position.position import Position
+from replica_client.position.tracker import PositionTracker, TransactionBoundary
+from replica_client.readers.file_bytes import BinlogFile, open_events
+from replica_client.readers.transaction_scan import MORE, UNUSUAL, TransactionScan
+from replica_client.spark.source.file_list import ListedFile
+
+_ROWS = frozenset((*range(20, 26), *range(30, 33), 39, *range(166, 172)))
+_PASSED_OVER = _ROWS | {
+    int(EventType.TABLE_MAP_EVENT),
+    int(EventType.ROWS_QUERY_LOG_EVENT),
+    int(EventType.ANNOTATE_ROWS_EVENT),
+}
+_DESCRIPTIVE = (
+    int(EventType.START_EVENT_V3),
+    int(EventType.FORMAT_DESCRIPTION_EVENT),
+    int(EventType.START_ENCRYPTION_EVENT),
+)
+_CLOSING = (int(EventType.ROTATE_EVENT), int(EventType.STOP_EVENT))
+_HEAD_SIZE = 4096
+_CHUNK = 256 << 10
+# MySQL 5.0's format description knows so many types.
+_MIN_TYPES = 19
+_TYPE_OFFSET = 4
+_SIZE_OFFSET = 9
+
+
+class Span(NamedTuple):
+    """A transaction's place.
+
+    Attributes:
+        start: of its first event.
+        end: behind its last event.
+        timestamp: seconds since 1970 in its first event's header.
+        size: bytes of its events.
+    """
+
+    start: Position
+    end: Position
+    timestamp: int
+    size: int
+
+
+class SpanTracker:
+    """Events in, spans of transactions out.
+
+    Rows inside a BEGIN … COMMIT are passed over undecoded.
+
+    Args:
+        tracker: follows the position; with ``payload_ends``.
+    """
+
+    def __init__(self, tracker: PositionTracker) -> None:
+        self.tracker = tracker
+        self._begun = False
+        self._timestamp = 0
+        self._size = 0
+
+    @property
+    def position(self) -> Position:
+        """The last point between two transactions, without a GTID set."""
+        position = self.tracker.position
+        return Position(position.file, position.offset)
+
+    def may_skip(self, type_code: int) -> bool:
+        """Whether an event of this type changes nothing now."""
+        return self._begun and type_code in _PASSED_OVER
+
+    def skip(self, size: int) -> None:
+        """Pass over an event for which :meth:`may_skip` is true."""
+        self._size += size
+        self.tracker.skip(1, size)
+
+    def feed(self, event: BinlogEvent) -> Span | None:
+        """Take an event; the transaction that ended with it."""
+        was_inside = self.tracker.in_transaction
+        boundary = self.tracker.feed(event)
+        abandoned = boundary is not None and boundary.outcome == "abandoned"
+        ended_before = boundary is not None and (abandoned or self.tracker.in_transaction)
+        span: Span | None = None
+        if boundary is not None and ended_before:
+            span = None if abandoned else self._span(boundary)
+            was_inside = False
+        if not was_inside:
+            self._timestamp, self._size, self._begun = event.header.timestamp, 0, False
+        self._size += event.header.event_size
+        if role_of(event) in (Role.BEGIN, Role.GTID_BEGIN):
+            self._begun = True
+        if boundary is not None and not ended_before:
+            span = self._span(boundary)
+        if not self.tracker.in_transaction:
+            self._begun = False
+        return span
+
+    def _span(self, boundary: TransactionBoundary) -> Span:
+        return Span(
+            Position(boundary.file, boundary.offset),
+            Position(boundary.end_file, boundary.end_offset),
+            self._timestamp,
+            self._size,
+        )
+
+
+class FileSpans:
+    """Finds the spans in files that may grow; each event is looked at once.
+
+    Args:
+        start: where to start; its file is the first that is given to :meth:`scan`.
+        options: how to decode.
+        step: ordinary transactions are given together until they have so many bytes.
+        on_event: is told each event that is not of an ordinary transaction, and its bytes.
+
+    Attributes:
+        closed: whether the file that was scanned last ends with its closing event.
+    """
+
+    def __init__(
+        self,
+        start: Position,
+        options: DecodeOptions,
+        step: int = 0,
+        on_event: Callable[[BinlogEvent, bytes, BinlogDecoder], None] | None = None,
+    ) -> None:
+        self._options = options
+        self._step = step
+        self._on_event = on_event
+        self._spans = SpanTracker(PositionTracker(start, mode="file", payload_ends=True))
+        self._decoder = BinlogDecoder(options)
+        self._file = start.file
+        self._next = max(start.offset, MAGIC_SIZE)
+        self._described = ""
+        self._ordinary: TransactionScan | None = None
+        self.closed = False
+
+    @property
+    def reached(self) -> Position:
+        """The last point between two transactions."""
+        return self._spans.position
+
+    @property
+    def file(self) -> str:
+        """The file that was scanned last, or is to be scanned first."""
+        return self._file
+
+    def at_end_of(self, file: ListedFile) -> bool:
+        """Whether everything in a file was looked at, as large as it was listed."""
+        return file.name == self._file and self._next >= file.size
+
+    def scan(self, file: ListedFile) -> Iterator[Span]:
+        """The spans that end in a file, from where the last scan of it ended.
+
+        An event that is only there in part ends the scan; call again when the file has grown.
+
+        Raises:
+            BinlogDecodeError: a fault in the file.
+        """
+        if file.name != self._file:
+            self._file, self._next, self._ordinary = file.name, MAGIC_SIZE, None
+        if file.size < MAGIC_SIZE:
+            return
+        with open(file.path, "rb") as stream:
+            head = stream.read(_HEAD_SIZE)
+            if file_kind(head) is FileKind.PLAIN and not _encrypts_events(head):
+                yield from self._plain(file, stream.fileno())
+                return
+        yield from self._streamed(file)
+
+    def _plain(self, file: ListedFile, number: int) -> Iterator[Span]:
+        """The spans of a file that is not encrypted, which can be read anywhere."""
+        if self._described != file.name:
+            self._enter(file.name)
+            if self._next > MAGIC_SIZE:
+                data = _event_at(number, MAGIC_SIZE, HEADER_SIZE_V1, file.size)
+                if data is None:
+                    return
+                self._decoder.decode(data, MAGIC_SIZE, file.name)
+        while self._next < file.size:
+            if not self._spans.tracker.in_transaction and self._is_ordinary():
+                yield from self._ordinary_spans(file, number)
+                if self._ordinary is not None:
+                    return
+            header_size = self._decoder.format.header_size
+            head = os.pread(number, HEADER_SIZE, self._next)
+            size = int.from_bytes(head[_SIZE_OFFSET : _SIZE_OFFSET + 4], "little")
+            if len(head) < HEADER_SIZE_V1:
+                return
+            if size >= header_size and self._next + size > file.size:
+                return
+            if size >= header_size and self._spans.may_skip(head[_TYPE_OFFSET]):
+                self._spans.skip(size)
+                self._next += size
+                continue
+            if size > self._options.max_event_size:
+                size = HEADER_SIZE  # the decoder says what is wrong
+            data = os.pread(number, max(size, HEADER_SIZE_V1), self._next)
+            span = self._take(data, self._next, file.name)
+            if span is not None:
+                yield span
+
+    def _enter(self, name: str) -> None:
+        self._decoder = BinlogDecoder(self._options, name)
+        self._described, self.closed = name, False
+
+    def _is_ordinary(self) -> bool:
+        """Whether the file has a format description of the usual kind."""
+        form = self._decoder.format
+        return form.header_size == HEADER_SIZE and len(form.post_header_sizes) >= _MIN_TYPES
+
+    def _ordinary_spans(self, file: ListedFile, number: int) -> Iterator[Span]:
+        """Ordinary transactions; afterwards the scan is kept only if the file ended."""
+        scan = self._ordinary
+        if scan is None:
+            tail = 4 if self._decoder.format.checksum_algorithm == ChecksumAlgorithm.CRC32 else 0
+            scan = self._ordinary = TransactionScan(self._next, tail, self._step)
+        size = _CHUNK
+        while True:
+            base = scan.position
+            data = os.pread(number, min(size, file.size - base), base) if base < file.size else b""
+            for start, end, timestamp in scan.run(data, base, file.size):
+                self._spans.tracker.pass_transactions(file.name, end, 0, ())
+                self.closed = False
+                self._next = end
+                yield Span(
+                    Position(file.name, start), Position(file.name, end), timestamp, end - start
+                )
+            if scan.reason != MORE:
+                break
+            # Nothing of it was enough: an event larger than that.
+            size = _CHUNK if scan.position > base else size * 4
+            if scan.position == base and len(data) < min(size // 4, file.size - base):
+                return  # the file was cut meanwhile
+        self._next = scan.position
+        if scan.reason == UNUSUAL:
+            self._ordinary = None
+
+    def _take(self, data: bytes, position: int, name: str) -> Span | None:
+        event = self._decoder.decode(data, position, name)
+        if position < self._next:
+            return None  # only described what follows
+        span = self._spans.feed(event)
+        if self._on_event is not None:
+            self._on_event(event, data, self._decoder)
+        self._next = position + len(data)
+        self.closed = event.header.type_code in _CLOSING
+        return span
+
+    def _streamed(self, file: ListedFile) -> Iterator[Span]:
+        """The spans of a file that can only be read from its start on."""
+        enter = self._described != file.name
+        if enter:
+            self._enter(file.name)
+        for position, data in self._events(file, enter):
+            if position >= self._next and self._spans.may_skip(data[_TYPE_OFFSET]):
+                self._spans.skip(len(data))
+                self._next = position + len(data)
+                continue
+            span = self._take(data, position, file.name)
+            if span is not None:
+                yield span
+
+    def _events(self, file: ListedFile, enter: bool) -> Iterator[tuple[int, bytes]]:
+        """Position and bytes of each event; those that describe the file come first."""
+        first = self._next
+        with open(file.path, "rb") as opened:
+            stream = BinlogFile(file.name, None, opened).open()
+            source = open_events(stream, file.name, self._options)
+            if not enter:
+                source.skip_to(first)
+            while True:
+                position = source.position
+                header_size = self._decoder.format.header_size
+                try:
+                    data = source.next_event(header_size, self._options.max_event_size)
+                except TruncatedEventError:
+                    return
+                if data is None or position + len(data) > file.size:
+                    return
+                if position >= first or data[_TYPE_OFFSET] in _DESCRIPTIVE:
+                    yield position, data
+                else:
+                    source.skip_to(first)
+
+
+def _event_at(number: int, position: int, header_size: int, limit: int) -> bytes | None:
+    """The event at a place of a file; None where it is not whole."""
+    head = os.pread(number, header_size, position)
+    if len(head) < header_size:
+        return None
+    size = int.from_bytes(head[_SIZE_OFFSET : _SIZE_OFFSET + 4], "little")
+    if position + size > limit:
+        return None
+    return os.pread(number, max(size, header_size), position)
+
+
+def _encrypts_events(head: bytes) -> bool:
+    """Whether the file's second event says that the following ones are encrypted (MariaDB)."""
+    size_at = MAGIC_SIZE + _SIZE_OFFSET
+    second = MAGIC_SIZE + int.from_bytes(head[size_at : size_at + 4], "little")
+    if len(head) <= second + _TYPE_OFFSET:
+        return False
+    return head[second + _TYPE_OFFSET] == EventType.START_ENCRYPTION_EVENT

@@ -1,0 +1,85 @@
+"""Where each column of an altered table comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from replica_client.schema.ddl.changes import AddColumn, AlterTable, ChangeColumn, RenameColumn
+from replica_client.schema.ddl.columns import ColumnText
+from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.statements import read_statement
+from replica_client.schema.history import SchemaChange
+from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.tables.table_copy import CopyNeededError
+
+
+class CannotFollowError(Exception):
+    """What an alteration does to rows that are there cannot be known; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSource:
+    """A column of a table after an alteration.
+
+    Attributes:
+        column: its definition.
+        old: its definition before; None for a new one.
+        text: how a new one was written.
+    """
+
+    column: ColumnModel
+    old: ColumnModel | None
+    text: ColumnText | None = None
+
+
+def column_sources(
+    change: SchemaChange, before: TableModel, after: TableModel
+) -> list[ColumnSource]:
+    """For each column after an ALTER TABLE which one it was.
+
+    Args:
+        change: the alteration.
+        before: the table as the mirror has it.
+        after: the table afterwards.
+
+    Raises:
+        CannotFollowError: the statement and the two definitions do not go together.
+    """
+    context = change.context or StatementContext(change.database)
+    meaning = read_statement(change.statement, context)
+    if not isinstance(meaning, AlterTable):
+        raise CannotFollowError("the statement is not understood")
+    olds = {column.name.lower(): column for column in before.columns}
+    renamed: dict[str, str] = {}
+    added: dict[str, ColumnText] = {}
+    for step in meaning.steps:
+        if isinstance(step, ChangeColumn):
+            renamed[step.column.name.lower()] = step.old.lower()
+        elif isinstance(step, RenameColumn):
+            renamed[step.new.lower()] = step.old.lower()
+        elif isinstance(step, AddColumn) and step.column.name.lower() not in olds:
+            added[step.column.name.lower()] = step.column
+    gone = {old for new, old in renamed.items() if new != old}
+    sources = []
+    for column in after.columns:
+        name = column.name.lower()
+        was = renamed.get(name, name if name not in gone else "")
+        if name in added and name not in renamed:
+            sources.append(ColumnSource(column, None, added[name]))
+        elif was in olds:
+            sources.append(ColumnSource(column, olds[was]))
+        else:
+            sources.append(ColumnSource(column, None))
+    return sources
+
+
+def cannot_follow(change: SchemaChange, error: CannotFollowError) -> CopyNeededError:
+    """The error for an alteration that a mirror cannot follow."""
+    tables = {(change.database, change.table)}
+    if change.after is not None:
+        tables.add((change.after.database, change.after.name))
+    return CopyNeededError(
+        f"{change.database}.{change.table}: the mirror cannot follow {change.statement[:200]!r}: {error}; "
+        "drop the table from the mirror and begin it anew, or let it be copied again with snapshot = true",
+        tables,
+    )

@@ -1,0 +1,148 @@
+"""The copy of a table that is there before the stream's changes of it: its window, and how far it is.
+
+What lies before a copy is in it already and is passed over. What lies inside its window may be in it or not: rows are
+put in and taken out, whether they are there or not, and what comes later in the stream makes them right. Behind it a
+row that should be there and is not is an error, as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import Any, Self
+
+from replica_client.errors import PositionFormatError, SchemaError, SinkError
+from replica_client.position.position import Position
+from replica_client.schema.history import Place
+from replica_client.schema.model import TableModel
+
+TableName = tuple[str, str]
+
+
+class CopyNeededError(SinkError):
+    """The rows of tables are not known to a sink; a copy of them would help.
+
+    Attributes:
+        tables: which ones.
+    """
+
+    def __init__(self, message: str, tables: Collection[TableName]) -> None:
+        super().__init__(message)
+        self.tables = frozenset(tables)
+
+
+class Standing(Enum):
+    """Where a place of the stream stands to a copy."""
+
+    BEFORE = "before"
+    INSIDE = "inside"
+    BEHIND = "behind"
+
+
+@dataclass(frozen=True)
+class TableCopy:
+    """The copy of a table.
+
+    Attributes:
+        database: of the table.
+        table: its name.
+        source: the server that the places are of.
+        begin: what lies before it the copy holds; None: it has not begun.
+        definition: the table; None where the source has none of that name.
+        low: rows before it are in the copy.
+        high: rows behind it are not.
+        until: before it the table had this definition since ``begin``; None: the copy is not done.
+        done: the range that was copied last, as JSON.
+        rows: how many were copied.
+    """
+
+    database: str
+    table: str
+    source: str = ""
+    begin: Position | None = None
+    definition: TableModel | None = None
+    low: Position | None = None
+    high: Position | None = None
+    until: Position | None = None
+    done: list[Any] | None = None
+    rows: int = 0
+
+    @property
+    def name(self) -> TableName:
+        """Database and name."""
+        return self.database, self.table
+
+    def rows_at(self, file: str, position: int) -> Standing:
+        """Where the rows of a transaction stand that begins at a place."""
+        place = Place.of(file, position)
+        if place < self._places[1]:
+            return Standing.BEFORE
+        return Standing.INSIDE if place < self._places[2] else Standing.BEHIND
+
+    def statement_at(self, file: str, position: int) -> Standing:
+        """Where a statement stands that changes the table."""
+        place = Place.of(file, position)
+        if place < self._places[0]:
+            return Standing.BEFORE
+        return Standing.INSIDE if place < self._places[3] else Standing.BEHIND
+
+    def is_passed(self, position: Position) -> bool:
+        """Whether everything from a position on lies behind."""
+        if self.until is None or not position.file:
+            return False
+        return Place.of(position.file, position.offset) >= self._places[3]
+
+    @cached_property
+    def _places(self) -> tuple[Place, Place, Place, Place]:
+        begin, low, high, until = (
+            Place.of(one.file, one.offset)
+            for one in (self.begin, self.low, self.high, self.until)
+            if one is not None
+        )
+        return begin, low, high, until
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON; the table's name is left to the caller."""
+        return {
+            "source": self.source,
+            **{name: _text(getattr(self, name)) for name in ("begin", "low", "high", "until")},
+            "definition": None if self.definition is None else self.definition.to_json(),
+            "done": self.done,
+            "rows": self.rows,
+        }
+
+    @classmethod
+    def from_json(cls, database: str, table: str, value: Mapping[str, Any]) -> Self:
+        """The copy that :meth:`to_json` gave.
+
+        Raises:
+            SinkError: it is none.
+        """
+        try:
+            model = value["definition"]
+            return cls(
+                database,
+                table,
+                str(value["source"]),
+                _position(value["begin"]),
+                None if model is None else TableModel.from_json(database, table, model),
+                _position(value["low"]),
+                _position(value["high"]),
+                _position(value["until"]),
+                value["done"],
+                int(value["rows"]),
+            )
+        except (KeyError, TypeError, ValueError, SchemaError, PositionFormatError) as error:
+            raise SinkError(
+                f"the note about the copy of {database}.{table} is not of this release: {error}"
+            ) from error
+
+
+def _text(position: Position | None) -> str | None:
+    return None if position is None else f"{position.file}:{position.offset}"
+
+
+def _position(text: str | None) -> Position | None:
+    return None if text is None else Position.parse(text)
