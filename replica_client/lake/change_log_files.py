@@ -83,7 +83,7 @@ def commit_files(table: str, application: str, number: int, actions: Sequence[Ad
             if not isinstance(error, CommitFailedError) or attempt + 1 == _COMMIT_ATTEMPTS:
                 text = " ".join(str(error).split())
                 raise SinkError(
-                    f"number {number} of {application} could not be committed to {table}: {text[:300]}; "
+                    f"batch {number} of {application} could not be committed to {table}: {text[:300]}; "
                     "nothing of it is visible: mend the cause, then start again"
                 ) from None
     raise AssertionError("the last attempt returns or raises")

@@ -25,11 +25,13 @@ from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.lexer import WORD, LexerError, tokenize
 from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
+from replica_client.tables.altered_columns import sources_of
 
 # Clauses that remove or replace rows, or may.
 _ROWS_GO: Final = frozenset(
     ("PARTITION", "PARTITIONS", "PARTITIONING", "TABLESPACE", "CONVERT", "IGNORE")
 )
+_NOT_CERTAIN: Final = "it is not certain which column became which"
 _INTEGERS: Final = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _TEXTS: Final = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
 _BLOBS: Final = ("tinyblob", "blob", "mediumblob", "longblob")
@@ -108,39 +110,30 @@ def _same_key(meaning: AlterTable, before: TableModel, after: TableModel) -> boo
 
 
 def _names(meaning: AlterTable, before: TableModel, after: TableModel) -> dict[str, str] | str:
-    old = {column.name.lower(): column for column in before.columns}
-    made_of: dict[str, ColumnModel | None] = dict(old)
+    dropped = set()
     for step in meaning.steps:
         match step:
-            case AddColumn(column=column):
-                if not _is_null(column):
-                    return f"the new column {column.name} has values in old rows"
-                made_of.setdefault(column.name.lower(), None)
+            case AddColumn(column=column) if not _is_null(column):
+                return f"the new column {column.name} has values in old rows"
+            case ChangeColumn(column=column) if column.computed:
+                return f"the source makes the values of column {column.name}"
             case DropColumn(name=name):
-                made_of.pop(name.lower(), None)
-            case RenameColumn(old=name, new=new):
-                if name.lower() in made_of:
-                    made_of[new.lower()] = made_of.pop(name.lower())
-            case ChangeColumn(old=name, column=column):
-                if column.computed:
-                    return f"the source makes the values of column {column.name}"
-                if name.lower() in made_of:
-                    made_of[column.name.lower()] = made_of.pop(name.lower())
-            case SetVisible() | SetCharset():
+                dropped.add(name.lower())
+            case AddColumn() | ChangeColumn() | RenameColumn() | SetVisible() | SetCharset():
                 pass
             case _:
                 return "the primary key, the character set or versioning changed"
-    if set(made_of) != {column.name.lower() for column in after.columns}:
-        return "it cannot be told which column became which"
-    names = {}
-    for new_column in after.columns:
-        source = made_of[new_column.name.lower()]
-        if source is None:
+    names: dict[str, str] = {}
+    for source in sources_of(meaning, before, after):
+        if source.old is None:
+            if source.text is None:
+                return _NOT_CERTAIN
             continue
-        if not keeps_values(source, new_column):
-            return f"values of column {new_column.name} changed with its type"
-        names[new_column.name] = source.name
-    return names
+        if not keeps_values(source.old, source.column):
+            return f"values of column {source.column.name} changed with its type"
+        names[source.column.name] = source.old.name
+    gone = {column.name for column in before.columns}.difference(names.values())
+    return names if {name.lower() for name in gone} <= dropped else _NOT_CERTAIN
 
 
 def _is_null(column: ColumnText) -> bool:

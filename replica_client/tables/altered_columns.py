@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from replica_client.schema.ddl.changes import AddColumn, AlterTable, ChangeColumn, RenameColumn
+from replica_client.schema.ddl.changes import (
+    AddColumn,
+    AlterTable,
+    ChangeColumn,
+    DropColumn,
+    RenameColumn,
+)
 from replica_client.schema.ddl.columns import ColumnText
 from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.statements import read_statement
@@ -49,27 +55,34 @@ def column_sources(
     meaning = read_statement(change.statement, context)
     if not isinstance(meaning, AlterTable):
         raise CannotFollowError("the statement is not understood")
-    olds = {column.name.lower(): column for column in before.columns}
-    renamed: dict[str, str] = {}
+    return sources_of(meaning, before, after)
+
+
+def sources_of(meaning: AlterTable, before: TableModel, after: TableModel) -> list[ColumnSource]:
+    """For each column behind an ALTER TABLE that was read which one it was.
+
+    Its clauses name columns as they were before it, so that two can exchange their names and one that is
+    dropped can be added again. A column with neither ``old`` nor ``text`` came otherwise.
+    """
+    left = {column.name.lower(): column for column in before.columns}
+    renamed: dict[str, ColumnModel] = {}
     added: dict[str, ColumnText] = {}
     for step in meaning.steps:
-        if isinstance(step, ChangeColumn):
-            renamed[step.column.name.lower()] = step.old.lower()
-        elif isinstance(step, RenameColumn):
-            renamed[step.new.lower()] = step.old.lower()
-        elif isinstance(step, AddColumn) and step.column.name.lower() not in olds:
-            added[step.column.name.lower()] = step.column
-    gone = {old for new, old in renamed.items() if new != old}
+        match step:
+            case ChangeColumn(old=old, column=column) if old.lower() in left:
+                renamed[column.name.lower()] = left.pop(old.lower())
+            case RenameColumn(old=old, new=new) if old.lower() in left:
+                renamed[new.lower()] = left.pop(old.lower())
+            case DropColumn(name=name):
+                left.pop(name.lower(), None)
+            case AddColumn(column=column):
+                added[column.name.lower()] = column
     sources = []
-    for column in after.columns:
-        name = column.name.lower()
-        was = renamed.get(name, name if name not in gone else "")
-        if name in added and name not in renamed:
-            sources.append(ColumnSource(column, None, added[name]))
-        elif was in olds:
-            sources.append(ColumnSource(column, olds[was]))
-        else:
-            sources.append(ColumnSource(column, None))
+    for new_column in after.columns:
+        name = new_column.name.lower()
+        old_column = renamed.get(name, left.get(name))
+        text = None if old_column is not None else added.get(name)
+        sources.append(ColumnSource(new_column, old_column, text))
     return sources
 
 

@@ -58,6 +58,17 @@ DDL = (
     "DROP TABLE {db}.gone",
     "CREATE INDEX i ON {db}.moved (e)",
     "ALTER TABLE {db}.moved ENGINE=InnoDB",
+    # Names that mean another column afterwards.
+    "CREATE TABLE {db}.names (id INT PRIMARY KEY, a INT, b INT)",
+    "INSERT INTO {db}.names VALUES (1, 10, 100)",
+    "ALTER TABLE {db}.names DROP COLUMN a, ADD COLUMN a INT NOT NULL DEFAULT 5",
+    "INSERT INTO {db}.names VALUES (2, 200, 20)",
+    "ALTER TABLE {db}.names CHANGE a b INT, CHANGE b a INT",
+    "INSERT INTO {db}.names VALUES (3, 30, 300)",
+    "ALTER TABLE {db}.names CHANGE a c INT, ADD a INT DEFAULT 7",
+    "INSERT INTO {db}.names (id, a, b, c) VALUES (4, 1, 2, 3)",
+    "ALTER TABLE {db}.names DROP c, CHANGE b c INT",
+    "INSERT INTO {db}.names (id, a, c) VALUES (5, 1, 2)",
 )
 JSON = (
     "CREATE TABLE {db}.documents (id INT PRIMARY KEY, j JSON)",
