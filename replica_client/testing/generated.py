@@ -9,7 +9,7 @@ from replica_client.binlog.encoder import encode_event
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.header import HEADER_SIZE, EventHeader
 from replica_client.errors import ConfigError
-from replica_client.testing.files import ServedFile
+from replica_client.server.files import ServedFile
 
 CHECKSUM_SIZE = 4
 

@@ -17,9 +17,9 @@ from typing import Any
 
 from replica_client.binlog.events import RotateEvent
 from replica_client.constants.event_types import EventType
+from replica_client.server.files import ServedFile
+from replica_client.server.library import make_event
 from replica_client.testing import BinlogSource
-from replica_client.testing.files import ServedFile
-from replica_client.testing.library import make_event
 from tests.integration.daemon_process import DaemonProcess
 from tests.servers.local import LocalServer
 

@@ -21,8 +21,8 @@ from replica_client.errors import (
     TlsError,
     UnexpectedPacketError,
 )
+from replica_client.server.certificates import rsa_key
 from replica_client.testing import BinlogSource
-from replica_client.testing.certificates import rsa_key
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.url import parse_url
 from tests.integration import logins

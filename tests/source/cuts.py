@@ -26,9 +26,9 @@ from replica_client.position.position import Position
 from replica_client.readers.event_feed import EventFeed
 from replica_client.readers.source_start import dump_request, transaction_start
 from replica_client.rows.json_values import change_to_json
+from replica_client.server.files import ServedFile
 from replica_client.testing import BinlogSource
 from replica_client.testing.faults import CutAt, CutInFile, Drip, Fault, Stall
-from replica_client.testing.files import ServedFile
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.url import parse_url
 from replica_client.wire.framing import encode_packets

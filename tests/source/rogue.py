@@ -20,7 +20,7 @@ from typing import Self
 from cryptography.hazmat.primitives import serialization
 
 from replica_client.constants.capabilities import Capability
-from replica_client.testing.certificates import rsa_key
+from replica_client.server.certificates import rsa_key
 from replica_client.wire.auth import caching_sha2, parsec, sha256
 from replica_client.wire.auth.rsa import decrypt_password
 from replica_client.wire.auth.server import DIALOG_QUESTION

@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
-from replica_client.testing.certificates import rsa_key
+from replica_client.server.certificates import rsa_key
 from replica_client.wire.auth.certificate_proof import fingerprint_of
 
 CERTIFICATES = ("self-signed", "expired", "wrong name")

@@ -340,7 +340,7 @@ async def test_another_source_is_refused(tmp_path, changes, listed) -> None:
 
 def _hide_list(source: BinlogSource) -> None:
     """SHOW BINARY LOGS is refused, as without REPLICATION CLIENT."""
-    from replica_client.testing import sql
+    from replica_client.server import sql
 
     class Refusing(dict):
         def get(self, key, default=None):

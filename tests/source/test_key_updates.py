@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from replica_client.server.certificates import server_context
 from replica_client.testing import BinlogSource
-from replica_client.testing.certificates import server_context
 from replica_client.testing.faults import Drip
 from replica_client.transport.request import DumpRequest
 from tests.source.binlogs import BinlogMaker

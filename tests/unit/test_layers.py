@@ -14,6 +14,7 @@ CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LAYERS = [
     ["cli"],
     ["daemon", "spark", "testing", "compat"],
+    ["server"],
     ["lake", "sinks"],
     ["tables", "snapshot"],
     ["backup", "doctor"],

@@ -1,4 +1,4 @@
-"""The server's side of logging in, for the testing source."""
+"""The server's side of logging in."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from replica_client.wire.auth import caching_sha2, ed25519, parsec, sha256
-from replica_client.wire.auth.caching_sha2 import verify_sha2
-from replica_client.wire.auth.native import verify_native
 from replica_client.wire.auth.rsa import decrypt_password
+from replica_client.wire.auth.stored import ClearPassword, StoredPassword
 from replica_client.wire.packets import AuthMoreData
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class ServerLogin:
 
     Attributes:
         plugin: the account's plugin.
-        password: the account's.
+        password: what is known of the account's.
         scramble: random bytes that were sent to the client.
         secure: the connection is TLS or a Unix socket.
         unix_socket: it is a Unix socket.
@@ -44,7 +43,7 @@ class ServerLogin:
     """
 
     plugin: str
-    password: bytes = field(repr=False)
+    password: StoredPassword = field(repr=False)
     scramble: bytes
     secure: bool
     cached: bool = True
@@ -60,9 +59,11 @@ class ServerLogin:
             the client answers again (except after ``FAST_AUTH_SUCCEEDED``, when the login is done).
         """
         if self.plugin == "mysql_native_password":
-            return verify_native(data, self.scramble, self.password)
+            if self.password.is_empty:
+                return not data
+            return self.password.proves_native(data, self.scramble)
         if self.plugin == "client_ed25519":
-            return ed25519.verify(data, self.scramble, self.password)
+            return ed25519.verify(data, self.scramble, self._clear)
         if self.plugin == "parsec":
             return self._parsec(data)
         if self.plugin in ("mysql_clear_password", "dialog"):
@@ -71,11 +72,18 @@ class ServerLogin:
             return self._sha256(data)
         return self._caching_sha2(data)
 
+    @property
+    def _clear(self) -> bytes:
+        """For plugins whose stored form this package does not write."""
+        if not isinstance(self.password, ClearPassword):
+            raise TypeError(f"{self.plugin} needs the password itself")
+        return self.password.password
+
     def _is_clear(self, data: bytes) -> bool:
-        return data.removesuffix(b"\0") == self.password
+        return self.password.is_password(data.removesuffix(b"\0"))
 
     def _sha256(self, data: bytes) -> bytes | bool:
-        if (self.secure and not self.unix_socket) or not self.password:
+        if (self.secure and not self.unix_socket) or self.password.is_empty:
             return self._is_clear(data)
         if data == sha256.REQUEST_PUBLIC_KEY:
             return self._public_key()
@@ -87,18 +95,21 @@ class ServerLogin:
         if not self._waiting:
             self._waiting = "signature"
             return parsec.parameters(0, salt)
-        return parsec.verify(data, self.scramble, self.password, 0, salt)
+        return parsec.verify(data, self.scramble, self._clear, 0, salt)
 
     def _caching_sha2(self, data: bytes) -> bytes | bool:
         if self._waiting == "password":
             if data == caching_sha2.REQUEST_PUBLIC_KEY and not self.secure:
                 return self._public_key()
             return self._is_clear(data) if self.secure else self._is_encrypted(data)
-        if not verify_sha2(data, self.scramble, self.password) and (data or self.cached):
+        if self.password.is_empty:
+            return not data
+        cached = self.cached and self.password.is_cached
+        # A response that cannot be checked yet is followed by the password itself.
+        proved = self.password.proves_sha2(data, self.scramble)
+        if not proved and (cached or (data and self.password.is_cached)):
             return False
-        if not self.password:
-            return True
-        if self.cached:
+        if cached:
             return AuthMoreData(caching_sha2.FAST_AUTH_SUCCEEDED).encode()
         self._waiting = "password"
         return AuthMoreData(caching_sha2.FULL_AUTH_NEEDED).encode()
@@ -106,7 +117,8 @@ class ServerLogin:
     def _is_encrypted(self, data: bytes) -> bool:
         if self.private_key is None:
             return False
-        return decrypt_password(data, self.scramble[:20], self.private_key) == self.password
+        clear = decrypt_password(data, self.scramble[:20], self.private_key)
+        return clear is not None and self.password.is_password(clear)
 
     def _public_key(self) -> bytes | bool:
         from cryptography.hazmat.primitives import serialization

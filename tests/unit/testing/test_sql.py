@@ -3,8 +3,8 @@
 import pytest
 
 from replica_client.errors import ServerError
-from replica_client.testing.library import BinlogLibrary
-from replica_client.testing.sql import SqlSession, normal
+from replica_client.server.library import BinlogLibrary
+from replica_client.server.sql import SqlSession, normal
 from tests.source.binlogs import SOURCE_UUID, two_files
 
 

@@ -16,7 +16,7 @@ from replica_client.errors import (
     TlsError,
     UnexpectedPacketError,
 )
-from replica_client.testing.certificates import rsa_key
+from replica_client.server.certificates import rsa_key
 from replica_client.wire.auth import CLIENT_PLUGINS, UNMARKED_PLUGINS, client_plugin, ed25519
 from replica_client.wire.auth.caching_sha2 import scramble_sha2
 from replica_client.wire.auth.certificate_proof import certificate_proof
@@ -24,6 +24,7 @@ from replica_client.wire.auth.native import scramble_native
 from replica_client.wire.auth.parsec import verify as verify_parsec
 from replica_client.wire.auth.plugin import Credentials, UnverifiedPassword
 from replica_client.wire.auth.server import ServerLogin, is_final
+from replica_client.wire.auth.stored import ClearPassword, stored_password
 from replica_client.wire.handshake import HandshakeResponse, HandshakeV10
 from replica_client.wire.login import BASE_CAPABILITIES, LoginSession
 from replica_client.wire.packets import AuthMoreData, AuthSwitchRequest, ErrPacket, OkPacket
@@ -170,7 +171,9 @@ def talk(plugin: str, password: bytes, *, account: bytes = b"secret", **options)
     cached = options.pop("cached", True)
     scramble = LONG_SCRAMBLE if plugin in ("client_ed25519", "parsec") else SCRAMBLE
     client = client_plugin(plugin, Credentials(password, secure=secure, **options))
-    server = ServerLogin(plugin, account, scramble, secure, cached, rsa_key(), unix_socket)
+    server = ServerLogin(
+        plugin, stored_password(plugin, account), scramble, secure, cached, rsa_key(), unix_socket
+    )
     data: bytes | None = client.begin(scramble)
     while data is not None:
         answer = server.receive(data)
@@ -268,7 +271,7 @@ def test_unknown_plugin_is_named_with_the_known_ones() -> None:
 
 
 def test_passwords_are_not_shown() -> None:
-    login = ServerLogin("mysql_native_password", b"hunter2", SCRAMBLE, False)
+    login = ServerLogin("dialog", ClearPassword(b"hunter2"), SCRAMBLE, False)
     assert "hunter2" not in repr(Credentials(b"hunter2")) + repr(login)
 
 

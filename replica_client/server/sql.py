@@ -1,4 +1,4 @@
-"""The little SQL that a testing source understands: what clients of a source say."""
+"""The little SQL that a server of binlog files understands: what clients of a source say."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ServerError
 from replica_client.gtid import MariadbGtid, MariadbGtidSet
-from replica_client.testing.library import BinlogLibrary
-from replica_client.testing.variables import system_variables
+from replica_client.server.library import BinlogLibrary
+from replica_client.server.variables import system_variables
 from replica_client.wire.resultset import Value
 
 Rows = tuple[Sequence[str], Sequence[Sequence[Value]]]
@@ -58,6 +58,7 @@ class SqlSession:
         replicas: rows of SHOW REPLICAS.
         kill: ends another connection.
         semi_sync: the source is a semi-synchronous one.
+        comment: the server's ``version_comment``.
         user_variables: what SET @… left.
     """
 
@@ -70,6 +71,7 @@ class SqlSession:
     replicas: Callable[[], list[tuple[Value, ...]]]
     kill: Callable[[int], bool]
     semi_sync: bool = False
+    comment: str = "replica_client"
     user_variables: dict[str, Value] = field(default_factory=dict)
     _variables: tuple[object, dict[str, Value]] | None = None
 
@@ -109,6 +111,7 @@ class SqlSession:
                 self.library,
                 port=self.port,
                 server_uuid=self.server_uuid,
+                comment=self.comment,
                 semi_sync=self.semi_sync,
             )
             self._variables = state, values
@@ -301,5 +304,7 @@ def normal(sql: str) -> str:
 
 def _not_understood(text: str) -> ServerError:
     return ServerError(
-        1064, "42000", f"the testing source does not understand this statement: {text[:80]!r}"
+        1064,
+        "42000",
+        f"this server of binlog files does not understand this statement: {text[:80]!r}",
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from replica_client.binlog.context import BinlogFormat
@@ -18,26 +17,14 @@ from replica_client.binlog.header import HEADER_SIZE, EventHeader
 from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag, EventType
 from replica_client.errors import ServerError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, format_uuid
-from replica_client.testing.faults import (
-    CutInFile,
-    Fault,
-    FlipByte,
-    InjectEvent,
-    SendError,
-    WrongSequence,
-)
-from replica_client.testing.files import FIRST_POSITION, GTID_TYPES, ServedFile
-from replica_client.testing.library import BinlogLibrary, gtid_list, make_event
-from replica_client.testing.output import Output
+from replica_client.server.files import FIRST_POSITION, GTID_TYPES, ServedFile
+from replica_client.server.library import BinlogLibrary, gtid_list, make_event
+from replica_client.server.output import Output
 from replica_client.transport.server_info import parse_version
 from replica_client.wire.framing import SEMI_SYNC_MAGIC
 from replica_client.wire.packets import EofPacket
 
 FATAL = 1236
-PACKET_HEADER_SIZE = 4
-
-# What is before an event in its packet, by whether the dump is semi-synchronous.
-_PACKET_HEAD = {False: b"\0", True: bytes((0, SEMI_SYNC_MAGIC, 0))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +62,13 @@ def fatal(message: str) -> ServerError:
 class DumpSender:
     """One dump."""
 
-    def __init__(
-        self, library: BinlogLibrary, order: DumpOrder, output: Output, faults: Sequence[Fault]
-    ) -> None:
+    def __init__(self, library: BinlogLibrary, order: DumpOrder, output: Output) -> None:
         self._library = library
         self._order = order
         self._output = output
-        self._event_number = 0
-        self._packet_number = 0
         self._skipped_to: int | None = None
         self._state = MariadbGtidSet()
         self._checksums = order.checksum is ChecksumAlgorithm.CRC32
-        self._flips = [fault for fault in faults if isinstance(fault, FlipByte)]
-        self._errors = {f.before_event: f for f in faults if isinstance(f, SendError)}
-        self._cuts = [fault for fault in faults if isinstance(fault, CutInFile)]
-        self._inserts = [fault for fault in faults if isinstance(fault, InjectEvent)]
-        self._misnumbered = {f.packet for f in faults if isinstance(f, WrongSequence)}
 
     async def run(self) -> None:
         """Send until the end of the files (non_block), or for ever.
@@ -113,7 +91,7 @@ class DumpSender:
             from_start = position == FIRST_POSITION
             keep_created = from_start and not (first and self._clears_created())
             if from_start:
-                self._script_cut(file, position, len(file.description))
+                self._before(file, position, len(file.description))
             self._send(file.sent_description(from_start, keep_created), file)
             self._checksums = bool(file.format.checksum_size)
             if from_start:
@@ -244,7 +222,7 @@ class DumpSender:
                 self._skipped_to = position + header.event_size
             elif header.type_code != EventType.ANNOTATE_ROWS_EVENT or self._order.annotate_rows:
                 self._end_of_skip(file, position)
-                self._script_cut(file, position, header.event_size)
+                self._before(file, position, header.event_size)
                 self._send(file.read(position, header.event_size), file)
             position += header.event_size
             if self._output.pending_size >= self._output.chunk_size:
@@ -323,38 +301,25 @@ class DumpSender:
         header = EventHeader(0, code, self._library.server_id, size, position & 0xFFFFFFFF, 0)
         self._send(encode_event(BinlogEvent(header, body), layout), file)
 
-    def _script_cut(self, file: ServedFile, position: int, size: int) -> None:
-        for cut in self._cuts:
-            if cut.file == file.name and position <= cut.offset < position + size:
-                head = PACKET_HEADER_SIZE + len(_PACKET_HEAD[self._order.semi_sync])
-                self._output.cut_after(head + cut.offset - position, cut.reset)
+    def _before(self, file: ServedFile, position: int, size: int) -> None:
+        """Bytes of a file are about to be queued: where a testing source cuts the connection."""
 
     def _send(self, event: bytes, file: ServedFile) -> None:
-        number = self._event_number
-        for insert in self._inserts:
-            if insert.before_event == number:
-                self._put(insert.data)
-        if number in self._errors:
-            scripted = self._errors[number]
-            raise ServerError(scripted.errno, scripted.sqlstate, scripted.message)
-        for flip in self._flips:
-            if flip.event == number and -len(event) <= flip.offset < len(event):
-                changed = bytearray(event)
-                changed[flip.offset] ^= 0xFF
-                event = bytes(changed)
-        self._event_number += 1
         self._put(event)
 
     def _put(self, event: bytes) -> None:
-        head = _PACKET_HEAD[self._order.semi_sync]
-        wants_reply = False
-        if self._order.semi_sync:
-            wants_reply = event[4] in (EventType.XID_EVENT, EventType.QUERY_EVENT)
-            head = head[:-1] + bytes((wants_reply,))
-        self._output.packet(head + event, wrong_sequence=self._packet_number in self._misnumbered)
-        self._packet_number += 1
-        if wants_reply:
-            self._output.sequence = 1
+        """Queue an event as one packet."""
+        head = self._packet_head(event)
+        self._output.packet(head + event)
+        if head[-1] and len(head) > 1:
+            self._output.sequence = 1  # the reply that is asked for begins a sequence of its own
+
+    def _packet_head(self, event: bytes) -> bytes:
+        """What stands before an event: 0, and the semi-synchronous header (ef, whether a reply is wanted)."""
+        if not self._order.semi_sync:
+            return b"\0"
+        wants_reply = event[4] in (EventType.XID_EVENT, EventType.QUERY_EVENT)
+        return bytes((0, SEMI_SYNC_MAGIC, wants_reply))
 
 
 def checksum_of_text(value: object) -> ChecksumAlgorithm | None:

@@ -1,4 +1,4 @@
-"""One connection of a testing source: greeting, login, commands, dump."""
+"""One connection of a server: greeting, login, commands, dump."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ import asyncio
 import secrets
 import socket
 import ssl
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from replica_client.constants.capabilities import Capability
 from replica_client.constants.commands import Command, DumpFlag
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ProtocolError, ReplicaClientError, ServerError
 from replica_client.gtid import GtidSet, MariadbGtidSet
-from replica_client.testing.certificates import rsa_key
-from replica_client.testing.faults import Fault, RefuseLogin, SlowHandshake
-from replica_client.testing.output import Output, ScriptedEndError
-from replica_client.testing.sender import DumpOrder, DumpSender, checksum_of_text
-from replica_client.testing.sql import SqlSession
+from replica_client.server.output import Output
+from replica_client.server.sender import DumpOrder, DumpSender, checksum_of_text
+from replica_client.server.sql import SqlSession
 from replica_client.wire.auth.server import DIALOG_QUESTION, ServerLogin, is_final
 from replica_client.wire.commands import (
     ComBinlogDump,
@@ -35,9 +32,13 @@ from replica_client.wire.packets import AuthSwitchRequest, ErrPacket, OkPacket
 from replica_client.wire.resultset import encode_result
 
 if TYPE_CHECKING:
-    from replica_client.testing.source import BinlogSource
+    from replica_client.server.binlog_server import BinlogServer
 
-MAX_COMMAND_SIZE = 64 << 20
+MAX_COMMAND_SIZE: Final = 64 << 20
+MAX_LOGIN_SIZE: Final = 64 << 10
+"""Bytes of a packet before the client is known; connection attributes are the largest part."""
+
+_LONGEST_USER: Final = 128
 _SSL_REQUEST_SIZE = 32
 
 LONG_SCRAMBLE_PLUGINS = ("client_ed25519", "parsec")
@@ -65,49 +66,49 @@ CAPABILITIES = (
 )
 
 
-class SourceSession:
+class ServerSession:
     """Serves one client.
 
     Attributes:
         connection_id: as the client sees it.
+        user: who logged in; empty before.
+        sender: of the dump that runs; None before.
         replica: what the client registered as; None before.
         replica_uuid: @slave_uuid at the dump; empty before.
-        acknowledged: (file, position) of semi-synchronous acknowledgements.
     """
 
     def __init__(
         self,
-        source: BinlogSource,
+        source: BinlogServer,
         connection_id: int,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        faults: Sequence[Fault],
+        output: Output | None = None,
     ) -> None:
         self.connection_id = connection_id
+        self.user = ""
+        self.sender: DumpSender | None = None
         self.replica: ComRegisterSlave | None = None
         self.replica_uuid = ""
         self.dump_server_id = 0
-        self.acknowledged: list[tuple[str, int]] = []
         self.evicted: ServerError | None = None
         self._source = source
         self._reader = reader
         self._writer = writer
-        self._faults = faults
-        self._output = Output(writer, faults)
+        self._output = output or Output(writer, source.limits.write_timeout)
         self._sql: SqlSession | None = None
         self._dump: asyncio.Task[None] | None = None
         self._frames: FrameDecoder | None = None
         self._plain = bytearray()
 
     async def run(self) -> None:
-        """Serve until the client or a fault ends it."""
+        """Serve until the client ends it, or breaks the protocol."""
         try:
-            for fault in self._faults:
-                if isinstance(fault, SlowHandshake):
-                    await asyncio.sleep(fault.seconds)
-            if await self._login():
+            async with asyncio.timeout(self._source.limits.login_timeout):
+                known = await self._login()
+            if known:
                 await self._commands()
-        except (ScriptedEndError, ConnectionError, asyncio.IncompleteReadError, ProtocolError):
+        except (ConnectionError, asyncio.IncompleteReadError, ProtocolError, TimeoutError):
             pass
         finally:
             await self._stop()
@@ -164,7 +165,7 @@ class SourceSession:
         while True:
             header = await self._exactly(4)
             size = int.from_bytes(header[:3], "little")
-            if len(out) + size > MAX_COMMAND_SIZE:
+            if len(out) + size > (MAX_COMMAND_SIZE if self.user else MAX_LOGIN_SIZE):
                 raise ProtocolError("command too large")
             out += await self._exactly(size)
             self._output.sequence = (header[3] + 1) & 0xFF
@@ -210,8 +211,8 @@ class SourceSession:
             capabilities,
             auth_plugin=(
                 "mysql_native_password"
-                if source.auth_plugin in SWITCHED_PLUGINS
-                else source.auth_plugin
+                if source.default_plugin in SWITCHED_PLUGINS
+                else source.default_plugin
             ),
         )
         await self._send(greeting.encode())
@@ -225,20 +226,19 @@ class SourceSession:
             secure = True
             payload = await self._read()
         response = HandshakeResponse.decode(payload)
-        for fault in self._faults:
-            if isinstance(fault, RefuseLogin):
-                await self._fail(ServerError(fault.errno, fault.sqlstate, fault.message))
-                return False
-        if not await self._authenticate(greeting, response, secure):
-            await self._fail(
-                ServerError(
-                    1045,
-                    "28000",
-                    f"Access denied for user '{response.user}'@'localhost' (using password: "
-                    f"{'YES' if response.auth_response else 'NO'})",
-                )
+        refusal = source.refusal(self.connection_id, response.user, secure=secure)
+        if refusal is None and not await self._authenticate(greeting, response, secure):
+            refusal = ServerError(
+                1045,
+                "28000",
+                f"Access denied for user '{response.user[:_LONGEST_USER]}' (using password: "
+                f"{'YES' if response.auth_response else 'NO'})",
             )
+        if refusal is not None:
+            source.login_failed(self.connection_id, response.user, self.peer)
+            await self._fail(refusal)
             return False
+        self.user = response.user
         self._sql = SqlSession(
             source.library,
             self.connection_id,
@@ -249,6 +249,7 @@ class SourceSession:
             source.replicas,
             source.kill,
             source.semi_sync,
+            source.comment,
         )
         source.logged_in(self.connection_id, response.user, secure=secure)
         await self._send(OkPacket().encode())
@@ -260,6 +261,12 @@ class SourceSession:
         return True
 
     @property
+    def peer(self) -> str:
+        """The client's address; empty for a Unix socket."""
+        name = self._writer.get_extra_info("peername")
+        return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else ""
+
+    @property
     def _over_unix_socket(self) -> bool:
         sock = self._writer.get_extra_info("socket")
         return sock is not None and sock.family == socket.AF_UNIX
@@ -268,8 +275,8 @@ class SourceSession:
         self, greeting: HandshakeV10, response: HandshakeResponse, secure: bool
     ) -> bool:
         source = self._source
-        password = source.users.get(response.user)
-        plugin = source.auth_plugin
+        account = source.account(response.user)
+        plugin = account.plugin
         scramble = greeting.scramble
         data = response.auth_response
         switched = plugin != (response.auth_plugin or "mysql_native_password")
@@ -283,29 +290,30 @@ class SourceSession:
             data = await self._read()
         login = ServerLogin(
             plugin,
-            (password or "").encode(),
+            account.password,
             scramble,
             secure,
-            cached=source.is_cached(response.user),
-            private_key=rsa_key() if "sha" in plugin else None,
+            cached=account.cached,
+            private_key=source.rsa_key() if "sha" in plugin else None,
             unix_socket=self._over_unix_socket,
         )
         while True:
-            result = login.receive(data)
+            # A stored hash of thousands of rounds, or RSA: not on the loop.
+            result = await asyncio.to_thread(login.receive, data)
             if isinstance(result, bool):
-                if result and password is not None:
-                    source.remember(response.user)
-                return result and password is not None
+                account.cached |= result
+                return result and account.exists
             await self._send(result)
             if is_final(result):
-                return password is not None
+                return account.exists
             data = await self._read()
 
     # Commands.
 
     async def _commands(self) -> None:
         while True:
-            payload = await self._read()
+            async with asyncio.timeout(None if self._dump else self._source.limits.idle_timeout):
+                payload = await self._read()
             command = payload[0] if payload else 0
             if self._dump is not None:
                 self._while_dumping(payload)
@@ -327,11 +335,14 @@ class SourceSession:
     def _while_dumping(self, payload: bytes) -> None:
         if payload[:1] == b"\xef":
             ack = SemiSyncAck.decode(payload)
-            self.acknowledged.append((ack.file, ack.position))
+            self._acknowledged(ack.file, ack.position)
+
+    def _acknowledged(self, file: str, position: int) -> None:
+        """A semi-synchronous client has what was sent up to there."""
 
     async def _query(self, query: ComQuery) -> None:
         sql = query.sql.decode("utf-8", "replace")
-        self._source.seen_statements.append(sql)
+        self._source.statement_came(self, sql)
         if self._sql is None:
             return
         try:
@@ -351,8 +362,8 @@ class SourceSession:
             try:
                 order = self._order(payload)
                 self._source.dump_begins(self)
-                sender = DumpSender(self._source.library, order, self._output, self._faults)
-                await sender.run()
+                self.sender = self._make_sender(order)
+                await self.sender.run()
             except asyncio.CancelledError:
                 if self.evicted is None:
                     raise
@@ -362,11 +373,14 @@ class SourceSession:
             except ReplicaClientError as error:
                 # The file is not what it seems: a source says so with the same number.
                 await self._fail(ServerError(1236, "HY000", str(error)))
-        except (ScriptedEndError, ConnectionError):
+        except ConnectionError:
             pass
         finally:
             # Wakes the command loop; a source closes the connection after a dump.
             self._writer.close()
+
+    def _make_sender(self, order: DumpOrder) -> DumpSender:
+        return DumpSender(self._source.library, order, self._output)
 
     def _order(self, payload: bytes) -> DumpOrder:
         variables = {} if self._sql is None else self._sql.user_variables

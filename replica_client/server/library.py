@@ -19,7 +19,7 @@ from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ConfigError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtidSet
-from replica_client.testing.files import FIRST_POSITION, MAGIC, ServedFile
+from replica_client.server.files import FIRST_POSITION, MAGIC, ServedFile
 
 
 def make_event(

@@ -7,40 +7,26 @@ import socket
 import struct
 from collections.abc import Sequence
 
+from replica_client.server.output import CHUNK_SIZE, Output
 from replica_client.testing.faults import CutAt, CutInFile, Drip, Fault, SendBytes, Stall
-from replica_client.wire.compressed import Compression, encode_frames
-from replica_client.wire.framing import encode_packets, packet_count
 
-CHUNK_SIZE = 256 * 1024
 SMALL_CHUNK_SIZE = 4096
 
 
-class ScriptedEndError(Exception):
+class ScriptedEndError(ConnectionError):
     """A fault ended the connection."""
 
 
-class Output:
-    """Collects packets and sends them.
+class ScriptedOutput(Output):
+    """Sends packets as the faults of a connection want it; they count compressed bytes.
 
     Args:
         writer: to the client.
-        faults: those of this connection.
-
-    Attributes:
-        sequence: number of the next packet.
-        dumping: the dump has begun: faults that count bytes of the dump count from here.
-        compression: of the connection, once it is logged in; faults count compressed bytes then.
-        frame_number: of the next compressed frame.
-        chunk_size: bytes to collect before :meth:`flush`; few where a fault is near.
+        faults: those of this connection. Few bytes are collected where one is near.
     """
 
     def __init__(self, writer: asyncio.StreamWriter, faults: Sequence[Fault]) -> None:
-        self.writer = writer
-        self.sequence = 0
-        self.dumping = False
-        self.compression: Compression | None = None
-        self.frame_number = 0
-        self._pending = bytearray()
+        super().__init__(writer)
         self._sent = {True: 0, False: 0}
         self._cuts = [fault for fault in faults if isinstance(fault, CutAt)]
         self._stalls = [fault for fault in faults if isinstance(fault, Stall)]
@@ -50,19 +36,15 @@ class Output:
         near = any(isinstance(fault, CutAt | CutInFile | SendBytes) for fault in faults)
         self.chunk_size = SMALL_CHUNK_SIZE if near else CHUNK_SIZE
 
-    @property
-    def pending_size(self) -> int:
-        """Bytes that wait for :meth:`flush`."""
-        return len(self._pending)
-
-    def packet(self, payload: bytes, *, wrong_sequence: bool = False) -> None:
-        """Queue a payload."""
-        self._pending += encode_packets(payload, self.sequence + wrong_sequence)
-        self.sequence = (self.sequence + packet_count(len(payload))) & 0xFF
+    def misnumbered_packet(self, payload: bytes) -> None:
+        """Queue a payload under the next number but one."""
+        self.sequence += 1
+        self.packet(payload)
+        self.sequence = (self.sequence - 1) & 0xFF
 
     def cut_after(self, size: int, reset: bool) -> None:
         """Close the connection when ``size`` bytes more than those that are queued were sent."""
-        self._cuts.append(CutAt(self._sent[False] + len(self._pending) + size, reset))
+        self._cuts.append(CutAt(self._sent[False] + self.pending_size + size, reset))
         self._scripted = True
 
     async def flush(self) -> None:
@@ -71,14 +53,10 @@ class Output:
         Raises:
             ScriptedEndError: a fault ended the connection.
         """
-        data = bytes(self._pending)
-        self._pending.clear()
-        if self.compression is not None and data:
-            data, self.frame_number = encode_frames(data, self.compression, self.frame_number)
         if not self._scripted:
-            self.writer.write(data)
-            await self.writer.drain()
+            await super().flush()
             return
+        data = self._take()
         offset = 0
         while offset < len(data):
             size = await self._next_size(len(data) - offset)

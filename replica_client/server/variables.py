@@ -1,22 +1,26 @@
-"""System variables that a testing source answers with."""
+"""System variables that a server of binlog files answers with."""
 
 from __future__ import annotations
 
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.testing.library import BinlogLibrary
+from replica_client.server.library import BinlogLibrary
 from replica_client.wire.resultset import Value
 
 
 def system_variables(
-    library: BinlogLibrary, *, port: int, server_uuid: str, semi_sync: bool = False
+    library: BinlogLibrary,
+    *,
+    port: int,
+    server_uuid: str,
+    comment: str,
+    semi_sync: bool = False,
 ) -> dict[str, Value]:
     """Names in lower case and values, as far as clients of a source ask for them."""
     flavor, version = library.flavor, library.server_version
     last = library.files[-1]
     values: dict[str, Value] = {
         "version": version,
-        "version_comment": "replica_client testing source"
-        + (" (MariaDB)" if flavor is ServerFlavor.MARIADB else ""),
+        "version_comment": comment + (" (MariaDB)" if flavor is ServerFlavor.MARIADB else ""),
         "version_compile_os": "Linux",
         "server_id": library.server_id,
         "port": port,

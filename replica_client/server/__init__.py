@@ -1,0 +1,1 @@
+"""The server half of the replication protocol: binlog files, served to any client."""

@@ -1,0 +1,272 @@
+"""Serves binlog files over the replication protocol: listening, accounts, limits, sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Self
+
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.errors import ConfigError, ServerError
+from replica_client.server import certificates
+from replica_client.server.accounts import Account, Limits, nobody
+from replica_client.server.library import BinlogLibrary
+from replica_client.server.output import Output
+from replica_client.server.session import ServerSession
+from replica_client.server.sql import Rows, normal
+from replica_client.transport.server_info import parse_version
+from replica_client.wire.packets import ErrPacket
+from replica_client.wire.resultset import Value
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+NO_UUID = "00000000-0000-0000-0000-000000000000"
+
+
+class BinlogServer:
+    """Serves the files of a library to any client of the protocol.
+
+    Flavor, version, server id and checksums are those of the last file. It executes no SQL: it answers
+    what replicas ask, and refuses everything else.
+
+    Args:
+        library: the files; closed with the server.
+        accounts: who may log in.
+        host: address to listen on.
+        port: 0: any free one.
+        default_plugin: named in the greeting, and asked of names that nobody has; None: what a server of
+            that version has by default.
+        tls: context for clients that ask for TLS.
+        tls_required: refuse logins without TLS.
+        limits: what one client may cost.
+        answers: rows for statements by their text: ``{"SELECT 1": (["1"], [(1,)])}``.
+        semi_sync: ask clients that offer it for semi-synchronous acknowledgements.
+        unix_socket: path to listen on as well.
+        comment: the server's ``version_comment``.
+        server_uuid: of the server; None: of the first GTID in the files.
+
+    Attributes:
+        port: where it listens, once started.
+        library: the files.
+        connections: how many clients have connected so far.
+        failed_logins: how many logins were refused so far.
+    """
+
+    def __init__(
+        self,
+        library: BinlogLibrary,
+        accounts: Iterable[Account],
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        default_plugin: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        tls_required: bool = False,
+        limits: Limits | None = None,
+        answers: Mapping[str, Rows] | None = None,
+        semi_sync: bool = False,
+        unix_socket: str | None = None,
+        comment: str = "replica_client",
+        server_uuid: str | None = None,
+    ) -> None:
+        self.library = library
+        self.host = host
+        self.port = port
+        self.default_plugin = default_plugin or _default_plugin(library)
+        self.tls_context = tls
+        self.limits = limits or Limits()
+        self.answers = {normal(sql): rows for sql, rows in (answers or {}).items()}
+        self.semi_sync = semi_sync
+        self.comment = comment
+        self.server_uuid = server_uuid or library.server_uuid() or NO_UUID
+        if self.server_uuid == NO_UUID:
+            self.server_uuid = str(uuid.uuid4())
+        self.connections = 0
+        self.failed_logins = 0
+        self._tls_required = tls_required
+        self._unix_socket = unix_socket
+        self._accounts = {account.user: account for account in accounts}
+        self._servers: list[asyncio.Server] = []
+        self._sessions: dict[int, tuple[ServerSession, asyncio.Task[None]]] = {}
+
+    @property
+    def sessions(self) -> list[ServerSession]:
+        """Open connections, oldest first."""
+        return [session for session, _ in self._sessions.values()]
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            ConfigError: the port or the socket's path cannot be used.
+        """
+        try:
+            server = await asyncio.start_server(self._accept, self.host, self.port)
+            self._servers.append(server)
+            self.port = server.sockets[0].getsockname()[1]
+            if self._unix_socket is not None:
+                unix = await asyncio.start_unix_server(self._accept, self._unix_socket)
+                self._servers.append(unix)
+        except OSError as error:
+            await self.close()
+            raise ConfigError(
+                f"cannot listen on {self.host}:{self.port}: {error.strerror}"
+            ) from None
+
+    async def close(self) -> None:
+        """End all connections and stop listening."""
+        for server in self._servers:
+            server.close()
+        await self.disconnect_all()
+        for server in self._servers:
+            await server.wait_closed()
+        self._servers.clear()
+        self.library.close()
+
+    async def disconnect_all(self) -> None:
+        """Drop every client, as a server that is killed does."""
+        tasks = [task for _, task in self._sessions.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def serve_forever(self) -> None:
+        """Serve until cancelled."""
+        await asyncio.gather(*(server.serve_forever() for server in self._servers))
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    # What sessions ask and report.
+
+    def account(self, user: str) -> Account:
+        """The account of a name; of one that nobody has, an account that no password opens."""
+        return self._accounts.get(user) or nobody(user, self.default_plugin)
+
+    def rsa_key(self) -> RSAPrivateKey:
+        """For passwords that come without TLS."""
+        return certificates.rsa_key()
+
+    def refusal(self, connection_id: int, user: str, *, secure: bool) -> ServerError | None:
+        """Why a login may not go on, before its password is looked at."""
+        if self._tls_required and not secure:
+            return ServerError(
+                3159, "08004", "Connections using insecure transport are prohibited: ask for TLS"
+            )
+        most = self.limits.user_connections
+        if most is not None and sum(other.user == user for other in self.sessions) >= most:
+            return ServerError(
+                1226,
+                "42000",
+                f"User has exceeded the 'max_user_connections' resource (current value: {most})",
+            )
+        return None
+
+    def login_failed(self, connection_id: int, user: str, peer: str) -> None:
+        """A login was refused."""
+        self.failed_logins += 1
+
+    def logged_in(self, connection_id: int, user: str, *, secure: bool) -> None:
+        """A login succeeded."""
+
+    def statement_came(self, session: ServerSession, sql: str) -> None:
+        """A client sent a statement."""
+
+    def replicas(self) -> list[tuple[Value, ...]]:
+        """Rows of SHOW REPLICAS."""
+        return [
+            (
+                session.replica.server_id,
+                session.replica.host,
+                session.replica.port,
+                self.library.server_id,
+                session.replica_uuid,
+            )
+            for session in self.sessions
+            if session.replica is not None
+        ]
+
+    def kill(self, connection_id: int) -> bool:
+        """End a connection; False when there is none of that number."""
+        found = self._sessions.get(connection_id)
+        if found is None:
+            return False
+        found[1].cancel()
+        return True
+
+    def dump_begins(self, session: ServerSession) -> None:
+        """End an older dump of the same replica."""
+        for other in self.sessions:
+            if other is session or not other.dump_server_id:
+                continue
+            same = (
+                other.replica_uuid == session.replica_uuid
+                if session.replica_uuid
+                else other.dump_server_id == session.dump_server_id
+            )
+            if same:
+                other.evict(
+                    ServerError(
+                        1236,
+                        "HY000",
+                        "A replica with the same server_uuid/server_id as this replica has "
+                        "connected to the source",
+                    )
+                )
+
+    # Connections.
+
+    def _session(
+        self, connection_id: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> ServerSession:
+        return ServerSession(self, connection_id, reader, writer)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        number = self.connections
+        task = asyncio.current_task()
+        if task is None:
+            return
+        if self._is_full():
+            await self._turn_away(writer)
+            return
+        session = self._session(number, reader, writer)
+        self._sessions[number] = (session, task)
+        try:
+            await session.run()
+        except asyncio.CancelledError:
+            pass
+        finally:
+            self._sessions.pop(number, None)
+
+    def _is_full(self) -> bool:
+        limits = self.limits
+        if limits.connections is not None and len(self._sessions) >= limits.connections:
+            return True
+        if limits.logins is None:
+            return False
+        return sum(not session.user for session, _ in self._sessions.values()) >= limits.logins
+
+    async def _turn_away(self, writer: asyncio.StreamWriter) -> None:
+        output = Output(writer, self.limits.write_timeout)
+        output.packet(ErrPacket(1040, "Too many connections", "08004").encode())
+        try:
+            await output.flush()
+        except ConnectionError:
+            pass
+        finally:
+            writer.transport.abort()
+
+
+def _default_plugin(library: BinlogLibrary) -> str:
+    new = parse_version(library.server_version) >= (8, 0, 4)
+    if library.flavor is ServerFlavor.MYSQL and new:
+        return "caching_sha2_password"
+    return "mysql_native_password"
