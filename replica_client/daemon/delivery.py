@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -87,7 +88,8 @@ class Delivery:
         self._in_hand = False
         self._parted = False
         self._over = False
-        self._last: Position | None = None
+        # A transaction stands for the position behind it, which takes time to make.
+        self._last: Transaction | None = None
         self._saved: Position | None = None
         self._rows = self._bytes = 0
         self._loop = asyncio.get_running_loop()
@@ -117,30 +119,34 @@ class Delivery:
                     for task in tasks:
                         task.cancel()
                     if self._last is not None and not self._parted:
-                        await self._commit(self._last)
+                        await self._commit(self._last.position)
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from None
 
     # The task that writes.
 
     async def _write_all(self) -> None:
-        turn_end = self._loop.time() + _TURN_SECONDS
-        async with contextlib.aclosing(self._stream.transactions()) as transactions:
-            async for transaction in transactions:
+        async with contextlib.aclosing(self._stream.transaction_groups()) as groups:
+            async for group in groups:
                 self._in_hand = True
-                async with self._my_turn():
-                    await self._take(transaction)
-                    self._in_hand = False
-                if self._loop.time() >= turn_end:
-                    # Others on this loop, the status page among them, have their turn too.
-                    await asyncio.sleep(0)
-                    turn_end = self._loop.time() + _TURN_SECONDS
+                waiting = deque(group)
+                while waiting:
+                    async with self._my_turn():
+                        turn_end = self._loop.time() + _TURN_SECONDS
+                        while waiting:
+                            await self._take(waiting.popleft())
+                            if self._loop.time() >= turn_end:
+                                break
+                        self._in_hand = bool(waiting)
+                    if self._loop.time() >= turn_end:
+                        # Others on this loop, the status page among them, have their turn too.
+                        await asyncio.sleep(0)
 
     async def _take(self, transaction: Transaction) -> None:
         alone = bool(transaction.schema_changes)
         begins_large = not transaction.complete and not self._parted
         if (alone or begins_large) and self._last is not None and not self._parted:
-            await self._commit(self._last)
+            await self._commit(self._last.position)
         if self._guard is not None:
             self._guard()
         if self._letters is not None:
@@ -152,10 +158,10 @@ class Delivery:
         self._rows += rows
         self._bytes += size
         if transaction.complete:
-            self._last = transaction.position
+            self._last = transaction
             self._written.set()
             if alone or self._is_full():
-                await self._commit(self._last)
+                await self._commit(transaction.position)
 
     def _tally(self, transaction: Transaction) -> tuple[int, int]:
         """Count rows and bytes, by table too."""
@@ -164,9 +170,9 @@ class Delivery:
             count = self._counter.count(rows)
             tally = self._observation.tally(rows.shape.database, rows.shape.table)
             tally.rows += count
-            tally.bytes += rows.event.header.event_size
+            tally.bytes += rows.event_size
             total += count
-            size += rows.event.header.event_size
+            size += rows.event_size
         return total, size
 
     def _is_full(self) -> bool:
@@ -191,7 +197,7 @@ class Delivery:
                 await self._until_due()
             async with self._my_turn():
                 self._written.clear()
-                position = self._last
+                position = None if self._last is None else self._last.position
                 if idle and position is None and not self._in_hand and self._whole_log:
                     position = self._stream.reached
                 if position is not None and position != self._saved and not self._parted:

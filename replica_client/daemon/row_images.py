@@ -33,7 +33,7 @@ class RowCounter:
         Raises:
             BinlogDecodeError: its images are not of its table.
         """
-        return max(0, len(_pairs(self._skipper(rows.decoder), rows.event)) - rows.first_row)
+        return rows.count(self._skipper(rows.decoder))
 
     def _skipper(self, decoder: RowImageDecoder) -> RowImageDecoder:
         found = self._skippers.get(id(decoder))

@@ -529,20 +529,35 @@ class SourceStream(AsynchronousOnly):
             ProtocolError: the source sent what the protocol forbids.
             TransportError: the connection was lost, and could not be opened again.
         """
+        async with aclosing(self.transaction_groups()) as groups:
+            async for group in groups:
+                for taken in group:
+                    self._delivered = taken
+                    self._parted = not taken.complete
+                    yield taken
+
+    async def transaction_groups(self) -> AsyncGenerator[list[Transaction], None]:
+        """As :meth:`transactions`, with those together that came together: at most about a mebibyte.
+
+        :attr:`position` lies behind all of them.
+
+        Raises:
+            ReplicaClientError: what :meth:`transactions` raises.
+        """
         feed = self._live_feed()
         assembler, gate = self._new_assembler(), TimeGate(self._since())
         # A class of its own wants to see all events.
         lane = RowLane(feed, assembler, False) if type(assembler) is TransactionAssembler else None
         async for batch in self._placed(lane):
             if lane is not None and lane.took:
-                for taken in lane.hand_over():
-                    if gate.gives(taken):
-                        self._delivered = taken
-                        self._parted = False
-                        yield taken
+                group = [taken for taken in lane.hand_over() if gate.gives(taken)]
+                if group:
+                    self._delivered = group[-1]
+                    self._parted = False
+                    yield group
             for placed in batch:
                 async for transaction in self._assembled(placed, assembler, gate):
-                    yield transaction
+                    yield [transaction]
 
     def _new_assembler(self) -> TransactionAssembler:
         """What puts transactions together."""

@@ -23,10 +23,10 @@ else:
     import cython
 
 if cython.compiled:
-    from cython.cimports.replica_client.rows.image import Cursor, RowImageDecoder
+    from cython.cimports.replica_client.rows.image import Cursor, Plan, RowImageDecoder
     from cython.cimports.replica_client.rows.row_change import Change, ChangeOrigin
 else:
-    from replica_client.rows.image import Cursor, RowImageDecoder
+    from replica_client.rows.image import Cursor, Plan, RowImageDecoder
     from replica_client.rows.row_change import Change, ChangeOrigin
 
 _PARTIAL_UPDATE = cython.declare(cython.int, int(EventType.PARTIAL_UPDATE_ROWS_EVENT))
@@ -113,6 +113,13 @@ class RowsOfEvent:
         return event
 
     @property
+    def event_size(self) -> int:
+        """Bytes of the event, from its header to its checksum; known without decoding it."""
+        if self._data is None:
+            return self.event.header.event_size
+        return len(cython.cast(bytes, self._data))
+
+    @property
     def shape(self) -> TableShape:
         """See the class."""
         shape: TableShape = self._shape
@@ -167,6 +174,34 @@ class RowsOfEvent:
             raise placed(error, self.event) from error.__cause__
         given: Iterator[Change] = changes
         return given
+
+    def count(self, skipper: RowImageDecoder) -> int:
+        """How many rows there are, without those that are passed over.
+
+        Args:
+            skipper: decodes no column of this table.
+
+        Raises:
+            BinlogDecodeError: the row images are not of the table; says file and position.
+        """
+        found: cython.longlong = 0
+        if self._data is None:
+            for _ in skipper.iter_event(self.event):
+                found += 1
+            return int(max(found - self._first_row, 0))
+        kind: str = _KINDS[self._kind]
+        insert: cython.bint = self._kind == 0
+        cursor: Cursor = Cursor(self._data, self._images_start, self._images_end)
+        before: Plan | None
+        after: Plan | None
+        try:
+            before, after = skipper._plans_of(kind, self._columns_before, self._columns_after)
+            while cursor.offset < cursor.end:
+                skipper._row(cursor, before, after, insert, False)
+                found += 1
+        except BinlogDecodeError as error:
+            raise placed(error, self.event) from error.__cause__
+        return int(found)
 
     def _iterate_event(self) -> Iterator[Change]:
         event, shape = self.event, self.shape

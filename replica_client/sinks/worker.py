@@ -70,7 +70,7 @@ class Batches:
     async def add(self, transaction: Transaction) -> None:
         """Collect a transaction; hand all on when they are enough."""
         self._waiting.append(transaction)
-        self._size += 64 + sum(rows.event.header.event_size for rows in transaction.rows)
+        self._size += 64 + sum(rows.event_size for rows in transaction.rows)
         if self._size >= self._limit:
             await self.flush()
 

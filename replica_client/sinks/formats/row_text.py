@@ -94,9 +94,8 @@ def delivered_columns(rows: RowsOfEvent) -> tuple[ColumnShape, ...]:
 
 def numbered_rows(rows: RowsOfEvent) -> Iterator[tuple[int, Any, Any]]:
     """Row index, before and after image as tuples of each row that was not delivered before."""
-    for index, (before, after) in enumerate(rows.decoder.iter_event(rows.event)):
-        if index >= rows.first_row:
-            yield index, before, after
+    for change in rows:
+        yield change.row_index, change.before, change.after
 
 
 def base64_text(value: bytes) -> str:

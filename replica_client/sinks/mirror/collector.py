@@ -168,7 +168,7 @@ class Collector:
                 yield from self._flush_table(name)
                 changes = self._changes(name, model, strict)
             self._count += 1
-        self._size += rows.event.header.event_size
+        self._size += rows.event_size
         if self._count >= _MAX_CHANGES or self._size >= _MAX_SIZE:
             yield from self.flush()
 

@@ -199,7 +199,7 @@ class ParquetSink:
                     transaction.rows, transaction.commit_version, transaction.commit_timestamp_us
                 ):
                     journal.append(batch)
-                self._collected += sum(rows.event.header.event_size for rows in transaction.rows)
+                self._collected += sum(rows.event_size for rows in transaction.rows)
                 if self._collected >= _MOST_COLLECTED:
                     self._flush(journal)
 
