@@ -24,7 +24,7 @@ _TURN_SECONDS = 0.05
 MOST_SECONDS = 0.5
 """How long a change waits for its commit at most, where nothing else is said."""
 # How many times as long as a commit takes the time between two is: when all that came is written, and when not.
-_PACE, _PACE_BEHIND = 3.0, 20.0
+_PACE, _PACE_BEHIND = 2.0, 20.0
 _POLL_SECONDS = 0.01
 
 
