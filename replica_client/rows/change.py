@@ -175,16 +175,18 @@ class RowsOfEvent:
         given: Iterator[Change] = changes
         return given
 
-    def count(self, skipper: RowImageDecoder) -> int:
-        """How many rows there are, without those that are passed over.
+    def count(self, skipper: RowImageDecoder | None = None) -> int:
+        """How many rows there are, without those that are passed over; no value is decoded.
 
         Args:
-            skipper: decodes no column of this table.
+            skipper: a decoder of this table without columns, for those who count often; None: one is made.
 
         Raises:
             BinlogDecodeError: the row images are not of the table; says file and position.
         """
         found: cython.longlong = 0
+        if skipper is None:
+            skipper = RowImageDecoder(self._shape, self._decoder.options, columns=())
         if self._data is None:
             for _ in skipper.iter_event(self.event):
                 found += 1
