@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from replica_client.cli.extras import extra_module
 from replica_client.cli.failures import (
     DONE,
     FAULTY,
@@ -84,7 +85,6 @@ def _run(words: list[str]) -> int:
     with options_of("command line"):
         if run_on_files(words):
             return DONE
-    from replica_client.cli.app import run_words
-
+    app = extra_module("replica_client.cli.app", "cli")
     with options_of("toml" if words[:1] == ["run"] else "command line"):
-        return run_words(words)
+        return int(app.run_words(words))

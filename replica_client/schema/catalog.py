@@ -218,9 +218,7 @@ class _Applier:
         columns: tuple[ColumnModel, ...]
         columns = tuple(text.model(charset) for text in meaning.columns)
         if meaning.select:
-            columns = selected_columns(
-                meaning.select, columns, self._context, self._known_table, charset
-            )
+            columns = selected_columns(meaning.select, columns, self._context, self._known_table)
         if meaning.versioned and not meaning.period:
             columns = with_system_period(columns)
         return altered(

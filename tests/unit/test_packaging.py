@@ -322,6 +322,8 @@ def test_every_third_party_import_is_declared() -> None:
             allowed = set(core)
             if file.startswith("replica_client/testing/"):
                 allowed |= extras["quick"]
+            if file.startswith(("replica_client/cli/", "replica_client/spark/pipeline/")):
+                allowed |= extras["cli"]
             allowed |= extras["spark"] | extras["arrow"] | extras["daemon"] | extras["redis"]
             assert distribution in allowed, f"{file} imports {module}, which nothing declares"
 

@@ -30,7 +30,33 @@ def test_importing_the_package_loads_no_part_of_it() -> None:
         "replica_client._cython",
         "replica_client._version",
     }
-    assert not added & {"asyncio", "aiomysql", "pymysql", "cryptography", "pyarrow", "typer"}
+    assert not added & {
+        "asyncio",
+        "aiomysql",
+        "pymysql",
+        "cryptography",
+        "pyarrow",
+        "typer",
+        "rich",
+    }
+
+
+def test_without_the_extra_cli_one_line_says_so() -> None:
+    code = (
+        "import sys; sys.modules.update(typer=None, rich=None); "
+        "from replica_client.cli.main import main; sys.exit(main(['events', '--help']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "replica-client: the Python package typer is not installed; "
+        "run: pip install 'replica-client[cli]'\n"
+    )
+
+
+def test_statements_are_read_without_a_parser_of_others() -> None:
+    code = "import replica_client.schema.history, replica_client.schema.ddl.select_columns"
+    assert "sqlglot" not in loaded_by(code)
 
 
 def test_files_need_no_network_code() -> None:
