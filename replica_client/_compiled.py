@@ -43,6 +43,7 @@ COMPILED_MODULES: tuple[str, ...] = (
     "replica_client.codec.event_queue",
     "replica_client.cli.check_lane",
     "replica_client.cli.event_text",
+    "replica_client.compat.event_screen",
     "replica_client.compat.row_dicts",
     "replica_client.readers.column_lane",
     "replica_client.readers.event_lane",

@@ -86,6 +86,12 @@ class EventQueue:
         end: cython.Py_ssize_t = self.marks[mark + 1]
         return bytes(self.data[start:end])
 
+    def take(self) -> bytes:
+        """The first event, which the queue has no more."""
+        found = self.event(0)
+        self.drop(1)
+        return found
+
     def take_all(self) -> list[bytes]:
         """All events, which the queue has no more."""
         found = [self.event(index) for index in range(len(self))]

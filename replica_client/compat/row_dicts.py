@@ -7,16 +7,25 @@ else.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import cython
 
 from replica_client.binlog.values.json_opaque import JsonOpaque
+from replica_client.binlog.values.temporal_storage import NOT_IN_CALENDAR
+from replica_client.errors import BinlogDecodeError
 from replica_client.rows.absent import ABSENT
+from replica_client.rows.column_ops import ColumnOp
 
 if cython.compiled:
-    from cython.cimports.replica_client.binlog.values.json_reader import decode_json_value
+    from cython.cimports.cpython.datetime import (
+        date_new,
+        datetime_new,
+        import_datetime,
+        timedelta_new,
+    )
+    from cython.cimports.replica_client.binlog.values.json_reader import decode_json_bytes
     from cython.cimports.replica_client.binlog.values.temporal import (
         Date,
         DateTime,
@@ -24,11 +33,41 @@ if cython.compiled:
         Time,
         Timestamp,
     )
+    from cython.cimports.replica_client.binlog.values.temporal_storage import (
+        date_days,
+        datetime2_microseconds,
+        time2_microseconds,
+        timestamp2_microseconds,
+    )
+    from cython.cimports.replica_client.codec.memory import load_be, load_le
+    from cython.cimports.replica_client.rows.image import Column, Cursor, Plan, RowImageDecoder
     from cython.cimports.replica_client.rows.tuples import value_at
+
+    import_datetime()
 else:
-    from replica_client.binlog.values.json_reader import decode_json_value
+    from replica_client.binlog.values.json_reader import decode_json_bytes
     from replica_client.binlog.values.temporal import Date, DateTime, Temporal, Time, Timestamp
+    from replica_client.binlog.values.temporal_storage import (
+        date_days,
+        datetime2_microseconds,
+        time2_microseconds,
+        timestamp2_microseconds,
+    )
+    from replica_client.codec.memory import load_be, load_le
+    from replica_client.rows.image import Column, Cursor, Plan, RowImageDecoder
     from replica_client.rows.tuples import value_at
+
+    def date_new(year: int, month: int, day: int) -> date:
+        """A date."""
+        return date(year, month, day)
+
+    def datetime_new(*fields: Any) -> datetime:
+        """A date and time."""
+        return datetime(*fields)  # noqa: DTZ001
+
+    def timedelta_new(days: int, seconds: int, microseconds: int) -> timedelta:
+        """A span of time."""
+        return timedelta(days, seconds, microseconds)
 
 KEEP = 0
 DATE = 1
@@ -60,37 +99,28 @@ _DAY = timedelta(days=1)
 NULL_SOURCE = "null"
 ABSENT_SOURCE = "cols bitmap"
 EMPTY_SET_SOURCE = "empty set"
-DIFF_SOURCE = "same with before values"
 
 
 class NoValue(Exception):
     """A converter's word that a value is None; its argument says why."""
 
 
-def bytes_of(value: Any) -> Any:
-    """A JSON document's value with bytes for text."""
-    return _as_bytes(value)
+def document_value(data: bytes) -> Any:
+    """A JSON document's value: bytes for text, ``datetime`` types for temporals, Decimal.
+
+    Raises:
+        ColumnDecodeError: the bytes are not a document.
+    """
+    return decode_json_bytes(data, _scalar)
 
 
-@cython.cfunc
-def _as_bytes(value: Any) -> object:
-    kind = type(value)
-    if kind is str:
-        text: str = value
-        return text.encode()
-    if kind is dict:
-        members: dict[str, Any] = value
-        found: dict[bytes, Any] = {}
-        name: str
-        for name, item in members.items():
-            found[name.encode()] = _as_bytes(item)
-        return found
-    if kind is list:
-        items: list[Any] = value
-        return [_as_bytes(item) for item in items]
+def _scalar(value: Any) -> Any:
+    """A value of a document that is no container."""
+    if type(value) is str:
+        return value.encode()
     if isinstance(value, Temporal):
         return _temporal(value)
-    if kind is JsonOpaque:
+    if type(value) is JsonOpaque:
         return value.data
     return value
 
@@ -110,41 +140,295 @@ def _temporal(value: Any) -> Any:
     return found
 
 
+# How a column's value is made: of the object that the decoder gives, or of its bytes at once.
+_GENERAL = cython.declare(cython.int, 0)
+_AS_READ = cython.declare(cython.int, 20)
+_UNREADABLE = cython.declare(cython.int, 21)
+_DIRECT = {
+    (DATE, ColumnOp.DATE),
+    (DATETIME, ColumnOp.DATETIME),
+    (TIMESTAMP, ColumnOp.TIMESTAMP),
+    (TIME, ColumnOp.TIME),
+    (ENUM, ColumnOp.ENUM),
+    (SET, ColumnOp.SET),
+    (BIT, ColumnOp.BIT),
+    (JSON, ColumnOp.JSON),
+}
+_MAX_KNOWN = 4096
+_NOT_IN_CALENDAR = cython.declare(cython.longlong, NOT_IN_CALENDAR)
+_DAY_MICROSECONDS = cython.declare(cython.longlong, 86_400_000_000)
+
+
+@cython.cfunc
+@cython.cdivision(True)
+def _moment(microseconds: cython.longlong) -> object:
+    """A date and time of microseconds since 1970, from year 1 to 9999."""
+    days: cython.longlong = microseconds // _DAY_MICROSECONDS
+    rest: cython.longlong = microseconds - days * _DAY_MICROSECONDS
+    if rest < 0:
+        # Division in C goes towards zero.
+        days -= 1
+        rest += _DAY_MICROSECONDS
+    # In years that begin with March leap days come last: Hinnant, "Low-level date algorithms".
+    z: cython.longlong = days + 719468
+    era: cython.longlong = z // 146097
+    day: cython.longlong = z - era * 146097
+    year: cython.longlong = (day - day // 1460 + day // 36524 - day // 146096) // 365
+    day -= 365 * year + year // 4 - year // 100
+    month: cython.longlong = (5 * day + 2) // 153
+    day -= (153 * month + 2) // 5 - 1
+    month += 3 if month < 10 else -9
+    year += era * 400
+    if month <= 2:
+        year += 1
+    seconds: cython.longlong = rest // 1_000_000
+    return datetime_new(
+        cython.cast(cython.int, year),
+        cython.cast(cython.int, month),
+        cython.cast(cython.int, day),
+        cython.cast(cython.int, seconds // 3600),
+        cython.cast(cython.int, seconds // 60 % 60),
+        cython.cast(cython.int, seconds % 60),
+        cython.cast(cython.int, rest % 1_000_000),
+        None,
+    )
+
+
 @cython.final
 @cython.cclass
 class RowDicts:
     """Makes dicts of the rows of a table.
 
     Args:
+        decoder: of the table.
         names: of the columns, in order.
         ops: what to do with the values of each: one of this module's numbers.
-        arguments: digits of BIT; a function for CALL, which may raise :class:`NoValue`; why a DATE or
+        arguments: the pattern of BIT; a function for CALL, which may raise :class:`NoValue`; why a DATE or
             DATETIME is None when Python cannot hold it.
+        sources: whether rows have ``none_sources``.
     """
 
     def __init__(
-        self, names: tuple[str, ...], ops: tuple[int, ...], arguments: tuple[Any, ...]
+        self,
+        decoder: RowImageDecoder,
+        names: tuple[str, ...],
+        ops: tuple[int, ...],
+        arguments: tuple[Any, ...],
+        sources: bool = True,
     ) -> None:
+        self._decoder = decoder
         self._names = names
         self._ops = bytes(ops)
         self._arguments = arguments
+        self._sources = sources
         self._blank: dict[str, Any] = dict.fromkeys(names)
+        self._ways = bytes([self._way(at) for at in range(len(names))])
+        # By column: values of numbers that were met.
+        self._known: list[dict[int, Any]] = [{} for _ in names]
 
-    def values(self, row: Any) -> tuple[dict[str, Any], dict[str, str]]:
-        """A row's values, and why those are None that are."""
-        sources: dict[str, str] = {}
-        found: dict[str, Any] = self._values(row, sources)
-        return found, sources
+    def _way(self, at: int) -> int:
+        column: Column = cython.cast(Column, self._decoder._columns[at])
+        op: cython.int = self._ops[at]
+        if column.op == ColumnOp.UNKNOWN:
+            return _UNREADABLE
+        if op == _KEEP:
+            return _AS_READ
+        return op if (op, column.op) in _DIRECT else _GENERAL
 
-    def of_one(self, pairs: list[Any], at: int) -> list[dict[str, Any]]:
-        """The rows of an event with one image: ``values`` and ``none_sources``."""
+    def rows(
+        self,
+        kind: str,
+        columns_before: bytes,
+        columns_after: bytes | None,
+        data: bytes,
+        start: int,
+        end: int,
+    ) -> list[dict[str, Any]]:
+        """The rows of an event that is not partial.
+
+        Args:
+            kind: ``insert``, ``update`` or ``delete``.
+            columns_before: bitmap of the columns in the before images; of an insert the only one.
+            columns_after: bitmap of the columns in the after images of an update.
+            data: holds the row images.
+            start: offset of the first one.
+            end: offset behind the last one.
+
+        Raises:
+            ColumnDecodeError: bytes that are not values of their columns.
+        """
+        cursor: Cursor = Cursor(data, start, end)
+        before, after = self._decoder._plans_of(kind, columns_before, columns_after)
+        first: Plan | None = before
+        second: Plan | None = after
         found: list[dict[str, Any]] = []
-        place: cython.Py_ssize_t = at
-        for pair in pairs:
-            sources: dict[str, str] = {}
-            values = self._values(value_at(pair, place), sources)
-            found.append({"values": values, "none_sources": sources})
+        if first is not None and second is not None:
+            while cursor.offset < cursor.end:
+                found.append(self._update(cursor, first, second))
+            return found
+        plan: Plan = second if first is None else first
+        while cursor.offset < cursor.end:
+            sources: dict[str, str] | None = {} if self._sources else None
+            values: dict[str, Any] = self._image(cursor, plan, sources)
+            if sources is None:
+                found.append({"values": values})
+            else:
+                found.append({"values": values, "none_sources": sources})
         return found
+
+    @cython.cfunc
+    def _update(self, cursor: Cursor, first: Plan, second: Plan) -> dict[str, Any]:
+        if not self._sources:
+            old: dict[str, Any] = self._image(cursor, first, None)
+            return {"before_values": old, "after_values": self._image(cursor, second, None)}
+        before_sources: dict[str, str] = {}
+        after_sources: dict[str, str] = {}
+        before: dict[str, Any] = self._image(cursor, first, before_sources)
+        after: dict[str, Any] = self._image(cursor, second, after_sources)
+        return {
+            "before_values": before,
+            "before_none_sources": before_sources,
+            "after_values": after,
+            "after_none_sources": after_sources,
+        }
+
+    @cython.cfunc
+    def _image(self, cursor: Cursor, plan: Plan, reasons: Any) -> dict[str, Any]:
+        """The next row image."""
+        sources: dict[str, Any] | None = reasons
+        data: cython.p_const_uchar = cursor.data
+        names: tuple[Any, ...] = self._names
+        found: dict[str, Any] = self._blank.copy()
+        column: Column = None
+        offset: cython.Py_ssize_t = cursor.offset + plan.null_size
+        end: cython.Py_ssize_t = cursor.end
+        nulls: cython.Py_ssize_t = cursor.offset
+        length: cython.Py_ssize_t
+        at: cython.Py_ssize_t
+        i: cython.Py_ssize_t
+        missing: cython.Py_ssize_t
+        columns: list[Any] = plan.columns
+        if offset > end:
+            raise self._decoder._no_null_bits(nulls - cursor.start)
+        if sources is not None:
+            for missing in plan.missing:
+                sources[names[missing]] = ABSENT_SOURCE
+        fault: cython.bint = False
+        try:
+            for i in range(len(columns)):
+                column = cython.cast(Column, columns[i])
+                at = column.target
+                if data[nulls + (i >> 3)] >> (i & 7) & 1:
+                    if sources is not None:
+                        sources[names[at]] = NULL_SOURCE
+                    continue
+                length = column.size
+                if column.prefix:
+                    if column.prefix > end - offset:
+                        fault = True
+                        break
+                    length = cython.cast(cython.Py_ssize_t, load_le(data, offset, column.prefix))
+                    offset += column.prefix
+                if length > end - offset or length < 0:
+                    fault = True
+                    break
+                try:
+                    found[names[at]] = self._value(column, cursor.data, offset, length)
+                except NoValue as reason:
+                    if sources is not None:
+                        sources[names[at]] = reason.args[0]
+                offset += length
+        except (ValueError, OverflowError, LookupError, BinlogDecodeError) as error:
+            raise self._decoder._failure(column, offset - cursor.start, error) from error
+        if fault:
+            raise self._decoder._cut_off(column, offset - cursor.start)
+        cursor.offset = offset
+        return found
+
+    @cython.cfunc
+    def _value(
+        self, column: Column, source: bytes, offset: cython.Py_ssize_t, length: cython.Py_ssize_t
+    ) -> object:
+        """The value of ``length`` bytes at ``offset``, which are there."""
+        data: cython.p_const_uchar = source
+        ways: cython.p_const_uchar = self._ways
+        way: cython.int = ways[column.target]
+        if way == _AS_READ:
+            value: object = self._decoder._value(column, data, offset, length)
+            if value is None:
+                raise NoValue(NULL_SOURCE)
+            return value
+        if way == _DATETIME:
+            return self._of_microseconds(
+                column, datetime2_microseconds(load_be(data, offset, column.size), column.digits)
+            )
+        if way == _TIMESTAMP:
+            return self._of_microseconds(
+                column, timestamp2_microseconds(load_be(data, offset, column.size), column.digits)
+            )
+        if way == _DATE:
+            packed: cython.uint = cython.cast(cython.uint, load_le(data, offset, 3))
+            if date_days(packed) == _NOT_IN_CALENDAR:
+                raise NoValue(self._arguments[column.target])
+            return date_new(packed >> 9, (packed >> 5) & 15, packed & 31)
+        if way == _TIME:
+            span: cython.longlong = time2_microseconds(
+                load_be(data, offset, column.size), column.digits
+            )
+            seconds: cython.longlong = span // 1_000_000
+            return timedelta_new(
+                0,
+                cython.cast(cython.int, seconds),
+                cython.cast(cython.int, span - seconds * 1_000_000),
+            )
+        if way == _ENUM or way == _SET:
+            return self._of_number(column, load_le(data, offset, column.size), data, offset, length)
+        if way == _BIT:
+            return self._of_number(column, load_be(data, offset, column.size), data, offset, length)
+        if way == _JSON:
+            return decode_json_bytes(source[offset : offset + length], _scalar)
+        if way == _UNREADABLE:
+            raise BinlogDecodeError(str(column.convert))
+        return self._general(column, data, offset, length)
+
+    @cython.cfunc
+    def _general(
+        self,
+        column: Column,
+        data: cython.p_const_uchar,
+        offset: cython.Py_ssize_t,
+        length: cython.Py_ssize_t,
+    ) -> object:
+        op: cython.int = self._ops[column.target]
+        value: object = self._decoder._value(column, data, offset, length)
+        return self._converted(op, value, self._arguments[column.target])
+
+    @cython.cfunc
+    def _of_microseconds(self, column: Column, microseconds: cython.longlong) -> object:
+        if microseconds == _NOT_IN_CALENDAR:
+            raise NoValue(self._arguments[column.target])
+        return _moment(microseconds)
+
+    @cython.cfunc
+    def _of_number(
+        self,
+        column: Column,
+        number: cython.ulonglong,
+        data: cython.p_const_uchar,
+        offset: cython.Py_ssize_t,
+        length: cython.Py_ssize_t,
+    ) -> object:
+        """A value of ENUM, SET or BIT; few different ones occur, and they are kept."""
+        known: dict[int, Any] = cython.cast(dict, self._known[column.target])
+        value: object = known.get(number)
+        if value is None:
+            value = self._general(column, data, offset, length)
+            if len(known) < _MAX_KNOWN:
+                known[number] = value
+        # Each row has a set of its own.
+        return set(value) if type(value) is set else value
+
+    # Images that the decoder made rows of: those of partial updates.
 
     def of_two(self, pairs: list[Any]) -> list[dict[str, Any]]:
         """The rows of an update: ``before_values``, ``after_values`` and their ``none_sources``."""
@@ -154,20 +438,15 @@ class RowDicts:
             after_sources: dict[str, str] = {}
             before = self._values(value_at(pair, 0), before_sources)
             after = self._values(value_at(pair, 1), after_sources)
-            found.append(
-                {
+            row = {"before_values": before, "after_values": after}
+            if self._sources:
+                row = {
                     "before_values": before,
                     "before_none_sources": before_sources,
                     "after_values": after,
                     "after_none_sources": after_sources,
                 }
-            )
-        return found
-
-    def plain(self, row: Any) -> dict[str, Any]:
-        """A row's values alone."""
-        sources: dict[str, str] = {}
-        found: dict[str, Any] = self._values(row, sources)
+            found.append(row)
         return found
 
     @cython.cfunc
@@ -214,7 +493,7 @@ class RowDicts:
             pattern: str = argument
             return format(value, pattern)
         if op == _JSON:
-            return _as_bytes(decode_json_value(value.data))
+            return decode_json_bytes(value.data, _scalar)
         if op == _GEOMETRY:
             return int(value.srid).to_bytes(4, "little") + value.wkb
         return argument(value)

@@ -434,9 +434,7 @@ class RowImageDecoder:
         nulls: cython.Py_ssize_t = cursor.offset
         offset: cython.Py_ssize_t = nulls + plan.null_size
         if offset > end:
-            raise ColumnDecodeError(
-                f"{self._table()}: null bits are cut off at offset {nulls - cursor.start}"
-            )
+            raise self._no_null_bits(nulls - cursor.start)
         columns: list[Any] = plan.columns
         row: Any = empty_row(self._row_type, self._width)
         for at in plan.missing:
@@ -579,6 +577,9 @@ class RowImageDecoder:
 
     def _table(self) -> str:
         return f"{self.shape.database}.{self.shape.table}"
+
+    def _no_null_bits(self, offset: int) -> ColumnDecodeError:
+        return ColumnDecodeError(f"{self._table()}: null bits are cut off at offset {offset}")
 
     def _cut_off(self, column: Column, offset: int) -> ColumnDecodeError:
         return self._failure(column, offset, "the value is cut off")

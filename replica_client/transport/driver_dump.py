@@ -13,6 +13,7 @@ from typing import Any
 import pymysql
 from pymysql.cursors import Cursor
 
+from replica_client.codec.event_queue import EventQueue
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ConfigError, ConnectionLostError, TransportTimeoutError
 from replica_client.transport import statements
@@ -115,8 +116,13 @@ class DriverDump:
     def _send(self, payload: bytes) -> None:
         self._connection._execute_command(payload[0], payload[1:])
 
-    def read(self) -> list[bytes]:
-        """Wait for events; an empty list at the end of a dump that does not block.
+    @property
+    def events(self) -> EventQueue:
+        """Events that were received and not taken."""
+        return self._session.events
+
+    def wait(self) -> bool:
+        """Wait for events; false at the end of a dump that does not block.
 
         Raises:
             ServerError: the source refused or ended the dump.
@@ -129,7 +135,7 @@ class DriverDump:
             if session.ended:
                 if session.error is not None:
                     raise session.error
-                return []
+                return False
             file = self._connection._rfile
             if file is None:
                 raise ConnectionLostError("the connection is closed")
@@ -144,7 +150,7 @@ class DriverDump:
                 session.receive_eof()
                 raise ConnectionLostError("the source closed the connection")
             session.received(size)
-        return session.events.take_all()
+        return True
 
 
 def close_quietly(connection: Any) -> None:

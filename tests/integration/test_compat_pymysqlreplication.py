@@ -46,7 +46,6 @@ def _reader(server, file, **arguments):
 def _cut(stream):
     """Lose the connection, and what was received and not taken."""
     stream._drop()
-    stream._packets = []
     stream._inner = None
 
 

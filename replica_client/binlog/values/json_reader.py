@@ -119,6 +119,27 @@ def decode_json_value(data: bytes) -> object:
     return reader._container(data[0], 1, len(data), 0)
 
 
+@cython.ccall
+def decode_json_bytes(data: bytes, convert: Any) -> object:
+    """The same with bytes for keys and texts, as they are stored.
+
+    Args:
+        data: the document.
+        convert: makes what is wanted of a value that :func:`decode_json_value` would give, where that is
+            neither a container nor a text nor a small number.
+
+    Raises:
+        ColumnDecodeError: the bytes are not a document.
+    """
+    if not data:
+        return None
+    if data[0] >= LITERAL:
+        return convert(scalar_value(data, data[0], 1, len(data)))
+    reader: JsonValueReader = JsonValueReader(data)
+    reader._convert = convert
+    return reader._container(data[0], 1, len(data), 0)
+
+
 @cython.final
 @cython.freelist(8)
 @cython.cclass
@@ -129,6 +150,7 @@ class JsonValueReader:
         self._source = source
         self._data = source
         self._budget = _EXPANSION_LIMIT * len(source)
+        self._convert: Any = None
 
     def _overspent(self) -> ColumnDecodeError:
         return ColumnDecodeError(
@@ -265,12 +287,15 @@ class JsonValueReader:
             self._budget -= stop - begin
             if self._budget < 0:
                 raise self._overspent()
-        return scalar_value(self._source, code, at, end)
+        value: object = scalar_value(self._source, code, at, end)
+        return value if self._convert is None else self._convert(value)
 
     @cython.cfunc
     def _text(self, at: cython.Py_ssize_t, length: cython.Py_ssize_t) -> object:
         """The string of ``length`` bytes at ``at``, which are there."""
         data: cython.p_const_uchar = self._data
+        if self._convert is not None:
+            return self._source[at : at + length]
         try:
             return text_of(data, at, length)
         except UnicodeDecodeError:
@@ -293,7 +318,8 @@ class JsonValueReader:
         known: bytes = pair[0]
         raw: cython.p_const_uchar = known
         if len(known) == length and same_bytes(raw, 0, data, at, length):
-            return pair[1]
-        name = self._text(at, length)
-        _keys[slot] = (self._source[at : at + length], name)
-        return name
+            return pair[1] if self._convert is None else known
+        key = self._source[at : at + length]
+        name = self._text(at, length) if self._convert is None else utf8(key, 0, length)
+        _keys[slot] = (key, name)
+        return name if self._convert is None else key

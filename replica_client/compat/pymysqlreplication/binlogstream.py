@@ -8,7 +8,9 @@ from typing import Any
 
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent as DecodedEvent
+from replica_client.codec.event_queue import EventQueue
 from replica_client.codec.sized_cache import SizedCache
+from replica_client.compat.event_screen import PASS, ROWS, STOP, TABLE, EventScreen
 from replica_client.compat.pymysqlreplication.constants.BINLOG import (
     FORMAT_DESCRIPTION_EVENT,
     ROTATE_EVENT,
@@ -261,7 +263,6 @@ class BinLogStreamReader:
         self._needs_tables = any(issubclass(k, RowsEvent) for k in self.__allowed_events)
         self._decoder = BinlogDecoder(tables.decode)
         self._dump: DriverDump | None = None
-        self._packets: list[bytes] = []
         self._inner: Iterator[DecodedEvent] | None = None
         self._end_of_inner = 0
         self._past_end = False
@@ -276,6 +277,7 @@ class BinLogStreamReader:
         self._known_contents: set[bytes] = set()
         # Table maps of this file by their bytes.
         self._known_maps: SizedCache[bytes, tuple[int, TableFacts]] = SizedCache(_KEPT_MAPS)
+        self._screen = EventScreen(self.table_map._known, self._known_maps, _GROUP_CODES)
 
     # Connections.
 
@@ -288,7 +290,6 @@ class BinLogStreamReader:
             driver_dump.close_quietly(self._ctl_connection)
             self.__connected_ctl = False
         self._dump = None
-        self._packets = []
         self._inner = None
 
     def __connect_to_ctl(self) -> None:
@@ -296,6 +297,7 @@ class BinLogStreamReader:
         settings["autocommit"] = True
         self._ctl_connection = self.pymysql_wrapper(**settings)
         self._context.ctl_connection = self._ctl_connection
+        self._screen.forget()
         self.__connected_ctl = True
 
     def _names_of(self, schema: str, table: str) -> list[str]:
@@ -339,6 +341,8 @@ class BinLogStreamReader:
         """What to ask a source for, now that a connection was made; forgets what was of the last one."""
         self.dbms = self._context.dbms = "mariadb" if server.is_mariadb else "mysql"
         self._decoder = BinlogDecoder(self._context.tables.decode)
+        self._screen.actions = bytes(256)
+        self._screen.forget()
         goes_on, self._started = self._goes_on, True
         self._given_before = 0
         if goes_on:
@@ -377,10 +381,12 @@ class BinLogStreamReader:
             if self._inner is not None:
                 event = self._next_inner()
             else:
-                data = self._next_packet()
-                if data is None:
+                events = self._waiting()
+                if events is None:
                     return None
-                event = self._event_of(data)
+                event = self._screened(events)
+                if event is None and len(events):
+                    event = self._event_of(events.take())
             if self.end_log_pos and self.log_pos and self.log_pos >= self.end_log_pos:
                 self._past_end = True
             if event is not None:
@@ -390,16 +396,17 @@ class BinLogStreamReader:
     def __iter__(self) -> Iterator[Any]:
         return iter(self.fetchone, None)
 
-    def _next_packet(self) -> bytes | None:
+    def _waiting(self) -> EventQueue | None:
+        """Events that were received; None at the end of the binlog."""
         while True:
-            packets = self._packets
-            if packets:
-                return packets.pop()
-            if self._dump is None:
+            dump = self._dump
+            if dump is None:
                 self.__connect_to_stream()
                 continue
+            if len(dump.events):
+                return dump.events
             try:
-                packets = self._dump.read()
+                more = dump.wait()
             except ServerError as error:
                 self._drop()
                 if error.errno in MYSQL_EXPECTED_ERROR_CODES:
@@ -411,11 +418,43 @@ class BinLogStreamReader:
                     raise
                 logger.warning("%s; connecting again", error)
                 continue
-            if not packets:
+            if not more:
                 self._drop()
                 return None
-            packets.reverse()
-            self._packets = packets
+
+    def _screened(self, events: EventQueue) -> Any:
+        """Pass over events that nobody wants; the wanted one behind them, if it needs no decoding."""
+        if (
+            self._given_before
+            or self._unplaced_before
+            or self._inner_before
+            or self.end_log_pos
+            or self.log_pos is None
+        ):
+            return None
+        screen = self._screen
+        event = screen.take(events, self.log_pos, self._group_start, self._unplaced)
+        self.log_pos = screen.log_pos
+        self._group_start = screen.group_start
+        self._unplaced = screen.unplaced
+        return event
+
+    def _actions(self) -> bytes:
+        """What the screen does with each type of event, in the layout that the format description told."""
+        layout = self._decoder.format
+        usual = self._decoder.is_plain and layout.header_size == _HEADER_SIZE
+        actions = bytearray(256)
+        for code in range(256):
+            if code in (ROTATE_EVENT, FORMAT_DESCRIPTION_EVENT) or (
+                code == _PAYLOAD and not self.__strict
+            ):
+                continue
+            if not self._wanted.get(code, self._others_wanted):
+                actions[code] = TABLE if code == TABLE_MAP_EVENT and self._needs_tables else PASS
+            elif code in _PLAIN_ROWS and usual and not self.skip_to_timestamp:
+                size = _PLAIN_ROWS[code]
+                actions[code] = ROWS if layout.post_header_size(code, size) == size else STOP
+        return bytes(actions)
 
     def _drop(self) -> None:
         self._dump = None
@@ -468,7 +507,11 @@ class BinLogStreamReader:
 
     def _made(self, decoded: DecodedEvent, data: bytes | None) -> Any:
         event = BinLogPacketWrapper._of(decoded, data, self._context).event
-        return event if event._processed else None
+        if not event._processed:
+            return None
+        if data is not None and self._screen.actions[event.event_type] == ROWS:
+            self._screen.learn(event, self._context)
+        return event
 
     def _rotate(self, data: bytes) -> Any:
         decoded = self._decoder.decode(data, 0)
@@ -476,6 +519,7 @@ class BinLogStreamReader:
         goes_on = self._given_before and body.next_file == self.log_file
         self.table_map.clear()
         self._known_maps.clear()
+        self._screen.forget()
         if not goes_on:
             self._given_before = 0
             self.log_file, self.log_pos = body.next_file, body.next_position
@@ -487,10 +531,15 @@ class BinLogStreamReader:
     def _format(self, data: bytes, wanted: bool) -> Any:
         decoded = self._decoder.decode(data, 4)
         context = self._context
-        self.__use_checksum = decoded.checksum is not None
         event = BinLogPacketWrapper._of(decoded, data, context).event
         context.mysql_version = self.mysql_version = event.mysql_version
         context.dbms = self.dbms = event.dbms
+        context.format = self._decoder.format
+        # A format description has a checksum of its own even where the events have none.
+        self.__use_checksum = context.tail > 0
+        self._screen.forget()
+        self._screen.tail = context.tail
+        self._screen.actions = self._actions()
         return event if wanted else None
 
     def _table_map(self, data: bytes, wanted: bool) -> Any:
@@ -520,6 +569,7 @@ class BinLogStreamReader:
         """Take a table map that nobody wants; most were there before, and their bytes are the same."""
         content = data[_HEADER_SIZE : -4 if self.__use_checksum else None]
         known = self._known_maps.get(content)
+        self._screen.forget()
         if known is None:
             body = self._decoder.decode(data, 0).body
             facts = self._context.tables.facts(body, self._context.dbms)
@@ -531,6 +581,7 @@ class BinLogStreamReader:
     def _mapped(self, decoded: DecodedEvent, data: bytes | None, wanted: bool) -> Any:
         body = decoded.body
         facts = self._context.tables.facts(body, self._context.dbms)
+        self._screen.forget()
         self.table_map.announce(body.table_id, facts)
         self.__optional_meta_data = facts.named
         return self._made(decoded, data) if wanted and facts.wanted else None
@@ -584,4 +635,7 @@ class BinLogStreamReader:
 _IN_GROUP = frozenset(
     code for code, kind in (EVENT_CLASSES | MORE_CLASSES).items() if issubclass(kind, RowsEvent)
 ) | {TABLE_MAP_EVENT}
+_GROUP_CODES = bytes(code in _IN_GROUP for code in range(256))
+# Types whose rows are read where they are, and the bytes of their post-headers.
+_PLAIN_ROWS = {23: 8, 24: 8, 25: 8, 30: 10, 31: 10, 32: 10}
 _COMMITS = frozenset((int(EventType.XID_EVENT), int(EventType.XA_PREPARE_LOG_EVENT)))

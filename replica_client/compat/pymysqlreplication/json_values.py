@@ -6,23 +6,14 @@ import datetime
 from typing import Any
 
 from replica_client.binlog.values.json_binary import JsonDocument
-from replica_client.compat.row_dicts import bytes_of
+from replica_client.compat.row_dicts import document_value
 
 _MIDNIGHT = datetime.datetime(1970, 1, 1)  # noqa: DTZ001
 
 
-def document_value(data: bytes) -> Any:
-    """A document's value: bytes for text, ``datetime`` types for temporals, Decimal.
-
-    Raises:
-        ColumnDecodeError: the bytes are not a document.
-    """
-    return bytes_of(JsonDocument(data).value)
-
-
 def legacy_document_value(document: JsonDocument) -> Any:
     """A document's value as python-mysql-replication gives it: negative TIME without its sign."""
-    return _unsigned(bytes_of(document.value))
+    return _unsigned(document_value(document.data))
 
 
 def _unsigned(value: Any) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from struct import Struct
 from typing import Any
 
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.encoder import event_checksum
 from replica_client.binlog.event import BinlogEvent as DecodedEvent
-from replica_client.binlog.header import HEADER_SIZE
+from replica_client.binlog.header import HEADER_SIZE, EventHeader
 from replica_client.binlog.options import DecodeOptions
 from replica_client.compat.pymysqlreplication import event, row_event
 from replica_client.compat.pymysqlreplication.constants import BINLOG
@@ -31,6 +32,7 @@ UNSIGNED_SHORT_LENGTH = 2
 UNSIGNED_INT24_LENGTH = 3
 UNSIGNED_INT64_LENGTH = 8
 _QUERY_POST_HEADER = 13
+_HEADER = Struct("<IBIIIH")
 
 EVENT_CLASSES: dict[int, type[event.BinLogEvent]] = {
     BINLOG.QUERY_EVENT: event.QueryEvent,
@@ -90,6 +92,7 @@ class Context:
         dbms: ``mysql`` or ``mariadb``.
         strict: give what python-mysql-replication gives, also where it is wrong.
         classes: by type code.
+        format: the layout of events, once a format description told it.
     """
 
     tables: TableBook
@@ -101,6 +104,20 @@ class Context:
     classes: dict[int, type[event.BinLogEvent]] = field(
         default_factory=lambda: EVENT_CLASSES | MORE_CLASSES
     )
+    format: BinlogFormat | None = None
+
+    @property
+    def tail(self) -> int:
+        """Bytes of an event's checksum."""
+        found = self.format is not None and self.format.checksum_algorithm
+        return 4 if found == ChecksumAlgorithm.CRC32 else 0
+
+    def packet_of(self, data: bytes, made: event.BinLogEvent) -> BinLogPacketWrapper:
+        """The packet of an event that was made without one."""
+        packet = BinLogPacketWrapper.__new__(BinLogPacketWrapper)
+        packet._fill(None, data, self, EventHeader(*_HEADER.unpack_from(data)))
+        packet.event = made
+        return packet
 
 
 class BinLogPacketWrapper(PacketReader):
@@ -163,12 +180,13 @@ class BinLogPacketWrapper(PacketReader):
             decoded = decoder.decode(data, 4)
         except BinlogDecodeError as error:
             raise MalformedBinLogEvent(str(error)) from error
-        self._fill(decoded, data, context)
+        self._fill(decoded, data, context, decoded.header)
         self.event = class_of(context, decoded)(self, self._body_size, table_map, ctl_connection)
 
-    def _fill(self, decoded: DecodedEvent, data: bytes | None, context: Context) -> None:
-        header = decoded.header
-        self._event = decoded
+    def _fill(
+        self, decoded: DecodedEvent | None, data: bytes | None, context: Context, header: EventHeader
+    ) -> None:
+        self._decoded = decoded
         self._context = context
         self._data = data
         self.timestamp = header.timestamp
@@ -178,7 +196,7 @@ class BinLogPacketWrapper(PacketReader):
         self.log_pos = header.next_position
         self.flags = header.flags
         self._body_size = header.event_size - HEADER_SIZE
-        if decoded.checksum is not None:
+        if context.tail if decoded is None else decoded.checksum is not None:
             self._body_size -= 4
         self.read_bytes = self._body_size
 
@@ -187,11 +205,20 @@ class BinLogPacketWrapper(PacketReader):
         cls, decoded: DecodedEvent, data: bytes | None, context: Context
     ) -> BinLogPacketWrapper:
         self = cls.__new__(cls)
-        self._fill(decoded, data, context)
+        self._fill(decoded, data, context, decoded.header)
         self.event = class_of(context, decoded)(
             self, self._body_size, context.table_map, context.ctl_connection
         )
         return self
+
+    @property
+    def _event(self) -> DecodedEvent:
+        decoded = self._decoded
+        if decoded is None:
+            # Of an event that was made like an earlier one; its rows need no decoded form.
+            decoder = BinlogDecoder(self._context.tables.decode, "", self._context.format)
+            decoded = self._decoded = decoder.decode(self._data or b"", 0)
+        return decoded
 
     def _checksum_is_right(self) -> bool | None:
         checksum = self._event.checksum

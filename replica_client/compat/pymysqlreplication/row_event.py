@@ -18,6 +18,7 @@ from replica_client.compat.pymysqlreplication.optional_metadata import (
     OptionalMetaData as OptionalMetaData,
 )
 from replica_client.compat.pymysqlreplication.table import Table as Table
+from replica_client.compat.pymysqlreplication.tables import TableFacts
 from replica_client.errors import ColumnDecodeError
 
 _COLUMN_NAME_CACHE: dict[str, list[str]] = {}
@@ -179,6 +180,19 @@ class RowsEvent(BinLogEvent):
     """
 
     is_partial_json_update = False
+    _kind = "insert"
+    # Where the images are in ``_data``; 0: in the decoded event of the packet.
+    _images = 0
+    _end = 0
+    _data = b""
+    _context: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        # Events that are made like an earlier one have no packet before it is asked for.
+        if name == "packet" and self._images:
+            packet = self.packet = self._context.packet_of(self._data, self)
+            return packet
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def _decode(self, body: Any) -> None:
         self.table_id: int = body.table_id
@@ -237,12 +251,24 @@ class RowsEvent(BinLogEvent):
             if self._facts is None:
                 raise ColumnDecodeError(f"no TABLE_MAP event announced table id {self.table_id}")
             try:
-                rows = self._rows = self._facts.rows(self.packet._event)
+                rows = self._rows = self._decoded_rows(self._facts)
             except ColumnDecodeError as error:
                 if isinstance(error.__cause__, UnicodeDecodeError):
                     raise error.__cause__ from None
                 raise
         return rows
+
+    def _decoded_rows(self, facts: TableFacts) -> list[dict[str, Any]]:
+        if not self._images:
+            return facts.rows(self.packet._event)
+        return facts.rows_at(
+            self._kind,
+            self.columns_present_bitmap,
+            self.__dict__.get("columns_present_bitmap2"),
+            self._data,
+            self._images,
+            self._end,
+        )
 
     def _dump(self) -> None:
         print(f"Table: {self.schema}.{self.table}")  # noqa: T201
@@ -269,9 +295,13 @@ class WriteRowsEvent(RowsEvent):
 class DeleteRowsEvent(RowsEvent):
     """Rows that were deleted: ``values`` and ``none_sources``."""
 
+    _kind = "delete"
+
 
 class UpdateRowsEvent(RowsEvent):
     """Rows that were updated: ``before_values``, ``after_values`` and their ``none_sources``."""
+
+    _kind = "update"
 
     def _decode(self, body: Any) -> None:
         super()._decode(body)

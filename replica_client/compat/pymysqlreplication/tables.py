@@ -16,12 +16,10 @@ from replica_client.compat import row_dicts as ops
 from replica_client.compat.pymysqlreplication.column import Column
 from replica_client.compat.pymysqlreplication.constants import CHARSET, NONE_SOURCE
 from replica_client.compat.pymysqlreplication.json_binary import JsonDiff, JsonDiffOperation
-from replica_client.compat.pymysqlreplication.json_values import (
-    document_value,
-    legacy_document_value,
-)
+from replica_client.compat.pymysqlreplication.json_values import legacy_document_value
 from replica_client.compat.pymysqlreplication.optional_metadata import OptionalMetaData
 from replica_client.compat.pymysqlreplication.table import Table
+from replica_client.compat.row_dicts import document_value
 from replica_client.constants.column_types import ColumnType
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.rows.image import RowImageDecoder
@@ -55,6 +53,7 @@ _OPS: dict[int, tuple[int, Any]] = {
     _T.MYSQL_TYPE_GEOMETRY: (ops.GEOMETRY, None),
 }
 _DIFFS = {0: JsonDiffOperation.Replace, 1: JsonDiffOperation.Insert, 2: JsonDiffOperation.Remove}
+_PARTIAL_UPDATE = 39
 _KEPT = 1024
 
 
@@ -90,10 +89,10 @@ class TableFacts:
     ignore_decode_errors: bool
     dbms: str
     optional_metadata: OptionalMetaData
+    none_sources: bool = True
     columns: list[Column] = field(init=False)
     primary_key: str | tuple[str, ...] = field(init=False)
-    _decoder: RowImageDecoder | None = None
-    _dicts: ops.RowDicts | None = None
+    _made: tuple[RowImageDecoder, ops.RowDicts] | None = None
     _partial: tuple[RowImageDecoder, ops.RowDicts] | None = None
 
     def __post_init__(self) -> None:
@@ -149,29 +148,43 @@ class TableFacts:
             UnicodeDecodeError: text that is not of its character set.
         """
         body = event.body
-        if self._decoder is None or self._dicts is None:
-            self._decoder = RowImageDecoder(self._readable(), self.decode)
-            self._dicts = ops.RowDicts(self.names, *self._plan())
-        decoder, dicts = self._decoder, self._dicts
-        partial = event.header.type_code == 39
-        if partial:
-            if self._partial is None:
-                plan, arguments = self._plan(_partial_json(self.strict))
-                self._partial = (
-                    RowImageDecoder(self._readable(), self.decode, keep_diffs=True),
-                    ops.RowDicts(self.names, plan, arguments),
-                )
-            decoder, dicts = self._partial
-        pairs = decoder.decode_rows(
-            body.kind,
-            body.columns_before,
-            body.columns_after,
-            decoder.images_of(body),
-            partial,
+        decoder, dicts = self._whole()
+        if event.header.type_code != _PARTIAL_UPDATE:
+            rows = decoder.images_of(body)
+            return dicts.rows(
+                body.kind, body.columns_before, body.columns_after, rows, 0, len(rows)
+            )
+        if self._partial is None:
+            self._partial = self._new(_partial_json(self.strict), keep_diffs=True)
+        decoder, dicts = self._partial
+        rows = decoder.images_of(body)
+        return dicts.of_two(
+            decoder.decode_rows(body.kind, body.columns_before, body.columns_after, rows, True)
         )
-        if body.kind == "update":
-            return dicts.of_two(pairs)
-        return dicts.of_one(pairs, 1 if body.kind == "insert" else 0)
+
+    def rows_at(
+        self, kind: str, before: bytes, after: bytes | None, data: bytes, start: int, end: int
+    ) -> list[dict[str, Any]]:
+        """The rows of an event that is neither partial nor compressed, from where its images are.
+
+        Raises:
+            BinlogDecodeError: the bytes are not rows of this table.
+            UnicodeDecodeError: text that is not of its character set.
+        """
+        return self._whole()[1].rows(kind, before, after, data, start, end)
+
+    def _whole(self) -> tuple[RowImageDecoder, ops.RowDicts]:
+        made = self._made
+        if made is None:
+            made = self._made = self._new()
+        return made
+
+    def _new(
+        self, json: Callable[[Any], Any] | None = None, *, keep_diffs: bool = False
+    ) -> tuple[RowImageDecoder, ops.RowDicts]:
+        decoder = RowImageDecoder(self._readable(), self.decode, keep_diffs=keep_diffs)
+        plan, arguments = self._plan(json)
+        return decoder, ops.RowDicts(decoder, self.names, plan, arguments, self.none_sources)
 
     def _readable(self) -> TableShape:
         """The shape to read rows with; old errors read integers as signed."""
@@ -230,6 +243,7 @@ class TableBook:
         ignore_decode_errors: leave out bytes that are not text.
         names_of: finds names that the binlog does not have; None: they stay unknown.
         model_of: finds definitions of tables whose names the binlog does not have.
+        none_sources: whether rows tell why values are None.
     """
 
     def __init__(
@@ -240,8 +254,10 @@ class TableBook:
         ignore_decode_errors: bool = False,
         names_of: Callable[[str, str], list[str] | None] | None = None,
         model_of: Callable[[str, str], TableModel | None] | None = None,
+        none_sources: bool = True,
     ) -> None:
         self._model_of = model_of
+        self._none_sources = none_sources
         self._wanted = wanted
         self._strict = strict
         self._ignore = ignore_decode_errors
@@ -296,6 +312,7 @@ class TableBook:
             self._ignore,
             dbms,
             OptionalMetaData._of(body, shape),
+            self._none_sources,
         )
 
 

@@ -1,15 +1,25 @@
 """Values of rows as builtin types, and why those are None that are."""
 
 import datetime
+import random
+from types import SimpleNamespace
 
 import pytest
+
+from replica_client.binlog.options import DecodeOptions
 
 from replica_client.binlog.values.enum_set import EnumValue, SetValue
 from replica_client.binlog.values.geometry import Geometry
 from replica_client.binlog.values.json_binary import JsonDocument
 from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
 from replica_client.compat import row_dicts as ops
+from replica_client.compat.pymysqlreplication.tables import TableFacts
+from replica_client.constants.column_types import ColumnType
+from replica_client.errors import ColumnDecodeError
 from replica_client.rows.absent import ABSENT
+from replica_client.rows.image import RowImageDecoder
+from replica_client.schema.shape import ColumnShape, TableShape
+from tests.unit.rows.images import SAMPLES, bitmap, encode_image, shape_of
 
 CASES = [
     (ops.KEEP, None, 5, 5, None),
@@ -37,20 +47,71 @@ CASES = [
 ]
 
 
+TABLE = TableShape("shop", "t", (ColumnShape("c", ColumnType.MYSQL_TYPE_LONG, length=4),))
+
+
+def _dicts(op, argument, **options):
+    return ops.RowDicts(RowImageDecoder(TABLE), ("c",), (op,), (argument,), **options)
+
+
 @pytest.mark.parametrize(("op", "argument", "value", "expected", "source"), CASES)
 def test_values(op, argument, value, expected, source):
-    dicts = ops.RowDicts(("c",), (op,), (argument,))
-    values, sources = dicts.values((value,))
-    assert values == {"c": expected}
-    assert type(values["c"]) is type(expected)
-    assert sources == ({} if source is None else {"c": source})
-    (row,) = dicts.of_one([(None, (value,))], 1)
-    assert row == {"values": values, "none_sources": sources}
-    (row,) = dicts.of_two([((value,), (7 if op == ops.KEEP else value,))])
-    assert row["before_values"] == values
+    pair = ((value,), (7 if op == ops.KEEP else value,))
+    (row,) = _dicts(op, argument).of_two([pair])
+    assert row["before_values"] == {"c": expected}
+    assert type(row["before_values"]["c"]) is type(expected)
+    assert row["before_none_sources"] == ({} if source is None else {"c": source})
     assert list(row) == [
         "before_values",
         "before_none_sources",
         "after_values",
         "after_none_sources",
     ]
+    (bare,) = _dicts(op, argument, sources=False).of_two([pair])
+    assert bare == {"before_values": row["before_values"], "after_values": row["after_values"]}
+
+
+def test_values_of_bytes_at_once_are_those_of_the_decoders_objects():
+    """Columns of all types with random values, some not there, some NULL."""
+    rng = random.Random(20)
+    seen = set()
+    for _ in range(60):
+        samples = [rng.choice(SAMPLES) for _ in range(rng.randint(1, 12))]
+        shape = shape_of(samples)
+        present = [rng.random() < 0.9 for _ in samples]
+        present[0] = True
+        rows = [
+            [None if rng.random() < 0.1 else sample.value(rng) for sample in samples]
+            for _ in range(6)
+        ]
+        images = b"".join(encode_image(samples, present, row) for row in rows)
+        names = SimpleNamespace(schema="shop", table="things")
+        facts = TableFacts(names, shape, True, True, DecodeOptions(), False, False, "mysql", None)
+        decoder, dicts = facts._whole()
+        seen.update(column.type_code for column in shape.columns)
+        marks = bitmap(present)
+        pairs = decoder.decode_rows("update", marks, marks, images)
+        junk = b"x" * rng.randint(0, 3)
+        found = dicts.rows("update", marks, marks, junk + images + junk, len(junk), len(junk + images))
+        assert found == dicts.of_two(pairs)
+        assert [[*map(type, row["before_values"].values())] for row in found] == [
+            [*map(type, row["before_values"].values())] for row in dicts.of_two(pairs)
+        ]
+        befores = dicts.rows("delete", marks, None, images, 0, len(images))
+        assert [row["values"] for row in befores[::2]] == [row["before_values"] for row in found]
+        inserted = dicts.rows("insert", marks, None, images, 0, len(images))
+        assert inserted == befores
+        for size in range(0, len(images), 1 + len(images) // 20):
+            _same_end(decoder, dicts, marks, images[:size])
+    assert seen == {sample.column.type_code for sample in SAMPLES}
+
+
+def _same_end(decoder, dicts, marks, cut):
+    try:
+        decoder.decode_rows("insert", marks, None, cut)
+    except ColumnDecodeError as error:
+        with pytest.raises(ColumnDecodeError) as found:
+            dicts.rows("insert", marks, None, cut, 0, len(cut))
+        assert str(found.value) == str(error)
+    else:
+        dicts.rows("insert", marks, None, cut, 0, len(cut))

@@ -1,0 +1,21 @@
+from replica_client.codec.event_queue cimport EventQueue
+
+cdef class _Model:
+    cdef object kind
+    cdef object facts
+    cdef dict fields
+    cdef Py_ssize_t width
+
+cdef class EventScreen:
+    cdef dict _tables
+    cdef object _known
+    cdef bytes _in_group
+    cdef public bytes actions
+    cdef public Py_ssize_t tail
+    cdef readonly long long log_pos
+    cdef readonly long long group_start
+    cdef readonly long long unplaced
+    cdef bytes _last
+    cdef dict _models
+    cdef bint _announced(self, const unsigned char* data, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef object _rows(self, EventQueue queue, Py_ssize_t index, object facts)

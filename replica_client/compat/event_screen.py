@@ -1,0 +1,246 @@
+# cython: boundscheck=False, wraparound=False
+"""Events of a dump where they lie: those that nobody wants are passed over without becoming objects.
+
+An event of rows becomes an object that is like an earlier one of its table: only what differs is read.
+
+This module is compiled where that is possible (Cython's pure Python mode) and runs as it stands everywhere
+else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.replica_client.codec.crc import sound_until
+    from cython.cimports.replica_client.codec.event_queue import EventQueue
+    from cython.cimports.replica_client.codec.memory import load_le, same_bytes
+else:
+    from replica_client.codec.crc import sound_until
+    from replica_client.codec.event_queue import EventQueue
+    from replica_client.codec.memory import load_le, same_bytes
+
+STOP = 0
+"""The event is decoded."""
+PASS = 1
+"""It is passed over."""
+TABLE = 2
+"""A table map that nobody wants: it is passed over if it came before."""
+ROWS = 3
+"""An event of rows, with the usual post-header of its version."""
+
+_STOP = cython.declare(cython.int, STOP)
+_PASS = cython.declare(cython.int, PASS)
+_TABLE = cython.declare(cython.int, TABLE)
+_HEADER = cython.declare(cython.Py_ssize_t, 19)
+_FIRST_V2 = cython.declare(cython.int, 30)
+_UPDATES = cython.declare(tuple, (24, 31))
+_MAX_MODELS = 4096
+_TABLE_MAP = cython.declare(cython.int, 19)
+
+
+@cython.final
+@cython.cclass
+class _Model:
+    """What events of rows of one table, of one type, have in common.
+
+    Args:
+        kind: their class.
+        facts: what is known of the table.
+        fields: their attributes.
+        width: how many columns they have.
+    """
+
+    def __init__(self, kind: type[Any], facts: Any, fields: dict[str, Any], width: int) -> None:
+        self.kind = kind
+        self.facts = facts
+        self.fields = fields
+        self.width = width
+
+
+@cython.final
+@cython.cclass
+class EventScreen:
+    """Looks at events before anything is made of them.
+
+    Args:
+        tables: what is known of the tables, by number.
+        known: table maps of this file by their bytes: the number, and what is known of the table.
+
+    Attributes:
+        actions: what to do with an event, by its type code.
+        in_group: whether an event of a type code belongs to the rows of a statement.
+        tail: bytes of an event's checksum.
+        log_pos: where the last event ended that was taken.
+        group_start: where the table maps of the statement begin; 0 outside of one.
+        unplaced: how many events came behind ``log_pos`` whose headers do not tell where they end.
+    """
+
+    def __init__(self, tables: dict[int, Any], known: Any, in_group: bytes) -> None:
+        self._tables = tables
+        self._known = known
+        self._in_group = in_group
+        self.actions = bytes(256)
+        self.tail = 0
+        self.log_pos = 0
+        self.group_start = 0
+        self.unplaced = 0
+        self._last = b""
+        self._models: dict[int, _Model] = {}
+
+    def forget(self) -> None:
+        """Tables are announced otherwise from now on."""
+        self._last = b""
+        self._models.clear()
+
+    def take(
+        self,
+        queue: EventQueue,
+        log_pos: cython.longlong,
+        group_start: cython.longlong,
+        unplaced: cython.longlong,
+    ) -> Any:
+        """Pass over events up to a wanted one; the event, if it is of rows and like an earlier one.
+
+        Args:
+            queue: loses the events.
+            log_pos: where the event before ended.
+            group_start: as the attribute.
+            unplaced: as the attribute.
+
+        Returns:
+            the event; None: the next one is to be decoded, or there is none.
+        """
+        actions: cython.p_const_uchar = self.actions
+        in_group: cython.p_const_uchar = self._in_group
+        data: cython.p_uchar = queue.data
+        first: cython.Py_ssize_t = queue.first
+        count: cython.Py_ssize_t = queue.last - first
+        i: cython.Py_ssize_t
+        at: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        position: cython.longlong
+        code: cython.int
+        action: cython.int
+        passed: cython.Py_ssize_t = 0
+        found: object = None
+        for i in range(first, first + count):
+            at = queue.marks[2 * i]
+            end = queue.marks[2 * i + 1]
+            if end - at < _HEADER + 8 + self.tail:
+                break
+            code = data[at + 4]
+            action = actions[code]
+            position = cython.cast(cython.longlong, load_le(data, at + 13, 4))
+            if action == _STOP:
+                break
+            if action == _TABLE:
+                if not self._announced(data, at + _HEADER, end - self.tail):
+                    break
+            elif action != _PASS:
+                facts: object = self._tables.get(load_le(data, at + _HEADER, 6))
+                if facts is None:
+                    break
+                if facts.wanted:  # type: ignore[attr-defined]
+                    found = self._rows(queue, i, facts)
+                    if found is None:
+                        break
+            passed += 1
+            if position:
+                if code == _TABLE_MAP:
+                    if not group_start:
+                        group_start = log_pos
+                elif not in_group[code]:
+                    group_start = 0
+                log_pos = position
+                unplaced = 0
+            else:
+                unplaced += 1
+            if found is not None:
+                break
+        self.log_pos = log_pos
+        self.group_start = group_start
+        self.unplaced = unplaced
+        if passed:
+            queue.drop(passed)
+        return found
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _announced(
+        self, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        """Whether a table map came before; then its table has its number."""
+        last: cython.p_const_uchar = self._last
+        if len(self._last) == end - at and same_bytes(last, 0, data, at, end - at):
+            return True
+        content: bytes = bytes(data[at:end])
+        known = self._known.get(content)
+        if known is None:
+            return False
+        self._tables[known[0]] = known[1]
+        self._last = content
+        return True
+
+    @cython.cfunc
+    def _rows(self, queue: EventQueue, index: cython.Py_ssize_t, facts: Any) -> object:
+        """An event of rows; None: there was none like it, or something about it is unusual."""
+        raw: cython.p_uchar = queue.data
+        at: cython.Py_ssize_t = queue.marks[2 * index]
+        end: cython.Py_ssize_t = queue.marks[2 * index + 1]
+        code: cython.int = raw[at + 4]
+        size: cython.Py_ssize_t = end - at
+        number: cython.ulonglong = load_le(raw, at + _HEADER, 6)
+        found = self._models.get(number << 8 | code)
+        if found is None or load_le(raw, at + 9, 4) != size:
+            return None
+        model: _Model = cython.cast(_Model, found)
+        place: cython.Py_ssize_t = _HEADER + 8
+        if code >= _FIRST_V2:
+            if size < place + 2 + self.tail or load_le(raw, at + place, 2) != 2:
+                return None
+            place += 2
+        bitmap: cython.Py_ssize_t = (model.width + 7) >> 3
+        counted: cython.int = 1
+        if model.width > 250:
+            counted = 3
+        is_update: cython.bint = code in _UPDATES
+        images: cython.Py_ssize_t = place + counted + (2 * bitmap if is_update else bitmap)
+        if model.facts is not facts or images + self.tail > size:
+            return None
+        if counted == 1:
+            if raw[at + place] != model.width:
+                return None
+        elif raw[at + place] != 252 or load_le(raw, at + place + 1, 2) != model.width:
+            return None
+        if self.tail and sound_until(raw, queue.marks, index, index + 1) == index:
+            return None
+        data: bytes = bytes(raw[at:end])
+        place += counted
+        fields: dict[str, Any] = model.fields.copy()
+        fields["_data"] = data
+        fields["_images"] = images
+        fields["_end"] = size - self.tail
+        fields["timestamp"] = load_le(raw, at, 4)
+        fields["event_size"] = size - _HEADER - self.tail
+        fields["flags"] = load_le(raw, at + _HEADER + 6, 2)
+        fields["columns_present_bitmap"] = data[place : place + bitmap]
+        if is_update:
+            fields["columns_present_bitmap2"] = data[place + bitmap : images]
+        event = model.kind.__new__(model.kind)
+        event.__dict__ = fields
+        return event
+
+    def learn(self, event: Any, context: Any) -> None:
+        """Make events of rows like this one, which was decoded, and of which nobody knows yet."""
+        fields = vars(event)
+        if fields.get("extra_data_length", 2) != 2 or not 0 < event.number_of_columns < 0x10000:
+            return
+        if len(self._models) >= _MAX_MODELS:
+            self._models.clear()
+        common = dict(fields, _context=context)
+        del common["packet"]
+        model = _Model(type(event), event._facts, common, event.number_of_columns)
+        self._models[event.table_id << 8 | event.event_type] = model
