@@ -229,7 +229,7 @@ class EventScreen:
         fields["columns_present_bitmap"] = data[place : place + bitmap]
         if is_update:
             fields["columns_present_bitmap2"] = data[place + bitmap : images]
-        event = model.kind.__new__(model.kind)
+        event: Any = object.__new__(model.kind)
         event.__dict__ = fields
         return event
 

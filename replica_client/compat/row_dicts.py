@@ -69,6 +69,7 @@ else:
         """A span of time."""
         return timedelta(days, seconds, microseconds)
 
+
 KEEP = 0
 DATE = 1
 DATETIME = 2
@@ -230,10 +231,10 @@ class RowDicts:
         column: Column = cython.cast(Column, self._decoder._columns[at])
         op: cython.int = self._ops[at]
         if column.op == ColumnOp.UNKNOWN:
-            return _UNREADABLE
+            return int(_UNREADABLE)
         if op == _KEEP:
-            return _AS_READ
-        return op if (op, column.op) in _DIRECT else _GENERAL
+            return int(_AS_READ)
+        return int(op if (op, column.op) in _DIRECT else _GENERAL)
 
     def rows(
         self,
@@ -381,7 +382,7 @@ class RowDicts:
                 cython.cast(cython.int, seconds),
                 cython.cast(cython.int, span - seconds * 1_000_000),
             )
-        if way == _ENUM or way == _SET:
+        if way in (_ENUM, _SET):
             return self._of_number(column, load_le(data, offset, column.size), data, offset, length)
         if way == _BIT:
             return self._of_number(column, load_be(data, offset, column.size), data, offset, length)

@@ -232,3 +232,28 @@ def test_a_file_that_is_not_there_is_an_error_of_the_driver(server):
     assert type(caught.value).__name__ == "OperationalError"
     assert not isinstance(caught.value, QueryEvent)
     stream.close()
+
+
+def test_is_mariadb_alone_begins_with_the_oldest_event(any_server, new_database):
+    """On MariaDB; elsewhere, and where a file is told, as without it."""
+    database = new_database(any_server)
+    any_server.execute(f"CREATE TABLE {database}.t (a INT)")
+    oldest = any_server.binlog_files()[0]
+    file = _start(any_server)
+    any_server.execute(f"INSERT INTO {database}.t VALUES (1)")
+    begins = {}
+    for name, arguments in {
+        "alone": {"log_file": None, "log_pos": None, "resume_stream": False},
+        "with a file": {},
+        "with a file, as theirs": {"strict_compat": True},
+    }.items():
+        stream = _reader(any_server, file, is_mariadb=True, **arguments)
+        stream.fetchone()
+        begins[name] = stream.log_file
+        stream.close()
+    is_mariadb = any_server.name.startswith("mariadb")
+    assert begins == {
+        "alone": oldest if is_mariadb else file,
+        "with a file": file,
+        "with a file, as theirs": oldest if is_mariadb else file,
+    }

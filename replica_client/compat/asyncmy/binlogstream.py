@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from typing import Any, ClassVar
 
 from replica_client.compat.asyncmy.errors import BinLogNotEnabledError
+from replica_client.compat.asyncmy.receiving import ConnectionDump
 from replica_client.compat.asyncmy.row_events import (
     DeleteRowsEvent,
     UpdateRowsEvent,
@@ -41,6 +42,7 @@ class _Reader(BinLogStreamReader):
         """Give events of these classes instead."""
         context = self._context
         context.classes = {code: classes.get(kind, kind) for code, kind in context.classes.items()}
+        context.tables._none_sources = False
         context.tables._model_of = lambda schema, table: self.models.get((schema, table))
         self.models: dict[tuple[str, str], TableModel | None] = {}
 
@@ -109,7 +111,7 @@ class BinLogStream:
         self._connection = connection
         self._ctl_connection = ctl_connection
         self._server_id = server_id
-        self._connected = False
+        self._dump: ConnectionDump | None = None
         self._reader = _Reader(
             {},
             server_id,
@@ -136,6 +138,10 @@ class BinLogStream:
         self._reader.use(_CLASSES)
 
     @property
+    def _connected(self) -> bool:
+        return self._dump is not None
+
+    @property
     def _master_log_file(self) -> str | None:
         return self._reader.log_file
 
@@ -144,11 +150,10 @@ class BinLogStream:
         return self._reader.log_pos
 
     async def close(self) -> None:
-        """Close the connections."""
-        self._connected = False
+        """Close the connection of the stream; the other one stays open."""
+        self._dump = None
         self._reader.close()
         self._connection.close()
-        self._ctl_connection.close()
 
     def __aiter__(self) -> AsyncIterator[Any]:
         return self
@@ -165,35 +170,41 @@ class BinLogStream:
             if reader._inner is not None:
                 event = reader._next_inner()
             else:
-                data = await self._next_packet()
-                if data is None:
-                    raise StopAsyncIteration
-                if data[4] == row_event.BINLOG.TABLE_MAP_EVENT:
-                    await self._learn(data)
-                event = reader._event_of(data)
+                dump = self._dump
+                if dump is None or not len(dump.events):
+                    dump = await self._waiting()
+                    if dump is None:
+                        raise StopAsyncIteration
+                events = dump.events
+                event = reader._screened(events)
+                if event is None and len(events):
+                    data = events.take()
+                    if data[4] == row_event.BINLOG.TABLE_MAP_EVENT:
+                        await self._learn(data)
+                    event = reader._event_of(data)
             if event is not None:
                 return event
 
-    async def _next_packet(self) -> bytes | None:
+    async def _waiting(self) -> ConnectionDump | None:
+        """A dump with events that were received; None at the end of the binlog."""
         while True:
-            if not self._connected:
-                await self._connect()
+            dump = self._dump
+            if dump is None:
+                dump = await self._connect()
             try:
-                packet = await self._connection.read_packet()
+                if await dump.wait():
+                    return dump
             except Exception as error:
-                self._connected = False
+                self._dump = None
                 if not error.args or error.args[0] not in _LOST:
                     raise
                 _LOG.warning("%s; connecting again", error)
                 continue
-            data: bytes = packet.get_all_data()
-            if data[0] == 0xFE and len(data) < 9:
-                self._connected = False
-                self._connection.close()
-                return None
-            return data[1:]
+            self._dump = None
+            self._connection.close()
+            return None
 
-    async def _connect(self) -> None:
+    async def _connect(self) -> ConnectionDump:
         reader, connection = self._reader, self._connection
         if not connection.connected or reader._started:
             await connection.connect()
@@ -219,7 +230,8 @@ class BinLogStream:
         await self._send(reader.registration().encode())
         await connection.read_packet()
         await self._send(request.command(server, self._server_id))
-        self._connected = True
+        dump = self._dump = ConnectionDump(connection)
+        return dump
 
     async def _send(self, payload: bytes) -> None:
         await self._connection._execute_command(payload[0], payload[1:])

@@ -128,6 +128,7 @@ class BinLogStreamReader:
     compressed transactions and rows          their events                        left out
     tagged GTIDs                              GtidEvent, with ``tag``             left out
     status variables that are not known       passed over                         an exception
+    ``is_mariadb`` with ``log_file``          begins there                        with the oldest event
     after the end of the binlog               reading goes on there               as ``resume_stream``
     ========================================  ==================================  =====================
 
@@ -159,7 +160,8 @@ class BinLogStreamReader:
         slave_uuid: ours; the source ends an older dump with the same one.
         pymysql_wrapper: instead of ``pymysql.connect``; gives a PyMySQL connection.
         slave_heartbeat: seconds of silence after which the source sends a heartbeat.
-        is_mariadb: that the source is MariaDB is found out; kept for programs that say so.
+        is_mariadb: that the source is MariaDB is found out; a program that says so and tells neither
+            ``log_file`` nor ``auto_position`` begins with the oldest event.
         annotate_rows_event: ask MariaDB for the statements' texts.
         ignore_decode_errors: leave out bytes that are not text of their character set.
         verify_checksum: checksums are always verified.
@@ -312,7 +314,7 @@ class BinLogStreamReader:
         self.__use_checksum = has_checksums(server) and driver_dump.query(
             connection, "SELECT @@global.binlog_checksum"
         )[0][0] not in ("NONE", b"NONE")
-        if not self._goes_on and (self.log_file is None or self.log_pos is None):
+        if self._needs_place and not self._from_oldest(server):
             rows = driver_dump.query(connection, binlog_status(server))
             if not rows:
                 raise BinLogNotEnabled
@@ -333,6 +335,20 @@ class BinLogStreamReader:
     def _goes_on(self) -> bool:
         return self._started and not self.__strict and bool(self.log_file and self.log_pos)
 
+    @property
+    def _needs_place(self) -> bool:
+        return not self._goes_on and (self.log_file is None or self.log_pos is None)
+
+    def _from_oldest(self, server: ServerInfo) -> bool:
+        """Whether to begin with the oldest event of a MariaDB: by its own word without a place to begin."""
+        given = self.log_file is not None and self.log_pos is not None
+        return bool(
+            self.is_mariadb
+            and server.is_mariadb
+            and not self.auto_position
+            and (self.__strict or not given)
+        )
+
     def registration(self) -> ComRegisterSlave:
         """The command that registers us with the source."""
         return (self.report_slave or ReportSlave("")).command(self.__server_id)
@@ -350,8 +366,8 @@ class BinLogStreamReader:
             self._unplaced_before, self._unplaced = self._unplaced, 0
             self._inner_before, self._inner_count = self._inner_count, 0
             return self._asked(self.log_file or "", self._group_start or self.log_pos or 4)
-        if self.auto_position:
-            text = str(self.auto_position)
+        if self.auto_position or self._from_oldest(server):
+            text = str(self.auto_position or "")
             gtids = MariadbGtidSet.parse(text) if server.is_mariadb else CoreGtidSet.parse(text)
             return self._asked(gtid_set=gtids)
         if not self.__resume_stream or not self.log_pos or self.log_pos < 4:

@@ -6,7 +6,7 @@ import datetime
 from typing import Any
 
 from replica_client.binlog.values.json_binary import JsonDocument
-from replica_client.compat.row_dicts import document_value
+from replica_client.compat.row_dicts import document_value as document_value
 
 _MIDNIGHT = datetime.datetime(1970, 1, 1)  # noqa: DTZ001
 

@@ -184,7 +184,11 @@ class BinLogPacketWrapper(PacketReader):
         self.event = class_of(context, decoded)(self, self._body_size, table_map, ctl_connection)
 
     def _fill(
-        self, decoded: DecodedEvent | None, data: bytes | None, context: Context, header: EventHeader
+        self,
+        decoded: DecodedEvent | None,
+        data: bytes | None,
+        context: Context,
+        header: EventHeader,
     ) -> None:
         self._decoded = decoded
         self._context = context

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 from replica_client.binlog.options import DecodeOptions
-
 from replica_client.binlog.values.enum_set import EnumValue, SetValue
 from replica_client.binlog.values.geometry import Geometry
 from replica_client.binlog.values.json_binary import JsonDocument
@@ -92,7 +91,9 @@ def test_values_of_bytes_at_once_are_those_of_the_decoders_objects():
         marks = bitmap(present)
         pairs = decoder.decode_rows("update", marks, marks, images)
         junk = b"x" * rng.randint(0, 3)
-        found = dicts.rows("update", marks, marks, junk + images + junk, len(junk), len(junk + images))
+        found = dicts.rows(
+            "update", marks, marks, junk + images + junk, len(junk), len(junk + images)
+        )
         assert found == dicts.of_two(pairs)
         assert [[*map(type, row["before_values"].values())] for row in found] == [
             [*map(type, row["before_values"].values())] for row in dicts.of_two(pairs)
