@@ -22,6 +22,8 @@ from replica_client._compiled import compiled
 from replica_client._version import __version__
 
 if TYPE_CHECKING:
+    from replica_client.archive.scan import scan_binlog
+    from replica_client.archive.tables import BinlogTable, BinlogTables
     from replica_client.binlog.event import BinlogEvent
     from replica_client.binlog.options import DecodeOptions
     from replica_client.binlog.values.enum_set import EnumValue, SetValue
@@ -67,6 +69,8 @@ __all__ = [
     "BinlogDecodeError",
     "BinlogEvent",
     "BinlogFileReader",
+    "BinlogTable",
+    "BinlogTables",
     "Change",
     "Changes",
     "ColumnShape",
@@ -115,10 +119,13 @@ __all__ = [
     "connect",
     "follow",
     "open_binlog",
+    "scan_binlog",
 ]
 
 # Where the public names are: importing the package loads none of them, using one loads its module.
 _MODULES = {
+    "archive.scan": ("scan_binlog",),
+    "archive.tables": ("BinlogTable", "BinlogTables"),
     "binlog.event": ("BinlogEvent",),
     "binlog.options": ("DecodeOptions",),
     "binlog.values.enum_set": (

@@ -367,6 +367,28 @@ class BinlogFileReader:
         seen = self._previous(first.file) if first.gtid_set is None else first.gtid_set
         return begin, end_behind_gtids(partial(self._scan, None), first, seen, stop)
 
+    def limits(self) -> tuple[Position | None, Position | None]:
+        """The start and the stop as positions between transactions; None: the files' begin and end.
+
+        A stop that is a time is the first transaction that is not of before it.
+
+        Raises:
+            ConfigError: the files do not have them.
+            BinlogDecodeError: a fault in what was read to find them.
+        """
+        begin, stop = self._range()
+        if begin.passed is not None:
+            assembly = replace(self._assembly, record_losses="all", on_statement="deliver")
+            assembler = TransactionAssembler(assembly, self._decode, begin.position, begin.history)
+            steps = self._transaction_steps(assembler, begin.position, None)
+            for transaction in chain.from_iterable(steps):
+                begin.check(transaction)
+        if isinstance(stop, datetime.datetime):
+            self._files = spooled(self._files)
+            scan = partial(self._scan, SchemaHistory())
+            stop = begin_at_time(scan, self._files[0].name, timestamp_of(stop)).position
+        return begin.position, stop
+
     def _scan(self, history: SchemaHistory | None, start: Position | None) -> Iterator[Transaction]:
         """The transactions from a position on, whose rows nobody decodes; faults in them are none here."""
         lenient = frozenset(LOSS_KINDS) - {"undecodable"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import io
 import mmap
 import re
 from collections.abc import Sequence
@@ -101,8 +103,9 @@ def _mapped(stream: BinaryIO) -> BinaryIO:
 def binlog_files(source: FileSource, memory_map: bool = False) -> list[BinlogFile]:
     """The files that ``open_binlog`` was asked for, in order.
 
-    A directory gives its binlog files (``name.NNNNNN``, index files left out) by number; a list is
-    taken in its order; an object with ``read`` is one file, and so are bytes.
+    A directory gives its binlog files (``name.NNNNNN``, index files left out) by number, and so does a
+    glob (``backup/binlog.*``) where no file has that name; a list is taken in its order; an object with
+    ``read`` is one file, and so are bytes.
 
     Args:
         source: see there.
@@ -122,6 +125,8 @@ def binlog_files(source: FileSource, memory_map: bool = False) -> list[BinlogFil
             found.sort(key=_by_number)
             return [BinlogFile(p.name, p, is_mapped=memory_map) for p in found]
         if not path.exists():
+            if glob.has_magic(str(path)):
+                return _of_glob(str(path), memory_map)
             raise ConfigError(f"{path}: no such file; give the path of a binlog or a directory")
         return [BinlogFile(path.name, path, is_mapped=memory_map)]
     if isinstance(source, (bytes, bytearray, memoryview, mmap.mmap)):
@@ -133,6 +138,17 @@ def binlog_files(source: FileSource, memory_map: bool = False) -> list[BinlogFil
         return [file for path in paths for file in binlog_files(path, memory_map)]
     name = getattr(source, "name", "")
     return [BinlogFile(Path(name).name if isinstance(name, str) else "", None, source)]
+
+
+def _of_glob(pattern: str, memory_map: bool) -> list[BinlogFile]:
+    """The binlog files whose paths match, in the order of their numbers."""
+    found = [path for path in map(Path, glob.glob(pattern)) if _BINLOG_NAME.match(path.name)]
+    found = [path for path in found if path.is_file()]
+    if not found:
+        raise ConfigError(f"{pattern}: no binlog file (name.NNNNNN) matches; name the files")
+    return [
+        BinlogFile(path.name, path, is_mapped=memory_map) for path in sorted(found, key=_by_number)
+    ]
 
 
 def _by_number(path: Path) -> tuple[str, int]:
@@ -260,6 +276,7 @@ class EventSource:
         Raises:
             TruncatedEventError: the file ends before.
         """
+        self._seek(position)
         while self.position < position:
             ready = self._fill(min(CHUNK_SIZE, position - self.position))
             if not ready:
@@ -271,6 +288,23 @@ class EventSource:
             step = min(ready, position - self.position)
             self.events.pass_over(step)
             self.position += step
+
+    def _seek(self, position: int) -> None:
+        """Pass over what need not be read: in a file that is neither decrypted nor mapped."""
+        step = position - self.position - self.events.uncut
+        stream = self._stream
+        if step < CHUNK_SIZE or self._cipher is not None or self._is_held:
+            return
+        if not isinstance(stream, io.IOBase) or not stream.seekable():
+            return
+        here = stream.tell()
+        if here + step > stream.seek(0, io.SEEK_END):
+            stream.seek(here)
+            return
+        stream.seek(here + step)
+        self.events.pass_over(self.events.uncut)
+        self._read += step
+        self.position = position
 
     def _truncated(self, missing: int) -> TruncatedEventError:
         return TruncatedEventError(

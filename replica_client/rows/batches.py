@@ -129,7 +129,7 @@ class BatchBuilder:
         body = event.body
         if is_partial(body):
             for change in rows_of_event:
-                while not self._append(change, commit_version, commit_timestamp_us):
+                while not self.try_append(change, commit_version, commit_timestamp_us):
                     yield self.finish()
             return
         rows, row_index = self.rows, rows_of_event.first_row
@@ -175,10 +175,11 @@ class BatchBuilder:
         Raises:
             ValueError: the batch is full.
         """
-        if not self._append(change, commit_version, commit_timestamp_us):
+        if not self.try_append(change, commit_version, commit_timestamp_us):
             raise ValueError("the batch is full; finish it before more is added")
 
-    def _append(self, change: Change, version: str, timestamp_us: int) -> bool:
+    def try_append(self, change: Change, version: str, timestamp_us: int) -> bool:
+        """As :meth:`append`; False when the batch is full."""
         rows, runs = self.rows, self.runs
         before, after = change.before, change.after
         if not rows.append_values(before, after):

@@ -18,6 +18,7 @@ from replica_client.binlog.options import DecodeOptions
 from replica_client.rows.batches import BatchBuilder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
+from replica_client.rows.row_change import Change
 from replica_client.schema.shape import TableShape
 
 RecordBatch: TypeAlias = pa.RecordBatch
@@ -85,6 +86,16 @@ class BatchAssembler:
             builder = self.builder(rows.shape, rows.decoder)
             yield from self.take_ready()
             yield from builder.append_rows(rows, commit_version, timestamp_us)
+
+    def add_change(
+        self, rows: RowsOfEvent, change: Change, commit_version: str, commit_timestamp_us: int
+    ) -> Iterator[RecordBatch]:
+        """Take one change of a transaction; yields the batches that became full. Arguments as of :meth:`add`."""
+        builder = self.builder(rows.shape, rows.decoder)
+        yield from self.take_ready()
+        if not builder.try_append(change, commit_version, commit_timestamp_us):
+            yield builder.finish()
+            builder.append(change, commit_version, commit_timestamp_us)
 
     def take_ready(self) -> list[RecordBatch]:
         """The batches of :attr:`ready`, which has none afterwards."""

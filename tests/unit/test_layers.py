@@ -13,11 +13,11 @@ ROOT = Path(__file__).parents[2]
 CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LAYERS = [
     ["cli"],
-    ["daemon", "spark", "testing", "compat"],
+    ["daemon", "spark", "testing", "compat", "integrations"],
     ["server"],
     ["lake", "sinks"],
     ["tables", "snapshot"],
-    ["backup", "doctor"],
+    ["archive", "backup", "doctor"],
     ["readers"],
     ["rows", "position", "transport"],
     ["schema", "storage"],

@@ -4,6 +4,7 @@ A comment on the line before a block says what else is to be known of it::
 
     <!-- block: not run: WHY -->         a Python block that cannot run here
     <!-- block: spark -->                a Python block that runs where Spark is tested
+    <!-- block: needs polars duckdb -->  a Python block that runs where these packages are
     <!-- block: fragment of pipeline --> keys of a configuration that is whole elsewhere
 """
 

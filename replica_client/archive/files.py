@@ -1,0 +1,117 @@
+"""The tables in binlog files."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from replica_client.archive.contents import Contents, look_at
+from replica_client.archive.decoding import Decoding, batches_in_order
+from replica_client.binlog.options import DecodeOptions
+from replica_client.position.position import Position
+from replica_client.readers.assembler import AssemblyOptions
+from replica_client.readers.binlog_file import BinlogFileReader
+from replica_client.readers.file_bytes import BinlogFile
+from replica_client.readers.file_range import spooled
+from replica_client.readers.start import Start
+from replica_client.rows.selection import Selection, exact_pattern
+from replica_client.rows.where import Condition
+from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.history import SchemaHistory
+
+
+class FileTables:
+    """Reads tables of binlog files.
+
+    Args:
+        files: in order.
+        assembly: which tables.
+        decode: how values are decoded.
+        since: where the first transaction begins.
+        until: no transaction that begins there or later is read.
+        schema: what tables look like at the start; None: nothing is known.
+        letter_case: ``lower_case_table_names`` of the server; None: not known.
+        threads: that decode.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[BinlogFile],
+        assembly: AssemblyOptions,
+        decode: DecodeOptions,
+        since: Start,
+        until: Start,
+        schema: SchemaHistory | None,
+        letter_case: int | None,
+        threads: int,
+    ) -> None:
+        self._files = spooled(files)
+        self._assembly, self._decode = assembly, decode
+        self._since, self._until = since, until
+        self._schema, self._letter_case = schema, letter_case
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._contents: Contents | None = None
+
+    def _found(self) -> Contents:
+        """What is in the files, looked at once."""
+        with self._lock:
+            if self._contents is None:
+                begin, end = self._range()
+                history = SchemaHistory() if self._schema is None else self._schema.copy()
+                if self._letter_case is not None:
+                    history.fold_names(self._letter_case != 0)
+                self._contents = look_at(
+                    self._files, self._assembly, self._decode, history, begin, end
+                )
+            return self._contents
+
+    def _range(self) -> tuple[Position | None, Position | None]:
+        """Where reading begins and ends; None: with the files."""
+        reader = BinlogFileReader(
+            self._files,
+            self._assembly,
+            self._decode,
+            self._since,
+            self._until,
+            self._schema,
+            lower_case_table_names=self._letter_case,
+        )
+        return reader.limits()
+
+    def schemas(self) -> dict[TableName, list[pa.Schema]]:
+        """Schemas of the tables' batches, the newest last.
+
+        Raises:
+            BinlogDecodeError: a fault in a file.
+            ConfigError: the files do not have the beginning or the end.
+        """
+        return self._found().schemas
+
+    def batches(
+        self,
+        table: TableName,
+        columns: Sequence[str],
+        where: Condition | None,
+        max_rows: int,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a table, in order.
+
+        Args:
+            table: its database and name.
+            columns: of the table, that are decoded.
+            where: what one of a change's rows must meet.
+            max_rows: rows that a batch has at most.
+
+        Raises:
+            ReplicaClientError: a fault in a file, or a change that cannot be delivered as rows.
+        """
+        contents = self._found()
+        pattern = exact_pattern(*table)
+        selection = Selection([pattern], columns={pattern: columns})
+        how = Decoding(replace(self._assembly, selection=selection), self._decode, where, max_rows)
+        pieces = [one for one in contents.pieces if one.must_read or table in one.tables]
+        return batches_in_order(contents, pieces, how, self._threads)

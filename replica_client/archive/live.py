@@ -1,0 +1,117 @@
+"""The tables of a live source: what its binlog has now."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from replica_client.archive.contents import SeenSchemas
+from replica_client.archive.decoding import chosen_rows
+from replica_client.binlog.options import DecodeOptions
+from replica_client.position.position import Position
+from replica_client.readers.assembler import AssemblyOptions
+from replica_client.readers.connect import connect
+from replica_client.readers.follow import FollowedSource
+from replica_client.readers.notices import batches_of
+from replica_client.readers.start import Start, timestamp_of
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.batching import BatchAssembler
+from replica_client.rows.selection import Selection, exact_pattern
+from replica_client.rows.where import Condition
+from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.history import SchemaHistory
+
+
+class LiveTables:
+    """Reads tables of a live source's binlog up to where it ended when it was looked at.
+
+    Args:
+        url: of the source.
+        assembly: which tables.
+        decode: how values are decoded.
+        since: where the first transaction begins.
+        until: no transaction that begins there or later is read.
+        schema: what tables look like at the start; None: what the source proves.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        assembly: AssemblyOptions,
+        decode: DecodeOptions,
+        since: Start,
+        until: Start,
+        schema: SchemaHistory | None,
+    ) -> None:
+        self._url = url
+        self._assembly, self._decode = assembly, decode
+        self._since, self._until, self._schema = since, until, schema
+        self._lock = threading.Lock()
+        self._schemas: dict[TableName, list[pa.Schema]] | None = None
+        self._end = Position("", 0)
+
+    def _open(self, assembly: AssemblyOptions) -> FollowedSource:
+        return FollowedSource(
+            connect(
+                self._url,
+                start=self._since,
+                stop_at_end=True,
+                options=self._decode,
+                assembly=assembly,
+                schema=self._schema,
+            )
+        )
+
+    def schemas(self) -> dict[TableName, list[pa.Schema]]:
+        """Schemas of the tables' batches, the newest last.
+
+        Raises:
+            ReplicaClientError: the source cannot be read.
+        """
+        with self._lock:
+            if self._schemas is None:
+                found: dict[TableName, list[pa.Schema]] = {}
+                seen = SeenSchemas(found)
+                with self._open(self._assembly) as stream:
+                    for transaction in stream.transactions():
+                        if self._is_behind(transaction):
+                            break
+                        for rows in transaction.rows:
+                            seen.saw(rows.shape, rows.decoder)
+                    self._end = stream.position
+                self._schemas = found
+            return self._schemas
+
+    def _is_behind(self, transaction: Transaction) -> bool:
+        """Whether a transaction is not wanted any more."""
+        if isinstance(self._until, datetime.datetime):
+            return not transaction.is_before(timestamp_of(self._until))
+        return isinstance(self._until, Position) and transaction.start >= self._until
+
+    def batches(
+        self,
+        table: TableName,
+        columns: Sequence[str],
+        where: Condition | None,
+        max_rows: int,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a table, in order; arguments and errors as of the tables of files."""
+        self.schemas()
+        pattern = exact_pattern(*table)
+        selection = Selection([pattern], columns={pattern: columns})
+        batches = BatchAssembler(max_rows, self._decode)
+        make: Callable[[Transaction], Iterator[pa.RecordBatch]]
+        if where is None:
+            make = lambda one: batches_of(batches, one, notices=False)  # noqa: E731
+        else:
+            make = lambda one: chosen_rows(batches, one, where)  # noqa: E731
+        with self._open(replace(self._assembly, selection=selection)) as stream:
+            for transaction in stream.transactions():
+                if self._is_behind(transaction) or transaction.start >= self._end:
+                    break
+                yield from make(transaction)
+        yield from batches.flush()

@@ -1,0 +1,101 @@
+"""Binlog files, or what a live source has, as tables for whatever reads Arrow."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from replica_client._compiled import tell_plain
+from replica_client.archive.tables import BinlogTables, TableSource
+from replica_client.binlog.options import DecodeOptions
+from replica_client.errors import ConfigError
+from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.position.position import Position
+from replica_client.readers.assembler import AssemblyOptions
+from replica_client.readers.file_bytes import FileSource, binlog_files
+from replica_client.readers.start import parse_start
+from replica_client.rows.selection import Selection
+from replica_client.schema.history import SchemaHistory
+
+_URLS = ("mysql://", "mariadb://")
+
+
+def scan_binlog(
+    source: FileSource,
+    *,
+    tables: Sequence[str] | str | None = None,
+    exclude: Sequence[str] | str | None = None,
+    columns: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    since: Position | GtidSet | MariadbGtidSet | str | datetime.datetime | None = None,
+    until: Position | GtidSet | MariadbGtidSet | str | datetime.datetime | None = None,
+    where: str | None = None,
+    keys: Mapping[str, bytes] | None = None,
+    options: DecodeOptions | None = None,
+    schema: SchemaHistory | None = None,
+    full_rows: bool = False,
+    record_losses: Collection[str] | str = (),
+    lower_case_table_names: int | None = None,
+    threads: int = 1,
+    max_rows: int = 16384,
+) -> BinlogTables:
+    """The row changes in binlog files or of a live source, a table each, for whatever reads Arrow.
+
+    Nothing is read before a table is asked for. A live source is read from ``since`` to the end that its binlog has
+    when its tables are looked at first.
+
+    Args:
+        source: a path, a glob, a directory (also one of ``replica-client backup``), a list of them in order, a
+            binary file object, bytes, or the URL of a live source.
+        tables: patterns ``database.table`` (``*``, ``?``) of the wanted tables; None takes all.
+        exclude: patterns of unwanted tables.
+        columns: names of the wanted columns, in this order, for all tables or by table pattern; change columns
+            (``_change_type`` …) among them. None: all.
+        since: where to start: a position, a GTID set or a time; None: with the first file, also of a live source.
+        until: where to stop: the first transaction that begins there or later is not read.
+        where: a condition that one of a change's rows must meet, as ``changes --where`` takes it.
+        keys: encryption keys by id, see :class:`~replica_client.binlog.options.DecodeOptions`.
+        options: how values are decoded.
+        schema: what tables look like at the start.
+        full_rows: refuse row images that lack wanted columns.
+        record_losses: kinds of losses that do not stop the reading; see
+            :class:`~replica_client.readers.assembler.AssemblyOptions`.
+        lower_case_table_names: the setting of the server that wrote the files; None: not known.
+        threads: that decode files at the same time; the order of the rows stays.
+        max_rows: rows that a batch has at most.
+
+    Raises:
+        ConfigError: no such file, an option is wrong, or pyarrow is not installed.
+    """
+    decode = options or DecodeOptions()
+    if keys:
+        decode = replace(decode, keys=dict(keys))
+    if threads < 1:
+        raise ConfigError(f"threads {threads}: at least 1 is wanted")
+    if max_rows < 2:
+        raise ConfigError("max_rows must be at least 2: an update has two rows")
+    if lower_case_table_names not in (None, 0, 1, 2):
+        raise ConfigError(f"lower_case_table_names {lower_case_table_names!r}: it is 0, 1 or 2")
+    begin, end = parse_start(since, "earliest", "since"), parse_start(until, "latest", "until")
+    if begin == "latest" or end == "earliest":
+        raise ConfigError("a scan goes from a position or a time to a position or a time")
+    selection = Selection(tables, exclude)
+    assembly = AssemblyOptions(selection, full_rows=full_rows, record_losses=record_losses)
+    import replica_client.rows.batching  # noqa: F401 - tells when pyarrow is not installed
+
+    found: TableSource
+    if isinstance(source, str) and source.startswith(_URLS):
+        from replica_client.archive.live import LiveTables
+
+        if isinstance(end, Position) and not end.file:
+            raise ConfigError("until: of a live source it is FILE:OFFSET or a time")
+        found = LiveTables(source, assembly, decode, begin, end, schema)
+    else:
+        from replica_client.archive.files import FileTables
+
+        files = binlog_files(source)
+        found = FileTables(
+            files, assembly, decode, begin, end, schema, lower_case_table_names, threads
+        )
+    tell_plain()
+    return BinlogTables(found, columns, where, max_rows)

@@ -1,0 +1,153 @@
+"""Binlog tables in DuckDB; the extra ``duckdb``.
+
+::
+
+    from replica_client.integrations.duckdb_views import query
+
+    query("SELECT _change_type, count(*) FROM shop.orders GROUP BY 1", rc.scan_binlog("/backup/binlogs")).show()
+
+The tables are views ``database.table``. Only the columns that a statement names are decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import duckdb
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from replica_client.archive.tables import BinlogTable
+from replica_client.errors import ConfigError
+
+_ANYTHING = (exp.Command, exp.Columns, exp.Describe, exp.Summarize, exp.Pivot, exp.Copy)
+"""What may use columns that it does not name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """What a statement may use.
+
+    Attributes:
+        tables: database (None: not said) and name, in lower case; None: any.
+        columns: names in lower case; None: any.
+    """
+
+    tables: frozenset[tuple[str | None, str]] | None
+    columns: frozenset[str] | None
+
+    @classmethod
+    def of(cls, sql: str) -> Needed:
+        """What some SQL may use; everything, where that is not understood."""
+        try:
+            statements = [one for one in sqlglot.parse(sql, dialect="duckdb") if one is not None]
+        except SqlglotError:
+            return cls(None, None)
+        nodes = [node for statement in statements for node in statement.walk()]
+        if any(isinstance(node, exp.Command) for node in nodes):
+            return cls(None, None)
+        found = [node for node in nodes if isinstance(node, exp.Table)]
+        tables = frozenset((one.db.lower() or None, one.name.lower()) for one in found)
+        if any(map(_takes_all, nodes)) or any("SELECT" not in _words(one) for one in statements):
+            return cls(tables, None)
+        names = {node.name.lower() for node in nodes if isinstance(node, exp.Identifier)}
+        # A table's name among the columns is all of its row.
+        rows = {one.alias_or_name.lower() for one in found}
+        parts = [node.parts[-1] for node in nodes if isinstance(node, exp.Column)]
+        if any(part.name.lower() in rows for part in parts):
+            return cls(tables, None)
+        return cls(tables, frozenset(names))
+
+    def uses(self, table: BinlogTable) -> bool:
+        """Whether a table may be used."""
+        if self.tables is None:
+            return True
+        name = table.name.lower()
+        return (table.database.lower(), name) in self.tables or (None, name) in self.tables
+
+    def columns_of(self, table: BinlogTable) -> list[str]:
+        """The columns of a table that may be used; at least one."""
+        names: list[str] = table.schema.names
+        if self.columns is None:
+            return names
+        return [name for name in names if name.lower() in self.columns] or names[:1]
+
+
+def _takes_all(node: exp.Expr) -> bool:
+    """Whether a node stands for columns that it does not name."""
+    if isinstance(node, exp.Star):
+        return not isinstance(node.parent, exp.Count)
+    if isinstance(node, exp.Join) and node.args.get("method"):
+        return True  # NATURAL
+    return isinstance(node, _ANYTHING)
+
+
+def _words(statement: exp.Expr) -> str:
+    return "SELECT" if statement.find(exp.Select) is not None else ""
+
+
+def add_views(
+    connection: duckdb.DuckDBPyConnection,
+    tables: Mapping[str, BinlogTable],
+    sql: str | None = None,
+) -> None:
+    """Make a view ``database.table`` of each table; each query reads the binlog anew.
+
+    Where all are of one database, its tables are also found without its name.
+
+    Args:
+        connection: where.
+        tables: from :func:`~replica_client.scan_binlog`.
+        sql: what will be asked: other tables, and columns that it does not name, are left out. None: nothing is.
+
+    Raises:
+        ReplicaClientError: the source cannot be read.
+    """
+    needed = Needed(None, None) if sql is None else Needed.of(sql)
+    databases = set()
+    for number, table in enumerate(tables.values()):
+        databases.add(table.database)
+        if not needed.uses(table):
+            continue
+        columns = needed.columns_of(table)
+        stream = f"replica_client_{number}"
+        connection.register(stream, table.select(columns))
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(table.database)}")
+        name = f"{_quoted(table.database)}.{_quoted(table.name)}"
+        connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {stream}")
+    if len(databases) == 1:
+        path = f"{_quoted(databases.pop())},main".replace("'", "''")
+        connection.execute(f"SET search_path = '{path}'")
+
+
+def query(
+    sql: str,
+    tables: Mapping[str, BinlogTable],
+    connection: duckdb.DuckDBPyConnection | None = None,
+) -> duckdb.DuckDBPyRelation:
+    """The result of a query over binlog tables.
+
+    Args:
+        sql: one SELECT of DuckDB's SQL.
+        tables: from :func:`~replica_client.scan_binlog`.
+        connection: where; None: a new one in memory.
+
+    Raises:
+        ConfigError: DuckDB does not take the statement, or it gives no rows.
+        ReplicaClientError: the source cannot be read.
+    """
+    connection = connection or duckdb.connect()
+    add_views(connection, tables, sql)
+    try:
+        found = connection.sql(sql)
+    except duckdb.Error as error:
+        raise ConfigError(f"SQL: {' '.join(str(error).split())}") from None
+    if found is None:
+        raise ConfigError("SQL: a statement that gives rows is wanted, such as SELECT")
+    return found
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
