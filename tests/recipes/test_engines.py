@@ -144,7 +144,7 @@ def test_a_live_source_gives_what_its_files_give() -> None:
         live = rc.scan_binlog(source.url)
         assert list(live) == list(whole)
         for name, table in whole.items():
-            assert pa.table(live[name]) == pa.table(table)
+            assert pa.table(live[name]).to_pylist() == pa.table(table).to_pylist()
         for options in (
             {"since": half},
             {"until": half},
@@ -152,7 +152,7 @@ def test_a_live_source_gives_what_its_files_give() -> None:
         ):
             options = {"columns": ["_offset", "id"], **options}
             one, other = (rc.scan_binlog(it, **options)["shop.orders"] for it in (source.url, DATA))
-            assert pa.table(one) == pa.table(other)
+            assert pa.table(one).to_pylist() == pa.table(other).to_pylist()
             assert pa.table(one).num_rows
 
 
