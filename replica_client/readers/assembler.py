@@ -409,6 +409,7 @@ class TransactionAssembler:
         if tracker.in_transaction and controls_savepoint(body.query):
             self._run_savepoint(event, decoder, tracker)
             return
+        self._savepoints.see_statement()
         # Whose rows it changes is asked before it changes what tables are.
         around = Provenance(tracker.in_transaction, self._is_first_hand)
         refused = self.schema.text_changes(event, decoder.format, around)

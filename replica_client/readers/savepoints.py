@@ -9,9 +9,10 @@ RELEASE SAVEPOINT is never logged, so a savepoint counts until its transaction e
   are logged as a transaction of their own. Before, they stand among the others, and no event tells them apart.
 * A savepoint of the same name replaces the earlier one. Names are compared without case, in MySQL and before
   MariaDB 11.5 without accents too.
-* A stored function or trigger has savepoints of its own, which end with it. The binlog does not mark them.
-  Where it shows that one set a name (MySQL always, MariaDB when it is rolled back to there) and another one
-  did, too, this name means nothing any more; else the later one counts, as for the source's own replicas.
+* A stored function or trigger has savepoints of its own, which end with it and replace none of its caller's. A
+  server logs them only where their statement changed rows before. MySQL then does not end that statement's rows
+  (STMT_END_F is missing); MariaDB does, and its binlog does not tell them from those of the caller. Where a name
+  was set twice, rows lie in between, and neither place is disproved, which rows were taken back is not known.
 """
 
 from __future__ import annotations
@@ -48,9 +49,21 @@ def mixes_engines(context: StatementContext) -> bool:
 
 
 class _Savepoint(NamedTuple):
+    """A savepoint that may be there.
+
+    Attributes:
+        name: as it was written.
+        mark: the rows before it.
+        event_index: of its event.
+        is_inner: whether a stored function or trigger set it; None when that is not known.
+        statement: how many statements of the caller had surely ended before it.
+    """
+
     name: str
     mark: SpoolMark
     event_index: int
+    is_inner: bool | None
+    statement: int
 
 
 class Savepoints:
@@ -61,20 +74,16 @@ class Savepoints:
 
     Attributes:
         rows: those of the transaction, without those that were taken back.
-        in_statement: whether the last rows event is not the last of its statement.
     """
 
     def __init__(self, storage: SpoolStorage | None = None) -> None:
         self._storage = SpoolStorage() if storage is None else storage
         self.rows = RowSpool(self._storage)
-        self.in_statement = False
-        # Whether rows of such a statement came directly before: what follows is of a function then.
-        self._is_inside = False
         self._stack: list[_Savepoint] = []
-        # Names that were set again while they were there.
-        self._reused: list[str] = []
-        # Names that a stored function or trigger used.
-        self._inner: list[str] = []
+        # Whether the event directly before was of rows, and if so whether they were the last of their statement.
+        self._rows_before: bool | None = None
+        # Statements of the caller that surely ended. In functions none ends; MariaDB alone says so before a SAVEPOINT.
+        self._statement = 0
 
     def run(
         self,
@@ -99,11 +108,10 @@ class Savepoints:
             DataLossError: which rows were taken back cannot be told; says why, without a position.
         """
         action, names = _read(query, context)
-        is_inside, self._is_inside = self._is_inside, False
         if action == "set":
-            self._set(names[0], event_index)
+            self._set(names[0], context, event_index)
         elif action == "rollback":
-            savepoint = self._roll_back(names, context, is_inside=is_inside)
+            savepoint = self._roll_back(names, context)
             if resume is not None and savepoint < resume.event_index <= event_index:
                 raise DataLossError(
                     f"ROLLBACK TO SAVEPOINT {names[0]!r} takes back rows that were delivered before {resume}"
@@ -113,7 +121,18 @@ class Savepoints:
 
     def see_rows(self, *, ends_statement: bool) -> None:
         """A rows event came, of whatever table."""
-        self._is_inside = self.in_statement = not ends_statement
+        self._see_no_savepoint()
+        self._rows_before = ends_statement
+
+    def see_statement(self) -> None:
+        """A statement came that has nothing to do with savepoints."""
+        self._see_no_savepoint()
+        self._rows_before = None
+
+    def _see_no_savepoint(self) -> None:
+        """What comes is no SAVEPOINT: where rows before were the last of their statement, it has ended."""
+        if self._rows_before:
+            self._statement += 1
 
     def append(self, rows: RowsOfEvent) -> None:
         """Rows that may be taken back.
@@ -126,43 +145,49 @@ class Savepoints:
     def hand_over(self) -> RowSpool:
         """The rows that were not taken back, which wait elsewhere from now on."""
         rows, self.rows = self.rows, RowSpool(self._storage)
-        self._stack, self._reused, self._inner = [], [], []
+        self._stack = []
         return rows
 
     def clear(self) -> None:
         """The transaction is over."""
-        self.in_statement = self._is_inside = False
+        self._rows_before = None
+        self._statement = 0
         if self._stack or len(self.rows):
-            self._stack, self._reused, self._inner = [], [], []
+            self._stack = []
             self.rows.close()
 
-    def _set(self, name: str, event_index: int) -> None:
-        if self.in_statement:
-            self._inner.append(name)
-        same = [one for one in self._stack if _is_same(one.name, name)]
-        if same:
-            self._reused.append(name)
-            self._stack = [one for one in self._stack if one not in same]
-        self._stack.append(_Savepoint(name, self.rows.mark(), event_index))
+    def _set(self, name: str, context: StatementContext, event_index: int) -> None:
+        before, self._rows_before = self._rows_before, None
+        is_inner = None
+        if before is False:
+            is_inner = True
+        elif before and not context.is_mariadb:
+            is_inner = False
+            self._statement += 1
+        if is_inner is False:
+            self._stack = [one for one in self._stack if _is_same(one.name, name) is not True]
+        new = _Savepoint(name, self.rows.mark(), event_index, is_inner, self._statement)
+        self._stack.append(new)
 
-    def _roll_back(
-        self, names: tuple[str, ...], context: StatementContext, *, is_inside: bool
-    ) -> int:
-        if self.in_statement:
-            self._inner += names
-        found = {at for name in names if (at := self._find(name)) is not None}
+    def _roll_back(self, names: tuple[str, ...], context: StatementContext) -> int:
+        is_inner = self._rows_before is False
+        self._see_no_savepoint()
+        self._rows_before = None
+        # Those of functions that ended are gone.
+        self._stack = [
+            one for one in self._stack if not one.is_inner or one.statement == self._statement
+        ]
+        found = {name: some for name in names if (some := self._candidates(name, is_inner))}
         if len(found) != 1:
             raise DataLossError(
                 f"ROLLBACK TO SAVEPOINT {names[0]!r}, "
                 + ("which may be either of two" if found else "which is not in what was read")
             )
-        at = found.pop()
-        name, mark, event_index = self._stack[at]
-        known = (self._reused, self._inner)
-        # In the midst of a function it is the function's own, which is the last one.
-        if not is_inside and all(any(_is_same(one, name) for one in some) for some in known):
+        candidates = next(iter(found.values()))
+        name, mark, event_index, *_ = self._stack[candidates[-1]]
+        if any(self._stack[at].mark != mark for at in candidates):
             raise DataLossError(
-                f"ROLLBACK TO SAVEPOINT {name!r}, which was set more than once, also in a stored function or "
+                f"ROLLBACK TO SAVEPOINT {name!r}, which was set more than once, perhaps in a stored function or "
                 "trigger: the binlog does not tell which of them is meant"
             )
         if mixes_engines(context) and self.rows.mark() != mark:
@@ -171,23 +196,31 @@ class Savepoints:
                 f"{'.'.join(map(str, context.version))}: rows behind the savepoint stay if their table has no "
                 "transactions, and the binlog does not tell whether it has"
             )
-        del self._stack[at + 1 :]
+        del self._stack[candidates[-1] + 1 :]
         self.rows.truncate(mark)
         return event_index
 
-    def _find(self, name: str) -> int | None:
-        """Index of the savepoint that has a name."""
-        for at in reversed(range(len(self._stack))):
-            known = self._stack[at].name
-            same = _is_same(known, name)
+    def _candidates(self, name: str, is_inner: bool) -> list[int]:
+        """Indexes of the savepoints that a rollback to a name may mean.
+
+        Args:
+            name: of the savepoint.
+            is_inner: whether the rollback is surely one of a stored function or trigger, which rolls back to
+                savepoints that it set itself.
+        """
+        found = []
+        for at, one in enumerate(self._stack):
+            if is_inner and (one.is_inner is False or one.statement != self._statement):
+                continue
+            same = _is_same(one.name, name)
             if same is None:
                 raise DataLossError(
-                    f"ROLLBACK TO SAVEPOINT {name!r}, and a savepoint {known!r}: whether these names are the "
+                    f"ROLLBACK TO SAVEPOINT {name!r}, and a savepoint {one.name!r}: whether these names are the "
                     "same depends on the source's collation"
                 )
             if same:
-                return at
-        return None
+                found.append(at)
+        return found
 
 
 def _read(query: bytes, context: StatementContext) -> tuple[Action | None, tuple[str, ...]]:

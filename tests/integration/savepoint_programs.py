@@ -11,11 +11,12 @@ from typing import Any
 import pymysql
 
 import replica_client as rc
+from replica_client.errors import MissingTableMapError
 from replica_client.position.position import Position
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.rows.selection import Selection
 
-TABLES = ("t", "u", "w", "m", "k")
+TABLES = ("t", "u", "w", "m", "k", "r")
 # As the server may see one name: case, quotes, a backtick, a space, a keyword, another letter.
 NAMES = ("s", "S", "`s`", "`a``b`", "`A``B`", "`two words`", "`select`", "`ä`", '"q"', '"Q"', "`0`")
 PADDING = 900
@@ -38,12 +39,28 @@ def create(server: Any, database: str) -> None:
         f"CREATE TABLE k {columns} ENGINE={engine}",
         "CREATE TRIGGER g AFTER INSERT ON u FOR EACH ROW BEGIN"
         " INSERT INTO w (v) VALUES (NEW.v); INSERT INTO m (v) VALUES (NEW.v); END",
-        "CREATE PROCEDURE p() BEGIN SAVEPOINT s; INSERT INTO t (v) VALUES (UUID()); SAVEPOINT s2;"
-        " INSERT INTO u (v) VALUES (UUID()); ROLLBACK TO s2; INSERT INTO t (v) VALUES (UUID()); END",
-        # A name that no caller has: the binlog does not tell whose savepoint it is.
+        "CREATE PROCEDURE p() BEGIN SAVEPOINT p1; INSERT INTO t (v) VALUES (UUID()); SAVEPOINT p2;"
+        " INSERT INTO u (v) VALUES (UUID()); ROLLBACK TO p2; INSERT INTO t (v) VALUES (UUID()); END",
+        # A name that no caller has.
         "CREATE FUNCTION f(n INT) RETURNS INT DETERMINISTIC BEGIN INSERT INTO t (v) VALUES (UUID());"
         " SAVEPOINT inner_; INSERT INTO w (v) VALUES (UUID()); ROLLBACK TO SAVEPOINT inner_;"
         " INSERT INTO w (v) VALUES (n); RETURN n; END",
+        # Names of its callers, which go on to have their own savepoints.
+        "CREATE FUNCTION set_first(n INT) RETURNS INT DETERMINISTIC BEGIN SAVEPOINT s;"
+        " INSERT INTO w (v) VALUES (UUID()); RETURN n; END",
+        "CREATE FUNCTION set_later(n INT) RETURNS INT DETERMINISTIC BEGIN INSERT INTO w (v) VALUES (UUID());"
+        " SAVEPOINT s; INSERT INTO w (v) VALUES (UUID()); RETURN n; END",
+        "CREATE FUNCTION set_last(n INT) RETURNS INT DETERMINISTIC BEGIN INSERT INTO w (v) VALUES (UUID());"
+        " SAVEPOINT s; RETURN n; END",
+        "CREATE FUNCTION taken_back(n INT) RETURNS INT DETERMINISTIC BEGIN INSERT INTO w (v) VALUES (UUID());"
+        " SAVEPOINT s; INSERT INTO w (v) VALUES (UUID()); ROLLBACK TO s; IF n % 2 THEN"
+        " INSERT INTO w (v) VALUES (UUID()); END IF; RETURN n; END",
+        "CREATE FUNCTION nested(n INT) RETURNS INT DETERMINISTIC BEGIN INSERT INTO t (v) VALUES (UUID());"
+        " SAVEPOINT s; SET n = set_later(n); INSERT INTO t (v) VALUES (UUID()); IF n % 2 THEN ROLLBACK TO s;"
+        " END IF; RETURN taken_back(n); END",
+        "CREATE TABLE r (id INT AUTO_INCREMENT PRIMARY KEY, v VARBINARY(1000)) ENGINE=InnoDB",
+        "CREATE TRIGGER h AFTER INSERT ON r FOR EACH ROW BEGIN INSERT INTO w (v) VALUES (NEW.v); SAVEPOINT s;"
+        " INSERT INTO w (v) VALUES (NEW.v); IF NEW.id % 2 THEN ROLLBACK TO s; END IF; END",
     ):
         with server.connected(database=database) as connection, connection.cursor() as cursor:
             cursor.execute(statement)
@@ -56,14 +73,17 @@ class Programs:
         server: where.
         database: with the tables of :func:`create`.
         seed: of the random numbers.
+        reuses: whether the caller sets names again. MariaDB's binlog does not tell then which savepoint is meant.
+        calls: whether functions and triggers set names of the caller, too.
 
     Attributes:
         statements: of the program that runs.
         rollbacks: how many ROLLBACK TO SAVEPOINT were done.
     """
 
-    def __init__(self, server: Any, database: str, seed: int) -> None:
+    def __init__(self, server: Any, database: str, seed: int, *, reuses: bool, calls: bool) -> None:
         self._server, self._database = server, database
+        self._reuses, self._calls = reuses, calls
         self._chance = random.Random(seed)
         self.statements: list[str] = []
         self.rollbacks = 0
@@ -112,8 +132,12 @@ class Programs:
         chance = self._chance
         kind = chance.random()
         if kind < 0.22:
-            self._names.append(chance.choice(NAMES))
-            return f"SAVEPOINT {self._names[-1]}"
+            name = chance.choice(NAMES)
+            used = {one.strip('"`').lower() for one in self._names}
+            if not self._reuses and name.strip('"`').lower() in used:
+                return "DO 1"
+            self._names.append(name)
+            return f"SAVEPOINT {name}"
         if kind < 0.40:
             how = chance.choice(("TO", "TO SAVEPOINT", "WORK TO", "WORK TO SAVEPOINT"))
             known = self._names if self._names and chance.random() < 0.8 else NAMES
@@ -132,8 +156,13 @@ class Programs:
         # What MIXED logs as rows, not as text: the value is another one on a replica.
         unsafe = "UUID_SHORT()" if mixed else "7"
         table = chance.choice("tttuuwmk")
+        if self._calls and chance.random() < 0.3:
+            return self._call(chance.choice(("1", "2", unsafe)))
         if kind < 0.58:
-            return "CALL p()" if chance.random() < 0.6 else f"INSERT INTO k (v) SELECT f({unsafe})"
+            if "p1" not in self._names and chance.random() < 0.6:
+                self._names.append("p1")
+                return "CALL p()"
+            return f"INSERT INTO k (v) SELECT f({unsafe})"
         if kind < 0.63:
             return f"DELETE FROM {table} WHERE id % 5 = {chance.randint(0, 4)} AND {unsafe} > 0"
         if kind < 0.70:
@@ -148,6 +177,23 @@ class Programs:
             # A statement that fails in its midst.
             return f"INSERT INTO {table} (id, v) VALUES (NULL, {unsafe}), (1, {unsafe}), (1, 'two')"
         return f"INSERT INTO {table} (v) VALUES (CONCAT({unsafe}, '{chance.randint(0, 9)}'))"
+
+    def _call(self, value: str) -> str:
+        """A statement that calls what has a savepoint named as one of the caller's may be."""
+        function = self._chance.choice(
+            ("set_first", "set_later", "set_last", "taken_back", "nested")
+        )
+        return self._chance.choice(
+            (
+                "CALL p()",
+                "INSERT INTO r (v) VALUES ('1'), ('2'), ('3')",
+                f"INSERT INTO r (v) SELECT {function}({value})",
+                f"DO {function}({value})",
+                f"INSERT INTO t (v) SELECT {function}({value})",
+                f"INSERT INTO t (v) VALUES ('1'), ({function}({value})), ({function}(2))",
+                f"UPDATE t SET v = {function}({value}) WHERE id % 4 = 1",
+            )
+        )
 
 
 def apply(tables: Tables, changes: Iterable[rc.Change]) -> None:
@@ -251,13 +297,9 @@ def prove(
     create(server, database)
     server.rotate()
     start = Position(*server.binlog_position())
-    programs = Programs(server, database, seed)
-    states: list[tuple[Position, list[str], Tables]] = []
-    for _ in range(count):
-        statements, tables = programs.run()
-        states.append((Position(*server.binlog_position()), statements, tables))
-    files = server.binlog_files()
-    paths = [server.binlog_path(name) for name in files[files.index(start.file) :]]
+    programs = Programs(server, database, seed, reuses=server.flavor != "mariadb", calls=False)
+    states = _run(server, programs, count)
+    paths = _paths(server, start)
     counts = Counter(programs=count, rollbacks=programs.rollbacks)
     everything: list[rc.Change] = []
     for part_size in (1, 4_000, 64 << 20):
@@ -292,3 +334,59 @@ def prove(
     live = asyncio.run(followed(server, start, database))
     counts["differences"] += flat(live) != flat(everything)
     return counts
+
+
+def prove_reused(
+    server: Any, database: str, seed: int, count: int, say: Callable[[str], None] = print
+) -> Counter[str]:
+    """Run programs that set a name again, also in functions and triggers: rows are right, or refused.
+
+    Args:
+        server: a local one.
+        database: an empty one.
+        seed: of the random numbers.
+        count: of programs.
+        say: is told of each program whose rows differ.
+
+    Returns:
+        counts: ``programs``, ``differences``, ``refused`` ones, ``rollbacks`` to savepoints.
+    """
+    create(server, database)
+    server.rotate()
+    at = Position(*server.binlog_position())
+    programs = Programs(server, database, seed, reuses=True, calls=True)
+    states = _run(server, programs, count)
+    paths = _paths(server, at)
+    counts = Counter(programs=count, rollbacks=programs.rollbacks)
+    model = empty()
+    for position, statements, tables in states:
+        try:
+            apply(
+                model,
+                rc.open_binlog(paths, start=at, stop=position, tables=f"{database}.*").changes(),
+            )
+        except (rc.DataLossError, MissingTableMapError):
+            # A rollback in a function can cut a table map out of MariaDB's binlog.
+            counts["refused"] += 1
+        else:
+            if {name: +rows for name, rows in model.items()} != tables:
+                counts["differences"] += 1
+                say(f"seed {seed}, {at}: " + "; ".join(statements))
+        model = {name: Counter(rows) for name, rows in tables.items()}
+        at = position
+    return counts
+
+
+def _run(server: Any, programs: Programs, count: int) -> list[tuple[Position, list[str], Tables]]:
+    """Programs: the position behind each, its statements, and what its tables hold."""
+    states = []
+    for _ in range(count):
+        statements, tables = programs.run()
+        states.append((Position(*server.binlog_position()), statements, tables))
+    return states
+
+
+def _paths(server: Any, start: Position) -> list[Any]:
+    """The binlog files from a position on."""
+    files = server.binlog_files()
+    return [server.binlog_path(name) for name in files[files.index(start.file) :]]

@@ -23,15 +23,16 @@ DECODER = RowImageDecoder(SHAPE)
 
 
 def _run(program: str, context: StatementContext = MARIADB, resume: Position | None = None) -> str:
-    """Run statements and rows (single digits), separated by semicolons; the rows that stay."""
+    """Run statements and rows, separated by semicolons; the rows that stay.
+
+    Rows are single digits; those with a hyphen are not the last ones of their statement.
+    """
     savepoints = Savepoints()
     for index, statement in enumerate(part.strip() for part in program.split(";")):
-        if statement.isdigit():
-            event = BinlogEvent(HEADER, statement)
+        if statement[:1].isdigit():
+            savepoints.see_rows(ends_statement=len(statement) == 1)
+            event = BinlogEvent(HEADER, statement[0])
             savepoints.append(RowsOfEvent(event, SHAPE, DECODER, index, 0, ""))
-            savepoints.see_rows(ends_statement=True)
-        elif statement == "…":
-            savepoints.see_rows(ends_statement=False)
         else:
             query = statement.encode("utf-8", "surrogateescape")
             savepoints.run(query, context, index, resume)
@@ -49,15 +50,19 @@ def _run(program: str, context: StatementContext = MARIADB, resume: Position | N
             "SAVEPOINT a; 1; SAVEPOINT b; 2; ROLLBACK TO b; 3; ROLLBACK TO b; 4; ROLLBACK TO a; 5",
             "5",
         ),
-        # A later savepoint of the same name replaces the earlier one.
-        ("1; SAVEPOINT s; 2; SAVEPOINT S; 3; ROLLBACK TO s; 4", "124"),
         ("SAVEPOINT s; 1; SAVEPOINT b; 2; SAVEPOINT s; 3; ROLLBACK TO b; 4", "14"),
         # As clients write it, before 5.5.
         ("/* c */ savepoint s; 1; rollback /* c */ work to savepoint S; 2", "2"),
         ("savepoint s; 1; Rollback\tTo s; 2", "2"),
         ("SAVEPOINT `a``b`; 1; ROLLBACK TO `A``B`; 2", "2"),
         # A function that is called twice.
-        ("1; SAVEPOINT x; 2; …; ROLLBACK TO x; 3; SAVEPOINT x; 4; …; ROLLBACK TO x; 5", "135"),
+        ("1; SAVEPOINT x; 2-; ROLLBACK TO x; 3; 0; SAVEPOINT x; 4-; ROLLBACK TO x; 5", "1305"),
+        # The savepoint of a function that has ended.
+        ("SAVEPOINT s; 1-; SAVEPOINT s; 2; ROLLBACK TO s; 3", "3"),
+        # Whether the caller set it twice, or a function in between: no row makes a difference.
+        ("1; SAVEPOINT s; SAVEPOINT s; 2; ROLLBACK TO s; 3", "13"),
+        # A function cannot roll back to its caller's.
+        ("SAVEPOINT s; 1; 2; SAVEPOINT s; 3-; ROLLBACK TO s; 4", "124"),
         # MySQL 5.6 doubles backticks only where a savepoint is set.
         ("SAVEPOINT `a``b`; 1; ROLLBACK TO `A`B`; 2", "2"),
         ("SAVEPOINT `a```; 1; ROLLBACK TO `a``; 2", "2"),
@@ -66,12 +71,26 @@ def _run(program: str, context: StatementContext = MARIADB, resume: Position | N
         ("SAVEPOINT `ä`; 1; SAVEPOINT `s`; 2; ROLLBACK TO `ä`; 3", "3"),
         ("SAVEPOINT `ü`; 1; SAVEPOINT `ue`; 2; ROLLBACK TO `ü`; 3", "3"),
         ("SAVEPOINT `a `; 1; SAVEPOINT `a`; 2; ROLLBACK TO `a `; 3", "3"),
-        ("SAVEPOINT `é`; 1; SAVEPOINT `É`; 2; ROLLBACK TO `É`; 3", "13"),
         ("SAVEPOINT `\udcff\udcfe`; 1; ROLLBACK TO `\udcff\udcfe`; 2", "2"),
     ],
 )
 def test_rows_that_stay(program: str, kept: str) -> None:
     assert _run(program) == kept
+
+
+@pytest.mark.parametrize(
+    ("program", "kept"),
+    [
+        # A later savepoint of the same name replaces the earlier one.
+        ("1; SAVEPOINT s; 2; SAVEPOINT S; 3; ROLLBACK TO s; 4", "124"),
+        ("SAVEPOINT s; 1; SAVEPOINT s; 2; ROLLBACK TO s; ROLLBACK TO s; 3", "13"),
+        # One in a stored function does not: rows before it are of a statement that has not ended.
+        ("1; SAVEPOINT s; 2-; SAVEPOINT s; 3; ROLLBACK TO s; 4", "14"),
+        ("1; SAVEPOINT s; 2-; SAVEPOINT s; 5-; ROLLBACK TO s; 3; ROLLBACK TO s; 4", "14"),
+    ],
+)
+def test_names_that_mysql_tells_apart(program: str, kept: str) -> None:
+    assert _run(program, StatementContext(version=(5, 6, 24))) == kept
 
 
 def test_ansi_quotes() -> None:
@@ -88,9 +107,12 @@ def test_ansi_quotes() -> None:
         ("SAVEPOINT a; 1; SAVEPOINT `ä`; 2; ROLLBACK TO a", "collation"),
         ("SAVEPOINT `é`; 1; ROLLBACK TO `É`", "collation"),
         ("SAVEPOINT `ß`; 1; ROLLBACK TO s", "collation"),
-        # A function has its own savepoint of this name.
-        ("SAVEPOINT s; 1; …; SAVEPOINT s; 2; ROLLBACK TO s", "stored function"),
-        ("SAVEPOINT s; 1; SAVEPOINT s; …; ROLLBACK TO s; ROLLBACK TO s", "stored function"),
+        # The second one may be a stored function's, and the first one be meant.
+        ("SAVEPOINT s; 1; SAVEPOINT s; 2; ROLLBACK TO s", "stored function"),
+        ("SAVEPOINT s; 1; SAVEPOINT S; 2; 3; SAVEPOINT t; ROLLBACK TO s", "stored function"),
+        # Or that of a function that a function called.
+        ("1; SAVEPOINT s; 2; SAVEPOINT s; 3-; ROLLBACK TO s", "stored function"),
+        ("SAVEPOINT `é`; 1; SAVEPOINT `É`; 2; ROLLBACK TO `É`; 3", "collation"),
         ("SAVEPOINT `s; 1", "cannot be read"),
         ("SAVEPOINT `a````b`; 1; SAVEPOINT `a``b`; 2; ROLLBACK TO `a``b`", "either of two"),
     ],
