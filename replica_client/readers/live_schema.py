@@ -24,6 +24,7 @@ from replica_client.schema.ddl.changes import TableName
 from replica_client.schema.history import Place, SchemaHistory
 from replica_client.schema.model import DatabaseModel, TableModel
 from replica_client.schema.names import fold_table
+from replica_client.schema.quoting import mysql_name, mysql_table
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.options import ConnectOptions
 from replica_client.transport.server_info import BinlogStatus
@@ -31,7 +32,9 @@ from replica_client.wire.server_errors import TRANSIENT_ERRORS
 
 _LOG = logging.getLogger("replica_client")
 _TRIES = 30
-_SETTLE_SECONDS = 0.2
+_LOCK_WAIT_SECONDS = 5
+_FIRST_EVENT = 4
+_NO_SUCH_TABLE, _NO_SUCH_DATABASE = 1146, 1049
 _PARSE_ERROR = 1064
 _SINGLE_READINGS = 4
 """Tables that are asked for one by one; then all wanted ones at once."""
@@ -44,8 +47,10 @@ async def read_source(
 
     Without locks: no statement behind the position changed a table before the reading ended; else it is read
     again. MySQL >= 8.0 tells in information_schema what is committed, and a statement is in the binlog before it is
-    (elsewhere the reading waits for that): with GTIDs every transaction that was not committed when the reading began
-    is behind the position, and without them the reading begins a moment later.
+    (elsewhere the reading waits for that). With GTIDs every transaction that was not committed when the reading began
+    is behind the position. Without them a statement before the position may not be committed yet, for as long as a
+    semi-synchronous replica keeps it waiting; only in the newest file, since a file begins when all of the one before
+    is committed. Each table that a statement changed there is waited for.
 
     Args:
         connection: to the source.
@@ -63,9 +68,13 @@ async def read_source(
         gtids = connection.gtids(before.executed_gtid_set)
         position = Position(before.file, before.position, gtids)
         request = await dump_request(connection, position, non_block=True)
-        is_late = not connection.server.is_mariadb and connection.server.version >= (8, 0, 0)
+        is_late = _tells_late(connection)
+        unproven: set[str | TableName] = set()
         if is_late and request.gtid_set is None:
-            await asyncio.sleep(_SETTLE_SECONDS)
+            doubtful = await _wait_for_commits(connection, before, decode, selection)
+            if doubtful is None:
+                continue
+            unproven = doubtful
         databases, tables = await _read(connection, selection=selection)
         after = await connection.binlog_status()
         if is_late and request.gtid_set is not None:
@@ -80,14 +89,62 @@ async def read_source(
         # Statements at the position itself come behind.
         history.place = Place.of(before.file, before.position - 1)
         for name, database in databases.items():
-            history.set_database(name, database)
+            if name not in unproven:
+                history.set_database(name, database)
         for table in tables:
-            history.adopt(table)
+            if unproven.isdisjoint((table.database, (table.database, table.name))):
+                history.adopt(table)
         return history, before
     raise SchemaError(
         f"{connection.options.address}: tables were changed during each of {_TRIES} readings of "
         "information_schema; start again when the schema rests"
     )
+
+
+def _tells_late(connection: SourceConnection) -> bool:
+    """Whether information_schema tells of a statement once it is committed, which is after the binlog does."""
+    return not connection.server.is_mariadb and connection.server.version >= (8, 0, 0)
+
+
+async def _wait_for_commits(
+    connection: SourceConnection,
+    status: BinlogStatus,
+    decode: DecodeOptions,
+    selection: Selection | None,
+) -> set[str | TableName] | None:
+    """Wait until what statements before a position did to tables is committed.
+
+    A statement that changes a table keeps others from it until then.
+
+    Returns:
+        databases and tables of which it cannot be told; None: look again.
+    """
+    scan = BinlogScan(connection.options, decode)
+    await scan.read(status.file, _FIRST_EVENT)
+    unproven: set[str | TableName] = set()
+    if not scan.touches.all:
+        return unproven
+    await connection.query(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}")
+    databases, tables = await _read(connection, selection=selection)
+    begin, end = Place.of(status.file, _FIRST_EVENT), scan.end
+    barriers: list[tuple[str | TableName, str]] = [
+        (name, f"SHOW CREATE DATABASE {mysql_name(name)}")
+        for name in databases
+        if scan.touches.touched_database(name, begin, end)
+    ]
+    for one in tables:
+        table = (one.database, one.name)
+        if scan.touches.touched(table, begin, end):
+            barriers.append((table, f"SELECT 1 FROM {mysql_table(*table)} LIMIT 0"))
+    for name, statement in barriers:
+        try:
+            await connection.query(statement)
+        except ServerError as error:
+            if error.errno in (_NO_SUCH_TABLE, _NO_SUCH_DATABASE):
+                return None
+            _LOG.info("whether the definition of %s is the newest is not known: %s", name, error)
+            unproven.add(name)
+    return unproven
 
 
 async def _read(
@@ -137,11 +194,14 @@ class _Reading:
     Attributes:
         tables: by their folded names.
         databases: by name.
+        begin: a place in the binlog that was reached before the reading began. Rows before it are of tables as
+            they were committed then.
         end: a place in the binlog behind everything that happened before the reading.
     """
 
     tables: dict[TableName, TableModel]
     databases: dict[str, DatabaseModel]
+    begin: Place
     end: Place
 
 
@@ -200,27 +260,35 @@ class SchemaProver:
         # Where no statement changed it between the place and the last reading of all, that still holds.
         known = self._all
         if known is not None and self._scan.begin is not None:
-            covered = self._scan.begin <= place < known.end <= self._scan.end
+            covered = self._scan.begin <= place < known.begin and known.end <= self._scan.end
             if covered and self._adopt(history, table, place, known):
                 return True
         wanted = self._selection
         together = self._singles >= _SINGLE_READINGS and wanted is not None and known is None
         self._singles += 1
+        first = transaction.offset
+        if together:
+            # What a statement in this file did may not be committed yet; what one in a file before it did is.
+            first = _FIRST_EVENT
+            await self._scan.extend(transaction.file, first)
+        begin = self._scan.end
         async with await SourceConnection.open(self._options) as connection:
             databases, tables = await _read(
                 connection, None if together else table, wanted if together else None
             )
+            is_late = _tells_late(connection)
         # Everything that happened before the reading is in the binlog now.
-        await self._scan.extend(transaction.file, transaction.offset)
+        await self._scan.extend(transaction.file, first)
         models = {fold_table((one.database, one.name)): one for one in tables}
         if len(models) < len(tables):  # names that differ by letter case
             models = {(one.database, one.name): one for one in tables}
-        reading = _Reading(models, databases, self._scan.end)
+        reading = _Reading(models, databases, begin, self._scan.end)
         if together:
             self._all = reading
+            since = Place.of(transaction.file, first) if is_late else place
             for name, model in models.items():
-                if not isinstance(history.table(name), TableModel):
-                    self._adopt(history, (model.database, model.name), place, reading)
+                if name != table and not isinstance(history.table(name), TableModel):
+                    self._adopt(history, (model.database, model.name), since, reading)
         return self._adopt(history, table, place, reading)
 
     def _adopt(
