@@ -52,7 +52,7 @@ def checkpoint_json(
         "format": _FORMAT,
         "version": _VERSION if not stored else _VERSION_STORED,
         "position": position.to_json(),
-        "text": str(position) if len(str(position)) < 1000 else str(position)[:1000] + "…",
+        "text": short_text(position),
         "state": dict(state),
     }
     growing = [name for name, value in state.items() if isinstance(value, tuple)]
@@ -61,6 +61,12 @@ def checkpoint_json(
     if stored:
         document["stored"] = stored
     return document
+
+
+def short_text(position: Position) -> str:
+    """A position for people; a long one is cut."""
+    text = str(position)
+    return text if len(text) < 1000 else text[:1000] + "…"
 
 
 def decode_checkpoint(

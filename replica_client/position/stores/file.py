@@ -1,8 +1,10 @@
 """A position in a file that is whole at any instant.
 
-The file holds the JSON object of :mod:`~replica_client.position.stores.document`. Saving writes a
-temporary file in the same directory, syncs it, renames it over the old one and syncs the directory:
-a crash, a kill or a full disk leaves the old position or the new one.
+The file holds the JSON object of :mod:`~replica_client.position.stores.document`, and behind it the saves since
+(:mod:`~replica_client.position.stores.appended`), each with its CRC: a save is one write and one sync of some hundred
+bytes. Where these are many the whole is written anew: to a temporary file in the same directory, which is synced and
+renamed over the old one, and the directory is synced. A crash, a kill or a full disk leaves the old position or the
+new one.
 
 A long schema history stands in a file beside it, ``NAME.state-1`` (:mod:`~replica_client.position.stores.state_file`):
 a save writes of it only what is new. To copy a position, copy both.
@@ -14,14 +16,19 @@ import contextlib
 import errno
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from replica_client.errors import PositionFormatError, PositionStoreError
 from replica_client.position.position import Position
+from replica_client.position.stores.appended import END, SavedState, append_of, decode_saves
 from replica_client.position.stores.base import Checkpoint
-from replica_client.position.stores.document import decode_checkpoint, encode_checkpoint
+from replica_client.position.stores.document import encode_checkpoint
 from replica_client.position.stores.growing import split_growing
 from replica_client.position.stores.state_file import StateFile
+
+_APPENDED_SIZE = 128 << 10
+"""Bytes of saves behind a checkpoint, beyond which the whole is written anew."""
 
 _SYNC_UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
 _REMEDIES = {
@@ -35,6 +42,25 @@ _REMEDIES = {
     errno.ENOTDIR: "a part of its path is no directory: choose another path",
     errno.EISDIR: "it is a directory: choose the path of a file",
 }
+
+
+@dataclass(slots=True)
+class _Written:
+    """The file as it was written.
+
+    Attributes:
+        path: of it.
+        identity: device and number of the file.
+        first_size: bytes of the checkpoint.
+        size: bytes of it and the saves behind it.
+        saves: how many these are.
+    """
+
+    path: Path
+    identity: tuple[int, int]
+    first_size: int
+    size: int
+    saves: int = 0
 
 
 class FilePositionStore:
@@ -58,6 +84,8 @@ class FilePositionStore:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
         self._state: StateFile | None = None
+        self._saved = SavedState({}, {})
+        self._written: _Written | None = None
 
     @property
     def path(self) -> Path:
@@ -88,7 +116,7 @@ class FilePositionStore:
         except OSError as error:
             raise self._failed("read", error) from error
         try:
-            return decode_checkpoint(data, self._state_file().load)
+            return decode_saves(data, self._state_file().load)
         except OSError as error:
             raise self._failed("read", error) from error
         except PositionFormatError as error:
@@ -103,26 +131,66 @@ class FilePositionStore:
         Raises:
             PositionStoreError: they could not be saved; the file is as it was.
         """
-        target = self._target()
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        short, name, texts = split_growing(state or {})
-        stored = None
+        wanted = SavedState.of(state or {})
         try:
-            file = self._state_file()
-            if name:
-                stored = file.save(texts)
-            data = encode_checkpoint(position, short, {name: stored} if stored else None)
-            try:
-                _write(temporary, data)
-                os.replace(temporary, target)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    temporary.unlink()
-                raise
-            _sync_directory(target.parent)
-            file.saved(stored)
+            if not self._append(position, wanted):
+                self._replace(position, state or {})
+            self._saved = wanted
         except OSError as error:
             raise self._failed("save", error) from error
+
+    def _replace(self, position: Position, state: Mapping[str, object]) -> None:
+        """Write the whole."""
+        self._written = None
+        target = self._target()
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        short, name, texts = split_growing(state)
+        file, stored = self._state_file(), None
+        if name:
+            stored = file.save(texts)
+        data = encode_checkpoint(position, short, {name: stored} if stored else None)
+        try:
+            identity = _write(temporary, data)
+            os.replace(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+        _sync_directory(target.parent)
+        file.saved(stored)
+        self._written = _Written(target, identity, len(data), len(data))
+
+    def _append(self, position: Position, state: SavedState) -> bool:
+        """Write what is other than in the save before; False where the whole must be written."""
+        written = self._written
+        if written is None:
+            return False
+        line = append_of(written.saves + 1, position, self._saved, state)
+        if line is None or len(line) + written.size - written.first_size > _APPENDED_SIZE:
+            return False
+        try:
+            descriptor = os.open(written.path, os.O_WRONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            found = os.fstat(descriptor)
+            if (found.st_dev, found.st_ino) != written.identity or found.st_size != written.size:
+                return False
+            at = written.size - len(END)
+            try:
+                _write_at(descriptor, line + END, at)
+                _sync_data(descriptor)
+            except BaseException:
+                self._written = None
+                with contextlib.suppress(OSError):
+                    _write_at(descriptor, END, at)
+                    os.ftruncate(descriptor, written.size)
+                raise
+        finally:
+            os.close(descriptor)
+        written.size += len(line)
+        written.saves += 1
+        return True
 
     def _target(self) -> Path:
         return Path(os.path.realpath(self._path))
@@ -142,15 +210,27 @@ class FilePositionStore:
         )
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: Path, data: bytes) -> tuple[int, int]:
+    """Write a file; returns its device and number."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
+        _write_at(descriptor, data, 0)
         os.fsync(descriptor)
+        found = os.fstat(descriptor)
+        return found.st_dev, found.st_ino
     finally:
         os.close(descriptor)
+
+
+def _write_at(descriptor: int, data: bytes, offset: int) -> None:
+    view = memoryview(data)
+    os.lseek(descriptor, offset, os.SEEK_SET)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync_data(descriptor: int) -> None:
+    getattr(os, "fdatasync", os.fsync)(descriptor)  # macOS has no fdatasync
 
 
 def _sync_directory(path: Path) -> None:

@@ -24,7 +24,14 @@ def test_a_save_writes_what_is_new_only(tmp_path: Path) -> None:
     assert before > sum(map(len, TEXTS))
     store.save(rc.Position("b.1", 5), {"history": TEXTS})
     assert (tmp_path / "p.state-1").stat().st_size == before
+    size = (tmp_path / "p").stat().st_size
     store.save(rc.Position("b.1", 6), {"history": (*TEXTS, "new")})
+    assert (tmp_path / "p.state-1").stat().st_size == before
+    assert (tmp_path / "p").stat().st_size < size + 400 < 1400
+    # The next whole takes it over.
+    store = rc.FilePositionStore(tmp_path / "p")
+    assert store.load() == rc.Position("b.1", 6)
+    store.save(rc.Position("b.1", 7), {"history": (*TEXTS, "new")})
     assert (tmp_path / "p.state-1").stat().st_size == before + len("00000000 new\n")
     assert (tmp_path / "p").stat().st_size < 1000
     assert _names(tmp_path) == ["p", "p.state-1"]
