@@ -19,7 +19,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 
 from replica_client.errors import SchemaError, SourceChangedError
 from replica_client.schema.catalog import (
@@ -45,6 +45,7 @@ from replica_client.schema.history_records import (
     HistoryRecords,
     Key,
 )
+from replica_client.schema.known_tables import KnownTables
 from replica_client.schema.letter_case import CaseDoubts, Spellings
 from replica_client.schema.model import DatabaseModel, TableModel
 from replica_client.schema.names import fold_meaning, fold_name, fold_table
@@ -67,8 +68,6 @@ KEPT_GONE: Final = 1000
 
 _FORMAT: Final = "replica-client-schema"
 _VERSION: Final = 1
-_Name = TypeVar("_Name")
-_One = TypeVar("_One")
 
 START: Final = Place("", 0, 0, "")
 """Before everything."""
@@ -138,7 +137,7 @@ class SchemaHistory:
     """
 
     def __init__(self, *, lower_case_names: bool | None = None) -> None:
-        self._tables: dict[TableName, list[Version]] = {}
+        self._tables = KnownTables()
         self._databases: dict[str, Databases] = {}
         self._temporary: set[tuple[int, str, str]] = set()
         # As records, for a checkpoint; what changed since the last one, None: everything.
@@ -210,10 +209,8 @@ class SchemaHistory:
         wanted = None if database is None else self._fold(database)
         return [
             name
-            for name, versions in self._tables.items()
-            if (wanted is None or name[0] == wanted)
-            and not isinstance(versions[-1].state, Absent)
-            and versions[-1].state is not None
+            for name in self._tables
+            if (wanted is None or name[0] == wanted) and not self._tables.is_absent(name)
         ]
 
     def databases(self) -> list[str]:
@@ -247,7 +244,7 @@ class SchemaHistory:
 
     def _refold(self) -> None:
         """Put what is known under names in lower case; in doubt it is unproven."""
-        tables, self._tables = self._tables, {}
+        tables, self._tables = self._tables, KnownTables()
         for name, versions in tables.items():
             key = fold_table(name)
             if key in self._tables:
@@ -342,11 +339,9 @@ class SchemaHistory:
         """Forget what begins at or behind a place, to read on from there."""
         limit = Place.of(file, offset)
         changed: list[Key] = []
-        for name, versions in list(self._tables.items()):
-            if versions[-1].since < limit:
-                continue
+        for name in self._tables.changed_since(limit):
             changed.append(name)
-            kept = [version for version in versions if version.since < limit]
+            kept = [version for version in self._tables[name] if version.since < limit]
             if kept:
                 self._tables[name] = kept
             else:
@@ -373,9 +368,9 @@ class SchemaHistory:
         """
         limit = Place.of(file, offset)
         dropped = [
-            (name, versions[-1].since)
-            for name, versions in self._tables.items()
-            if isinstance(versions[-1].state, Absent) and versions[-1].since >= limit
+            (name, self._tables[name][-1].since)
+            for name in self._tables.changed_since(limit)
+            if self._tables.is_absent(name)
         ]
         self.rewind(file, offset)
         for name, since in dropped:
@@ -384,9 +379,8 @@ class SchemaHistory:
 
     def forget_places(self) -> None:
         """Another server's binlog follows: what is known now holds from before its beginning."""
-        self._tables = {
-            name: [replace(versions[-1], since=START)] for name, versions in self._tables.items()
-        }
+        for name in self._tables:
+            self._tables[name] = [replace(self._tables[name][-1], since=START)]
         self._databases = {
             name: [(START, models[-1][1])] for name, models in self._databases.items()
         }
@@ -454,8 +448,8 @@ class SchemaHistory:
         """Find what :meth:`prune` has to look at."""
         self._prunable = {
             name
-            for name, versions in self._tables.items()
-            if len(versions) > KEPT_VERSIONS or isinstance(versions[-1].state, Absent)
+            for name in self._tables
+            if self._tables.is_longer(name, KEPT_VERSIONS) or self._tables.is_absent(name)
         }
         self._moved_databases = {
             name for name, models in self._databases.items() if len(models) > 1
@@ -464,7 +458,7 @@ class SchemaHistory:
     def copy(self) -> SchemaHistory:
         """An independent copy."""
         other = SchemaHistory(lower_case_names=self.lower_case_names)
-        other._tables = {name: list(versions) for name, versions in self._tables.items()}
+        other._tables = self._tables.copy()
         other._databases = {name: list(models) for name, models in self._databases.items()}
         other._temporary = set(self._temporary)
         other._spellings = self._spellings.copy()
@@ -581,9 +575,13 @@ class SchemaHistory:
         head: dict[str, Any] = {}
         try:
             for record in records.read(texts):
-                _take(self._tables, record["tables"])
-                _take(self._databases, record["databases"])
-                head = record
+                record.add_to(self._tables)
+                for name, models in record.databases.items():
+                    if models is None:
+                        self._databases.pop(name, None)
+                    else:
+                        self._databases[name] = models
+                head = record.head
             folds = head.get("lower_case_table_names")
             self.lower_case_names = None if folds is None else bool(folds)
             for thread, database, name in head.get("temporary", ()):
@@ -592,21 +590,14 @@ class SchemaHistory:
                 self.place = Place.parse(head["place"])
         except (AttributeError, KeyError, TypeError) as error:
             raise SchemaError(f"a damaged schema history: {error!r}"[:200]) from error
-        for table in self._tables:
-            self._spellings.add(table)
+        if self.lower_case_names is None:
+            for table in self._tables:
+                self._spellings.add(table)
         self._changed = set()
         known = {key: head.get(key) for key in ("lower_case_table_names", "temporary")}
         self._parts = records.texts, {**known, "temporary": sorted(self._temporary)}
         self._look_through()
         return self
-
-
-def _take(known: dict[_Name, list[_One]], said: Mapping[_Name, list[_One] | None]) -> None:
-    for name, versions in said.items():
-        if versions:
-            known[name] = versions
-        else:
-            known.pop(name, None)
 
 
 def schema_change(

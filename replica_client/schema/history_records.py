@@ -6,11 +6,18 @@ tables and databases; what a later record says of a table counts. When more than
 say is outdated, the oldest are left out, and what still counted of them stands in a new one: the work of a
 change stays the same however many tables there are.
 
-A record is JSON; a long one is compressed, in base64::
+A record is JSON::
 
     {"record": 1, "place": "binlog.000003:1472", "lower_case_table_names": false, "temporary": [],
      "databases": {"shop": [{"since": …, "charset": "utf8mb4", "complete": true}]},
      "tables": {"shop": {"orders": [{"since": …, "origin": "ddl", "table": {…}}], "old": null}}}
+
+In a long one the versions of tables are compressed, in base64, and it lists the tables, so that what nobody asks for is
+not read: those that are there, those that the newest version says are gone, those of which nothing is known any more,
+and of the first two those with many versions. Releases up to this one's first wrote long ones compressed as a whole::
+
+    {"record": 2, …, "tables": {"shop": ["orders"]}, "absent": {"shop": ["gone"]}, "forgotten": {"shop": ["old"]},
+     "long": {}, "packed": "…"}
 """
 
 from __future__ import annotations
@@ -23,7 +30,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from replica_client.errors import SchemaError
+from replica_client.schema.catalog import Absent
 from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.known_tables import KnownTables, Unread
 from replica_client.schema.model import DatabaseModel
 from replica_client.schema.versions import Place, Version, databases_json, databases_of_json
 
@@ -35,10 +44,15 @@ MAX_STATE_SIZE: Final = 1 << 30
 """Bytes that a history may have when it is unpacked."""
 
 _VERSION: Final = 1
+_VERSION_LISTED: Final = 2
 _RECORD_KEYS: Final = 64
 _RECORD_SIZE: Final = 64 << 10
 _PACKED_SIZE: Final = 2048
 _SPARE_KEYS: Final = 256
+_MANY_VERSIONS: Final = 10
+
+_Names = dict[str, list[str]]
+"""Tables by database."""
 
 
 class HistoryRecords:
@@ -114,11 +128,31 @@ class HistoryRecords:
                 self._write(keys[: at + 1], head)
                 self._write(keys[at + 1 :], head)
                 return
-        begin = json.dumps(
-            {"record": _VERSION, **head, "databases": databases}, separators=(",", ":")
-        )
         inner = ",".join(f"{json.dumps(name)}:{{{','.join(one)}}}" for name, one in tables.items())
-        self._append(_packed(f'{begin[:-1]},"tables":{{{inner}}}}}'), keys)
+        said: dict[str, Any] = {"record": _VERSION, **head, "databases": databases}
+        if size > _PACKED_SIZE:
+            said["record"] = _VERSION_LISTED
+            names = ("tables", "absent", "forgotten", "long")
+            said |= zip(names, self._lists(keys), strict=True)
+            self._append(_compact({**said, "packed": _deflated(f"{{{inner}}}")}), keys)
+        else:
+            self._append(f'{_compact(said)[:-1]},"tables":{{{inner}}}}}', keys)
+
+    def _lists(self, keys: Iterable[Key]) -> list[_Names]:
+        """Which of some tables are there, absent, forgotten, and have many versions."""
+        lists: tuple[_Names, ...] = {}, {}, {}, {}
+        for key in keys:
+            if len(key) == 1:
+                continue
+            versions = self._tables.get(key)
+            if versions is None:
+                lists[2].setdefault(key[0], []).append(key[1])
+                continue
+            absent = versions[-1].state is None or isinstance(versions[-1].state, Absent)
+            lists[absent].setdefault(key[0], []).append(key[1])
+            if len(versions) >= _MANY_VERSIONS:
+                lists[3].setdefault(key[0], []).append(key[1])
+        return list(lists)
 
     def _versions_text(self, name: TableName) -> str:
         versions = self._tables.get(name)
@@ -143,11 +177,11 @@ class HistoryRecords:
         self._weight += max(1, len(keys))
         self._latest.update(dict.fromkeys(keys, number))
 
-    def read(self, texts: Iterable[object]) -> list[dict[str, Any]]:
+    def read(self, texts: Iterable[object]) -> list[ReadRecord]:
         """Take over records of a checkpoint.
 
         Returns:
-            What each says, the oldest first; ``databases`` and ``tables`` by name, in the history's types.
+            What each says, the oldest first.
 
         Raises:
             SchemaError: they are damaged.
@@ -156,40 +190,112 @@ class HistoryRecords:
         for text in texts:
             if not isinstance(text, str):
                 raise SchemaError("a checkpoint's schema history is not text")
-            data = _unpacked(text, left)
-            left -= len(data)
-            record = _read_record(json.loads(data))
-            self._append(text, [*record["tables"], *((name,) for name in record["databases"])])
+            record = ReadRecord(text, left)
+            left -= record.size
+            self._append(text, record.keys)
             found.append(record)
         return found
 
 
-def _read_record(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict) or value.get("record") != _VERSION:
-        raise SchemaError("a checkpoint's schema history is damaged, or of a later release")
-    databases = {
-        str(name): None if models is None else databases_of_json(models)
-        for name, models in value["databases"].items()
-    }
-    tables = {
-        (database, name): None
-        if versions is None
-        else [Version.from_json(database, name, one) for one in versions]
-        for database, members in value["tables"].items()
-        for name, versions in members.items()
-    }
-    return {**value, "databases": databases, "tables": tables}
+def _compact(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
-def _packed(text: str) -> str:
-    if len(text) <= _PACKED_SIZE:
-        return text
-    return base64.b64encode(zlib.compress(text.encode("ascii"), 3)).decode("ascii")
+class ReadRecord:
+    """A record of a checkpoint.
+
+    Args:
+        text: of it.
+        most: bytes that it may have when it is unpacked.
+
+    Attributes:
+        head: what it says beside tables and databases.
+        databases: versions by database; None for what is forgotten.
+        place: no version of it begins behind it.
+        size: bytes that it has, or may have.
+
+    Raises:
+        SchemaError: it is damaged.
+    """
+
+    def __init__(self, text: str, most: int) -> None:
+        data = _unpacked(text, most)
+        value = json.loads(data)
+        if not isinstance(value, dict) or value.get("record") not in (_VERSION, _VERSION_LISTED):
+            raise SchemaError("a checkpoint's schema history is damaged, or of a later release")
+        self.size = len(data)
+        self.databases = {
+            str(name): None if models is None else databases_of_json(models)
+            for name, models in value.pop("databases").items()
+        }
+        tables = value.pop("tables")
+        self._packed: str | None = value.pop("packed", None)
+        self._body: dict[str, dict[str, Any]] = {}
+        if value["record"] == _VERSION:
+            self._body = tables
+            listed = _listed(tables)
+        else:
+            listed = [tables, *(value.pop(name) for name in ("absent", "forgotten", "long"))]
+        self._there, self._absent, self._forgotten, self._long = map(_names, listed)
+        self.head: dict[str, Any] = value
+        self.place = Place.parse(value["place"])
+
+    @property
+    def keys(self) -> list[Key]:
+        """The tables and databases that it is about."""
+        databases: list[Key] = [(name,) for name in self.databases]
+        return [*self._there, *self._absent, *self._forgotten, *databases]
+
+    def add_to(self, known: KnownTables) -> None:
+        """Let what it says of tables count."""
+        long = set(self._long)
+        for names, absent in ((self._there, False), (self._absent, True)):
+            short = Unread(self, absent, False)
+            for name in names:
+                known.add_unread(name, short if name not in long else Unread(self, absent, True))
+        for name in self._forgotten:
+            known.discard(name)
+
+    def body(self) -> dict[str, dict[str, Any]]:
+        """See :class:`~replica_client.schema.known_tables.Record`."""
+        if self._packed is None:
+            return self._body
+        try:
+            found: dict[str, dict[str, Any]] = json.loads(_inflated(self._packed, MAX_STATE_SIZE))
+        except (ValueError, zlib.error, RecursionError) as error:
+            raise SchemaError(f"a checkpoint's schema history is damaged: {error}") from error
+        return found
+
+
+def _names(listed: _Names) -> list[TableName]:
+    return [(database, name) for database, names in listed.items() for name in names]
+
+
+def _listed(tables: Mapping[str, Mapping[str, Any]]) -> list[_Names]:
+    """Which tables are there, absent, forgotten, and have many versions, by their versions as JSON."""
+    lists: tuple[_Names, ...] = {}, {}, {}, {}
+    for database, members in tables.items():
+        for name, versions in members.items():
+            if not versions:
+                lists[2].setdefault(database, []).append(name)
+                continue
+            newest = versions[-1]
+            there = "table" in newest or "unverified" in newest
+            lists[0 if there else 1].setdefault(database, []).append(name)
+            if len(versions) >= _MANY_VERSIONS:
+                lists[3].setdefault(database, []).append(name)
+    return list(lists)
 
 
 def _unpacked(text: str, most: int) -> str | bytes:
-    if text.startswith("{"):
-        return text
+    return text if text.startswith("{") else _inflated(text, most)
+
+
+def _deflated(text: str) -> str:
+    return base64.b64encode(zlib.compress(text.encode("ascii"), 3)).decode("ascii")
+
+
+def _inflated(text: str, most: int) -> bytes:
     unpacker = zlib.decompressobj()
     data = unpacker.decompress(base64.b64decode(text, validate=True), max(1, most))
     if not unpacker.eof:

@@ -123,10 +123,16 @@ def read_tables(
     """
     context = StatementContext("", flavor, version)
     found: dict[TableName, list[ColumnModel]] = {}
+    # Thousands of tables have columns that look alike.
+    seen: dict[tuple[Any, ...], ColumnModel] = {}
     with_period: set[TableName] = set()
     for row in columns:
         name = (text_of(row[0]), text_of(row[1]))
-        found.setdefault(name, []).append(_column(row, context))
+        alike = tuple(row[2:7])
+        column = seen.get(alike)
+        if column is None:
+            column = seen[alike] = _column(row, context)
+        found.setdefault(name, []).append(column)
         if text_of(row[7]).upper() in ("ROW START", "ROW END"):
             with_period.add(name)
     key_columns: dict[TableName, list[tuple[str, int]]] = {}
