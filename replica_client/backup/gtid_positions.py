@@ -6,6 +6,7 @@ import logging
 from typing import Final
 
 from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.layout import EventClass
 from replica_client.constants.event_types import EventType
 from replica_client.errors import BinlogDecodeError, GtidFormatError
 from replica_client.gtid import (
@@ -15,7 +16,7 @@ from replica_client.gtid import (
     MariadbGtid,
     MariadbGtidSet,
 )
-from replica_client.position.groups import Role, role_of
+from replica_client.position.groups import class_of
 
 _LOG = logging.getLogger("replica_client")
 
@@ -90,15 +91,15 @@ class GtidTrail:
         elif code == EventType.GTID_LIST_EVENT:
             self.before = self._mariadb = MariadbGtidSet(MariadbGtid(*gtid) for gtid in body.gtids)
         elif code in _QUERIES:
-            role = role_of(event)
-            if role is Role.BEGIN:
+            found = class_of(event)
+            if found is EventClass.BEGIN:
                 self._begun = True
-            elif role is not Role.STATEMENT or not self._begun:
+            elif found is not EventClass.STATEMENT or not self._begun:
                 self._join()
         elif code == EventType.GTID_EVENT:
             self._join()
             self._pending = MariadbGtid(body.domain_id, event.header.server_id, body.sequence)
-            self._begun = role_of(event) is Role.GTID_BEGIN
+            self._begun = class_of(event) is EventClass.GTID_BEGIN
         else:
             self._join()
             if code != EventType.ANONYMOUS_GTID_LOG_EVENT:

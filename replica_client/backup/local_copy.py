@@ -19,7 +19,7 @@ from replica_client.backup.backup_catalog import (
 from replica_client.backup.gtid_positions import GtidTrail
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.file_scan import MAGIC
-from replica_client.binlog.header import HEADER_SIZE
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.codec.crc import crc32
 from replica_client.constants.event_types import (
     ChecksumAlgorithm,

@@ -14,7 +14,7 @@ from replica_client.backup.backup_catalog import (
 )
 from replica_client.backup.local_copy import FIRST_EVENT, HEADER, LocalCopy
 from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.header import HEADER_SIZE
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.constants.event_types import EventFlag, EventType, event_type_name
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import (

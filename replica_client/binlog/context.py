@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from replica_client.binlog.header import HEADER_SIZE
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.event_types import ChecksumAlgorithm, EventType
 from replica_client.constants.flavor import ServerFlavor

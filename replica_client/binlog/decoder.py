@@ -21,7 +21,8 @@ from replica_client.binlog.events.start_v3 import StartEventV3, start_format
 from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.binlog.events.transaction_payload import TransactionPayloadEvent
 from replica_client.binlog.file_scan import MAGIC_SIZE
-from replica_client.binlog.header import HEADER_SIZE, EventHeader
+from replica_client.binlog.header import EventHeader
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.binlog.options import DecodeOptions
 from replica_client.binlog.payload import split_payload
 from replica_client.binlog.permutations import current_type_code, is_permuted

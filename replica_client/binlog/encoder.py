@@ -10,7 +10,7 @@ from replica_client.binlog.events.format_description import (
     FormatDescriptionEvent,
     has_checksum_fields,
 )
-from replica_client.binlog.header import HEADER_SIZE
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.binlog.permutations import is_permuted, permuted_type_code
 from replica_client.codec.crc import crc32
 from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from replica_client.binlog.events.start_encryption import StartEncryptionEvent
-from replica_client.binlog.header import HEADER_SIZE
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.codec.crc import crc32
 from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.errors import EncryptedBinlogError, TruncatedEventError

@@ -7,7 +7,8 @@ from enum import Enum
 from struct import Struct
 from typing import Final
 
-from replica_client.binlog.header import HEADER_SIZE, HEADER_SIZE_V1, EventHeader
+from replica_client.binlog.header import HEADER_SIZE_V1, EventHeader
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.codec.reader import ByteReader
 from replica_client.constants.event_types import EventType, event_type_name
 from replica_client.errors import BinlogFormatError, TruncatedEventError

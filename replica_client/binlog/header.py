@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 from replica_client.constants.event_types import EventFlag, EventType, event_type_name
-
-HEADER_SIZE = 19
-"""Bytes of the common header of binlog v3 and v4."""
 
 HEADER_SIZE_V1 = 13
 """Bytes of the common header of binlog v1 (MySQL 3.23): no next_position, no flags."""

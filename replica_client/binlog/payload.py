@@ -12,7 +12,7 @@ from replica_client.binlog.events.transaction_payload import (
     PayloadCompression,
     TransactionPayloadEvent,
 )
-from replica_client.binlog.header import HEADER_SIZE
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.binlog.options import DecodeOptions
 from replica_client.codec.compression import BoundedReader, zstd_compress, zstd_reader
 from replica_client.codec.reader import ByteReader

@@ -17,11 +17,34 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import cython
 
-from replica_client.binlog.header import HEADER_SIZE
 from replica_client.constants.event_types import EventType
 from replica_client.errors import BinlogDecodeError
 
 if cython.compiled:
+    from cython.cimports.replica_client.binlog.layout import (
+        GTID_CLOCK_OFFSET,
+        GTID_TICKET_SIZE,
+        GTID_TIMESTAMP_OFFSET,
+        GTID_TIMESTAMP_SIZE,
+        GTID_VERSION_SIZE,
+        HEADER_SIZE,
+        LENGTH_2_BYTES,
+        LENGTH_3_BYTES,
+        LENGTH_NULL,
+        LOGICAL_CLOCK,
+        QUERY_DATABASE_SIZE_OFFSET,
+        ROWS_EXTRA,
+        ROWS_EXTRA_SIZE,
+        ROWS_KIND,
+        ROWS_POST_HEADER_SIZE,
+        SIGN_BIT,
+        TABLE_ID_SIZE,
+        TYPE_OFFSET,
+        UPDATE,
+        XID_SIZE,
+        EventClass,
+        rows_columns,
+    )
     from cython.cimports.replica_client.codec.event_queue import EventQueue
     from cython.cimports.replica_client.codec.memory import load_le
     from cython.cimports.replica_client.readers.event_lane import EventLane
@@ -29,6 +52,30 @@ if cython.compiled:
     from cython.cimports.replica_client.rows.image import Plan, RowImageDecoder
     from cython.cimports.replica_client.rows.json_lines import JsonLines
 else:
+    from replica_client.binlog.layout import (
+        GTID_CLOCK_OFFSET,
+        GTID_TICKET_SIZE,
+        GTID_TIMESTAMP_OFFSET,
+        GTID_TIMESTAMP_SIZE,
+        GTID_VERSION_SIZE,
+        HEADER_SIZE,
+        LENGTH_2_BYTES,
+        LENGTH_3_BYTES,
+        LENGTH_NULL,
+        LOGICAL_CLOCK,
+        QUERY_DATABASE_SIZE_OFFSET,
+        ROWS_EXTRA,
+        ROWS_EXTRA_SIZE,
+        ROWS_KIND,
+        ROWS_POST_HEADER_SIZE,
+        SIGN_BIT,
+        TABLE_ID_SIZE,
+        TYPE_OFFSET,
+        UPDATE,
+        XID_SIZE,
+        EventClass,
+        rows_columns,
+    )
     from replica_client.codec.event_queue import EventQueue
     from replica_client.codec.memory import load_le
     from replica_client.readers.event_lane import EventLane
@@ -41,18 +88,8 @@ if TYPE_CHECKING:
     from replica_client.position.tracker import PositionTracker
     from replica_client.readers.event_feed import PlacedEvent
 
-_HEADER = cython.declare(cython.int, HEADER_SIZE)
-_QUERY = cython.declare(cython.int, int(EventType.QUERY_EVENT))
-_XID = cython.declare(cython.int, int(EventType.XID_EVENT))
-_TABLE_MAP = cython.declare(cython.int, int(EventType.TABLE_MAP_EVENT))
-_ROWS_QUERY = cython.declare(cython.int, int(EventType.ROWS_QUERY_LOG_EVENT))
 _ANNOTATE = cython.declare(cython.int, int(EventType.ANNOTATE_ROWS_EVENT))
-_GTID = cython.declare(cython.int, int(EventType.GTID_LOG_EVENT))
-_ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
-_MARIADB_GTID = cython.declare(cython.int, int(EventType.GTID_EVENT))
 _MAX_KNOWN = 4096
-_INSERT = cython.declare(cython.int, 0)
-_UPDATE = cython.declare(cython.int, 1)
 _TYPES = 256
 
 
@@ -71,40 +108,45 @@ def _gtid_is_plain(
 ) -> cython.bint:
     """Whether a GTID event has known fields only, each written in the one way."""
     size: cython.int
-    if end < at + 42 or raw[at + 25] != 2:
+    if end < at + GTID_TIMESTAMP_OFFSET or raw[at + GTID_CLOCK_OFFSET] != LOGICAL_CLOCK:
         return False
-    at += 42
+    at += GTID_TIMESTAMP_OFFSET
     if end == at:
         return True
-    if end < at + 8:
+    if end < at + GTID_TIMESTAMP_SIZE + 1:
         return False
-    if raw[at + 6] & 0x80:
+    second: cython.Py_ssize_t = at + GTID_TIMESTAMP_SIZE
+    if raw[second - 1] & SIGN_BIT:
         # A second timestamp is another one.
-        if end < at + 15 or raw[at + 13] & 0x80:
+        at = second + GTID_TIMESTAMP_SIZE
+        if end < at + 1 or raw[at - 1] & SIGN_BIT:
             return False
-        if load_le(raw, at, 7) & ~(1 << 55) == load_le(raw, at + 7, 7):
+        first_time: cython.longlong = load_le(
+            raw, second - GTID_TIMESTAMP_SIZE, GTID_TIMESTAMP_SIZE
+        )
+        if first_time & ~(1 << 55) == load_le(raw, second, GTID_TIMESTAMP_SIZE):
             return False
-        at += 7
-    at += 7
+    else:
+        at = second
     size = 1
-    if raw[at] > 250:
-        size = raw[at] - 249
-        if raw[at] == 252:
-            if end < at + 3 or load_le(raw, at + 1, 2) < 251:
+    if raw[at] >= LENGTH_NULL:
+        size = raw[at] - LENGTH_NULL + 2
+        if raw[at] == LENGTH_2_BYTES:
+            if end < at + size or load_le(raw, at + 1, 2) < LENGTH_NULL:
                 return False
-        elif raw[at] == 253:
-            if end < at + 4 or not raw[at + 3]:
+        elif raw[at] == LENGTH_3_BYTES:
+            if end < at + size or not raw[at + size - 1]:
                 return False
         else:
             return False
     at += size
     if end == at:
         return True
-    if end < at + 4 or raw[at + 3] & 0x80:
+    if end < at + GTID_VERSION_SIZE or raw[at + GTID_VERSION_SIZE - 1] & SIGN_BIT:
         return False
-    at += 4
+    at += GTID_VERSION_SIZE
     # The ticket of group replication.
-    return end == at or end == at + 8
+    return end == at or end == at + GTID_TICKET_SIZE
 
 
 @cython.final
@@ -174,8 +216,7 @@ class CheckLane(EventLane):  # type: ignore[misc]
                 break
         if is_plain:
             # The same content may compress to other bytes.
-            code: cython.int = events.data[start + 4]
-            self._add(code, end - start, 0)
+            self._add(events.data[start + TYPE_OFFSET], end - start, 0)
             return 0
         self._counts = after
         if self._general.check(bytes(events.data[start:end]), offset):
@@ -189,12 +230,12 @@ class CheckLane(EventLane):  # type: ignore[misc]
         self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.bint:
         tables: LaneTables = self._tables
-        if raw[at + 4] == _TABLE_MAP:
-            tables.of_map(raw, at + _HEADER, end)
+        if self._classes[raw[at + TYPE_OFFSET]] == EventClass.TABLE_MAP:
+            tables.of_map(raw, at + HEADER_SIZE, end)
         rows: cython.longlong = self._rows_of(raw, at, end)
         if rows < 0:
             return False
-        self._add(raw[at + 4], end - at, rows)
+        self._add(raw[at + TYPE_OFFSET], end - at, rows)
         return True
 
     @cython.cfunc
@@ -220,7 +261,7 @@ class CheckLane(EventLane):  # type: ignore[misc]
     ) -> cython.int:
         rows: cython.longlong = self._rows_of(raw, at, end - tail)
         if rows >= 0:
-            return self._add(raw[at + 4], end - at, rows)
+            return self._add(raw[at + TYPE_OFFSET], end - at, rows)
         if self._general.check(bytes(raw[at:end]), offset):
             self._learn(raw, at, end - tail)
         return 0
@@ -231,14 +272,18 @@ class CheckLane(EventLane):  # type: ignore[misc]
         self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.int:
         """An event in which the general check found nothing wrong may come again."""
-        code: cython.int = raw[at + 4]
-        known: set[bytes] = self._maps if code == _TABLE_MAP else self._queries
-        if code in (_TABLE_MAP, _QUERY):
-            if len(known) >= _MAX_KNOWN:
-                known.clear()
-            at += _HEADER if code == _TABLE_MAP else _HEADER + 8
-            known.add(bytes(raw[at:end]))
+        event_class: cython.int = self._classes[raw[at + TYPE_OFFSET]]
+        at += HEADER_SIZE
+        if event_class == EventClass.TABLE_MAP:
+            self._remember(self._maps, bytes(raw[at:end]))
+        elif event_class == EventClass.QUERY:
+            self._remember(self._queries, bytes(raw[at + QUERY_DATABASE_SIZE_OFFSET : end]))
         return 0
+
+    def _remember(self, known: set[bytes], body: bytes) -> None:
+        if len(known) >= _MAX_KNOWN:
+            known.clear()
+        known.add(body)
 
     @cython.cfunc
     @cython.exceptval(-2, check=False)
@@ -246,23 +291,26 @@ class CheckLane(EventLane):  # type: ignore[misc]
         self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.longlong:
         """How many rows an event has; -1 for one that is not right for certain."""
-        code: cython.int = raw[at + 4]
-        at += _HEADER
-        if 30 <= code <= 32 or 23 <= code <= 25:
+        code: cython.int = raw[at + TYPE_OFFSET]
+        event_class: cython.int = self._classes[code]
+        at += HEADER_SIZE
+        if event_class == EventClass.ROWS:
             return self._images(raw, at, end, code)
-        if code == _TABLE_MAP:
+        if event_class == EventClass.TABLE_MAP:
             return 0 if bytes(raw[at:end]) in self._maps else -1
-        if code == _QUERY:
-            return 0 if bytes(raw[at + 8 : end]) in self._queries else -1
-        if code == _XID:
-            return 0 if end == at + 8 else -1
-        if code in (_GTID, _ANONYMOUS):
+        if event_class == EventClass.QUERY:
+            # All but the thread and the time it took come again.
+            return 0 if bytes(raw[at + QUERY_DATABASE_SIZE_OFFSET : end]) in self._queries else -1
+        if event_class == EventClass.COMMIT:
+            return 0 if end == at + XID_SIZE else -1
+        if event_class == EventClass.GTID:
             return 0 if _gtid_is_plain(raw, at, end) else -1
-        if code in (_MARIADB_GTID, _ANNOTATE):
+        if event_class == EventClass.MARIADB_GTID:
             # The lane takes only such as are written in the one way.
             return 0
-        if code == _ROWS_QUERY:
-            return 0 if end > at else -1
+        if event_class == EventClass.ANNOTATION:
+            # That of MySQL begins with a length.
+            return 0 if code == _ANNOTATE or end > at else -1
         return -1
 
     @cython.cfunc
@@ -276,15 +324,15 @@ class CheckLane(EventLane):  # type: ignore[misc]
     ) -> cython.longlong:
         """How many rows a rows event has; -1 where one is not right for certain."""
         tables: LaneTables = self._tables
-        table: LaneTable = cython.cast(LaneTable, tables.known(load_le(raw, at, 6)))
+        table: LaneTable = cython.cast(LaneTable, tables.known(load_le(raw, at, TABLE_ID_SIZE)))
         if table is None or table.builder is None:
             return -1
-        at += 8
-        if code >= 30:
-            if load_le(raw, at, 2) != 2:
-                return -1
-            at += 2
-        kind: cython.int = code - 30 if code >= 30 else code - 23
+        form: cython.int = self._forms[code]
+        columns: cython.Py_ssize_t = rows_columns(raw, at, form)
+        if form & ROWS_EXTRA and columns != at + ROWS_POST_HEADER_SIZE + ROWS_EXTRA_SIZE:
+            return -1
+        at = columns
+        kind: cython.int = form & ROWS_KIND
         bitmap: cython.Py_ssize_t = (raw[at] + 7) >> 3
         at += 1
         decoder: RowImageDecoder = table.builder.decoder
@@ -295,13 +343,13 @@ class CheckLane(EventLane):  # type: ignore[misc]
             before: Plan = decoder._plan(bytes(raw[at : at + bitmap]))
             after: Plan = before
             at += bitmap
-            if kind == _UPDATE:
+            if kind == UPDATE:
                 after = decoder._plan(bytes(raw[at : at + bitmap]))
                 at += bitmap
             while at < end:
                 text.used = 0
                 at = text._object(decoder, before, raw, at, end)
-                if at and kind == _UPDATE:
+                if at and kind == UPDATE:
                     at = text._object(decoder, after, raw, at, end)
                 if not at:
                     return -1

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import cython
 
 from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.header import HEADER_SIZE
 from replica_client.cli.event_lines import COLUMNS, FieldTexts, json_line, plain_line
 from replica_client.cli.output import clock
 from replica_client.codec.printable import printable
@@ -23,6 +22,48 @@ from replica_client.gtid import format_uuid
 from replica_client.rows.value_text import quoted
 
 if cython.compiled:
+    from cython.cimports.replica_client.binlog.layout import (
+        CHECKSUM_SIZE,
+        FLAGS_OFFSET,
+        GTID_CLOCK_OFFSET,
+        GTID_FLAGS_OFFSET,
+        GTID_LAST_COMMITTED_OFFSET,
+        GTID_NUMBER_OFFSET,
+        GTID_SEQUENCE_OFFSET,
+        GTID_SID_OFFSET,
+        GTID_SID_SIZE,
+        GTID_TIMESTAMP_OFFSET,
+        GTID_TIMESTAMP_SIZE,
+        GTID_VERSION_SIZE,
+        HEADER_SIZE,
+        LENGTH_3_BYTES,
+        LENGTH_NULL,
+        LOGICAL_CLOCK,
+        MARIADB_COMMIT_ID,
+        MARIADB_COMMIT_ID_SIZE,
+        MARIADB_DOMAIN_OFFSET,
+        MARIADB_FIELDS_OFFSET,
+        MARIADB_FLAGS_OFFSET,
+        MARIADB_SEQUENCE_OFFSET,
+        NEXT_POSITION_OFFSET,
+        QUERY_DATABASE_SIZE_OFFSET,
+        QUERY_EXEC_TIME_OFFSET,
+        QUERY_POST_HEADER_SIZE,
+        QUERY_THREAD_OFFSET,
+        ROWS_EXTRA,
+        ROWS_EXTRA_SIZE,
+        ROWS_FLAGS_OFFSET,
+        ROWS_KIND,
+        ROWS_POST_HEADER_SIZE,
+        SERVER_ID_OFFSET,
+        TABLE_ID_SIZE,
+        TIMESTAMP_OFFSET,
+        TYPE_OFFSET,
+        UPDATE,
+        XID_SIZE,
+        EventClass,
+        rows_columns,
+    )
     from cython.cimports.replica_client.codec.memory import (
         copy_bytes,
         load_le,
@@ -33,6 +74,48 @@ if cython.compiled:
     from cython.cimports.replica_client.readers.event_lane import EventLane
     from cython.cimports.replica_client.rows.value_text import ValueText
 else:
+    from replica_client.binlog.layout import (
+        CHECKSUM_SIZE,
+        FLAGS_OFFSET,
+        GTID_CLOCK_OFFSET,
+        GTID_FLAGS_OFFSET,
+        GTID_LAST_COMMITTED_OFFSET,
+        GTID_NUMBER_OFFSET,
+        GTID_SEQUENCE_OFFSET,
+        GTID_SID_OFFSET,
+        GTID_SID_SIZE,
+        GTID_TIMESTAMP_OFFSET,
+        GTID_TIMESTAMP_SIZE,
+        GTID_VERSION_SIZE,
+        HEADER_SIZE,
+        LENGTH_3_BYTES,
+        LENGTH_NULL,
+        LOGICAL_CLOCK,
+        MARIADB_COMMIT_ID,
+        MARIADB_COMMIT_ID_SIZE,
+        MARIADB_DOMAIN_OFFSET,
+        MARIADB_FIELDS_OFFSET,
+        MARIADB_FLAGS_OFFSET,
+        MARIADB_SEQUENCE_OFFSET,
+        NEXT_POSITION_OFFSET,
+        QUERY_DATABASE_SIZE_OFFSET,
+        QUERY_EXEC_TIME_OFFSET,
+        QUERY_POST_HEADER_SIZE,
+        QUERY_THREAD_OFFSET,
+        ROWS_EXTRA,
+        ROWS_EXTRA_SIZE,
+        ROWS_FLAGS_OFFSET,
+        ROWS_KIND,
+        ROWS_POST_HEADER_SIZE,
+        SERVER_ID_OFFSET,
+        TABLE_ID_SIZE,
+        TIMESTAMP_OFFSET,
+        TYPE_OFFSET,
+        UPDATE,
+        XID_SIZE,
+        EventClass,
+        rows_columns,
+    )
     from replica_client.codec.memory import (
         copy_bytes,
         load_le,
@@ -48,14 +131,9 @@ if TYPE_CHECKING:
     from replica_client.position.tracker import PositionTracker
     from replica_client.readers.event_feed import PlacedEvent
 
-_HEADER = cython.declare(cython.int, HEADER_SIZE)
 _QUERY = cython.declare(cython.int, int(EventType.QUERY_EVENT))
-_XID = cython.declare(cython.int, int(EventType.XID_EVENT))
-_TABLE_MAP = cython.declare(cython.int, int(EventType.TABLE_MAP_EVENT))
-_GTID = cython.declare(cython.int, int(EventType.GTID_LOG_EVENT))
 _ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
 _MARIADB_GTID = cython.declare(cython.int, int(EventType.GTID_EVENT))
-_LOGICAL_CLOCK = cython.declare(cython.int, 2)
 _HEX = b"0123456789abcdef"
 _MAX_TEXTS = 4096
 _LONG_BODY = cython.declare(cython.Py_ssize_t, 4096)
@@ -196,7 +274,7 @@ class EventText(EventLane):  # type: ignore[misc]
         inner_index: cython.Py_ssize_t,
     ) -> cython.int:
         text: ValueText = self.text
-        code: cython.int = raw[at + 4]
+        code: cython.int = raw[at + TYPE_OFFSET]
         out: cython.p_uchar
         i: cython.int
         digits: bytes = _HEX
@@ -212,20 +290,20 @@ class EventText(EventLane):  # type: ignore[misc]
             name = f', "type": "{event_type_name(code)}", "type_code": {code}, "timestamp": '
             self._types[code] = name.encode()
         text.put(cython.cast(bytes, self._types[code]))
-        text.put_number(load_le(raw, at, 4))
+        text.put_number(load_le(raw, at + TIMESTAMP_OFFSET, 4))
         text.put(b', "server_id": ')
-        text.put_number(load_le(raw, at + 5, 4))
+        text.put_number(load_le(raw, at + SERVER_ID_OFFSET, 4))
         text.put(b', "next_position": ')
-        text.put_number(load_le(raw, at + 13, 4))
+        text.put_number(load_le(raw, at + NEXT_POSITION_OFFSET, 4))
         text.put(b', "flags": ')
-        text.put_number(load_le(raw, at + 17, 2))
+        text.put_number(load_le(raw, at + FLAGS_OFFSET, 2))
         if tail:
             text.put(b', "checksum": "')
             out = text.out
-            for i in range(4):
+            for i in range(CHECKSUM_SIZE):
                 out[text.used + 2 * i] = table[raw[end - 1 - i] >> 4]
                 out[text.used + 2 * i + 1] = table[raw[end - 1 - i] & 15]
-            text.used += 8
+            text.used += 2 * CHECKSUM_SIZE
             text.put(b'"')
         else:
             text.put(b', "checksum": null')
@@ -269,8 +347,8 @@ class EventText(EventLane):  # type: ignore[misc]
         inner_index: cython.Py_ssize_t,
     ) -> cython.int:
         text: ValueText = self.text
-        code: cython.int = raw[at + 4]
-        timestamp: cython.longlong = load_le(raw, at, 4)
+        code: cython.int = raw[at + TYPE_OFFSET]
+        timestamp: cython.longlong = load_le(raw, at + TIMESTAMP_OFFSET, 4)
         if self._file is not self._file_known:
             self._file_known = self._file
             file = COLUMNS[0].pad(printable(self._file))
@@ -288,8 +366,8 @@ class EventText(EventLane):  # type: ignore[misc]
         self._put_right(end - at, 8)
         text.put(cython.cast(bytes, self._types[code]))
         text.put(self._time_text)
-        self._put_right(load_le(raw, at + 5, 4), 10)
-        return self._put_right(load_le(raw, at + 13, 4), 10)
+        self._put_right(load_le(raw, at + SERVER_ID_OFFSET, 4), 10)
+        return self._put_right(load_le(raw, at + NEXT_POSITION_OFFSET, 4), 10)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -297,25 +375,26 @@ class EventText(EventLane):  # type: ignore[misc]
         self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.bint:
         """Write an event's own fields; False where that is for the general function."""
-        code: cython.int = raw[at + 4]
-        at += _HEADER
-        if 30 <= code <= 32 or 23 <= code <= 25:
+        code: cython.int = raw[at + TYPE_OFFSET]
+        event_class: cython.int = self._classes[code]
+        at += HEADER_SIZE
+        if event_class == EventClass.ROWS:
             return self._put_rows(raw, at, end, code)
-        if code == _TABLE_MAP:
+        if event_class == EventClass.TABLE_MAP:
             return self._put_known(self._maps, bytes(raw[at:end]), code)
-        if code == _QUERY:
+        if event_class == EventClass.QUERY:
             return self._put_query(raw, at, end)
-        if code == _XID:
-            if end != at + 8:
+        if event_class == EventClass.COMMIT:
+            if end != at + XID_SIZE:
                 return False
             self.text.put(b'{"xid": ' if self._json else b"xid=")
-            self.text.used = put_digits(self.text.out, self.text.used, load_le(raw, at, 8))
+            self.text.used = put_digits(self.text.out, self.text.used, load_le(raw, at, XID_SIZE))
             if self._json:
                 self.text.put(b"}")
             return True
-        if code in (_GTID, _ANONYMOUS):
+        if event_class == EventClass.GTID:
             return self._put_gtid(raw, at, end, code == _ANONYMOUS)
-        if code == _MARIADB_GTID:
+        if event_class == EventClass.MARIADB_GTID:
             return self._put_mariadb_gtid(raw, at, end)
         return False
 
@@ -339,26 +418,28 @@ class EventText(EventLane):  # type: ignore[misc]
         self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.bint:
         """Write the fields of a statement: all but the thread and the time it took come again."""
-        if end < at + 13 or end > at + _LONG_BODY:
+        if end < at + QUERY_POST_HEADER_SIZE or end > at + _LONG_BODY:
             return False
-        rest: bytes = bytes(raw[at + 8 : end])
+        rest: bytes = bytes(raw[at + QUERY_DATABASE_SIZE_OFFSET : end])
         if not self._json:
-            return self._put_known(self._queries, bytes(8) + rest, _QUERY)
+            return self._put_known(self._queries, bytes(QUERY_DATABASE_SIZE_OFFSET) + rest, _QUERY)
         text: ValueText = self.text
         found: Any = self._queries.get(rest)
         if found is None:
             if len(self._queries) >= _MAX_TEXTS:
                 self._queries.clear()
-            whole: str = self._fields.text(bytes(8) + rest, _QUERY, self._format)
+            whole: str = self._fields.text(
+                bytes(QUERY_DATABASE_SIZE_OFFSET) + rest, _QUERY, self._format
+            )
             begin = '{"thread_id": 0, "exec_time": 0'
             if not whole.startswith(begin):
                 return False
             found = whole[len(begin) :].encode("utf-8", "backslashreplace")
             self._queries[rest] = found
         text.put(b'{"thread_id": ')
-        text.put_number(load_le(raw, at, 4))
+        text.put_number(load_le(raw, at + QUERY_THREAD_OFFSET, 4))
         text.put(b', "exec_time": ')
-        text.put_number(load_le(raw, at + 4, 4))
+        text.put_number(load_le(raw, at + QUERY_EXEC_TIME_OFFSET, 4))
         text.put(cython.cast(bytes, found))
         return True
 
@@ -373,20 +454,19 @@ class EventText(EventLane):  # type: ignore[misc]
     ) -> cython.bint:
         """Write the fields of a rows event, whose head was looked at."""
         text: ValueText = self.text
-        head: cython.Py_ssize_t = at + 8
-        if code >= 30:
-            if load_le(raw, head, 2) != 2:
-                return False
-            head += 2
-        kind: cython.int = code - 30 if code >= 30 else code - 23
+        form: cython.int = self._forms[code]
+        head: cython.Py_ssize_t = rows_columns(raw, at, form)
+        if form & ROWS_EXTRA and head != at + ROWS_POST_HEADER_SIZE + ROWS_EXTRA_SIZE:
+            return False
+        kind: cython.int = form & ROWS_KIND
         bitmap: cython.Py_ssize_t = (raw[head] + 7) >> 3
         images: cython.Py_ssize_t = head + 1 + bitmap
-        if kind == 1:
+        if kind == UPDATE:
             images += bitmap
         if not self._json:
             text.put(cython.cast(bytes, _KINDS[kind]))
             text.put(b" (table id ")
-            text.put_number(load_le(raw, at, 6))
+            text.put_number(load_le(raw, at, TABLE_ID_SIZE))
             text.put(b", ")
             text.put_number(end - images)
             text.put(b" bytes of rows)")
@@ -405,9 +485,9 @@ class EventText(EventLane):  # type: ignore[misc]
         text.put(b'{"kind": "')
         text.put(cython.cast(bytes, _KINDS[kind]))
         text.put(b'", "table_id": ')
-        text.put_number(load_le(raw, at, 6))
+        text.put_number(load_le(raw, at, TABLE_ID_SIZE))
         text.put(b', "flags": ')
-        text.put_number(load_le(raw, at + 6, 2))
+        text.put_number(load_le(raw, at + ROWS_FLAGS_OFFSET, 2))
         text.put(cython.cast(bytes, found))
         text.put(b', "rows_size": ')
         text.put_number(end - images)
@@ -425,10 +505,11 @@ class EventText(EventLane):  # type: ignore[misc]
     ) -> cython.bint:
         """Write the fields of a GTID event."""
         text: ValueText = self.text
-        gno: cython.longlong = load_signed(raw, at + 17, 8)
+        gno: cython.longlong = load_signed(raw, at + GTID_NUMBER_OFFSET, 8)
+        sid: cython.Py_ssize_t = at + GTID_SID_OFFSET
         known: cython.p_const_uchar = self._sid
-        if len(self._sid) != 16 or not same_bytes(known, 0, raw, at + 1, 16):
-            self._sid = bytes(raw[at + 1 : at + 17])
+        if len(self._sid) != GTID_SID_SIZE or not same_bytes(known, 0, raw, sid, GTID_SID_SIZE):
+            self._sid = bytes(raw[sid : sid + GTID_SID_SIZE])
             self._uuid = format_uuid(self._sid).encode()
         if not self._json:
             if not gno or is_anonymous:
@@ -437,7 +518,7 @@ class EventText(EventLane):  # type: ignore[misc]
             text.put(b":")
             text.put_number(gno)
             return True
-        if end < at + 42 or raw[at + 25] != _LOGICAL_CLOCK:
+        if end < at + GTID_TIMESTAMP_OFFSET or raw[at + GTID_CLOCK_OFFSET] != LOGICAL_CLOCK:
             return False
         if gno:
             text.put(b'{"gtid": "')
@@ -447,48 +528,48 @@ class EventText(EventLane):  # type: ignore[misc]
             text.put(b'", "flags": ')
         else:
             text.put(b'{"gtid": null, "flags": ')
-        text.put_number(raw[at])
+        text.put_number(raw[at + GTID_FLAGS_OFFSET])
         text.put(b', "sid": "')
         text.put(self._uuid)
         text.put(b'", "gno": ')
         text.put_number(gno)
         text.put(b', "clock_type": 2, "last_committed": ')
-        text.put_number(load_signed(raw, at + 26, 8))
+        text.put_number(load_signed(raw, at + GTID_LAST_COMMITTED_OFFSET, 8))
         text.put(b', "sequence_number": ')
-        text.put_number(load_signed(raw, at + 34, 8))
-        at += 42
+        text.put_number(load_signed(raw, at + GTID_SEQUENCE_OFFSET, 8))
+        at += GTID_TIMESTAMP_OFFSET
         immediate: cython.longlong = -1
         original: cython.longlong = -1
         length: cython.longlong = -1
         version: cython.longlong = -1
         original_version: cython.longlong = -1
         size: cython.int
-        if end >= at + 7:
-            immediate = original = load_le(raw, at, 7)
-            at += 7
+        if end >= at + GTID_TIMESTAMP_SIZE:
+            immediate = original = load_le(raw, at, GTID_TIMESTAMP_SIZE)
+            at += GTID_TIMESTAMP_SIZE
             if immediate >> 55:
-                if end < at + 7:
+                if end < at + GTID_TIMESTAMP_SIZE:
                     return False
                 immediate &= (cython.cast(cython.longlong, 1) << 55) - 1
-                original = load_le(raw, at, 7)
-                at += 7
+                original = load_le(raw, at, GTID_TIMESTAMP_SIZE)
+                at += GTID_TIMESTAMP_SIZE
             if end > at:
-                if raw[at] > 250 and raw[at] != 252 and raw[at] != 253:
+                if raw[at] > LENGTH_3_BYTES or raw[at] == LENGTH_NULL:
                     return False
-                size = 1 if raw[at] <= 250 else raw[at] - 249
+                size = 1 if raw[at] < LENGTH_NULL else raw[at] - LENGTH_NULL + 2
                 if end < at + size:
                     return False
                 length = raw[at] if size == 1 else load_le(raw, at + 1, size - 1)
                 at += size
-            if end >= at + 4:
-                version = original_version = load_le(raw, at, 4)
-                at += 4
+            if end >= at + GTID_VERSION_SIZE:
+                version = original_version = load_le(raw, at, GTID_VERSION_SIZE)
+                at += GTID_VERSION_SIZE
                 if version >> 31:
-                    if end < at + 4:
+                    if end < at + GTID_VERSION_SIZE:
                         return False
                     version &= 0x7FFFFFFF
-                    original_version = load_le(raw, at, 4)
-                    at += 4
+                    original_version = load_le(raw, at, GTID_VERSION_SIZE)
+                    at += GTID_VERSION_SIZE
         if end != at:
             # A ticket of group replication, or what newer servers add.
             return False
@@ -517,12 +598,12 @@ class EventText(EventLane):  # type: ignore[misc]
     ) -> cython.bint:
         """Write the fields of a MariaDB GTID event that has no XA id."""
         text: ValueText = self.text
-        sequence: cython.longlong = load_signed(raw, at, 8)
+        sequence: cython.longlong = load_signed(raw, at + MARIADB_SEQUENCE_OFFSET, 8)
         if sequence < 0:
             return False
-        domain: cython.longlong = load_le(raw, at + 8, 4)
-        server: cython.longlong = load_le(raw, at - _HEADER + 5, 4)
-        flags: cython.int = raw[at + 12]
+        domain: cython.longlong = load_le(raw, at + MARIADB_DOMAIN_OFFSET, 4)
+        server: cython.longlong = load_le(raw, at - HEADER_SIZE + SERVER_ID_OFFSET, 4)
+        flags: cython.int = raw[at + MARIADB_FLAGS_OFFSET]
         if self._json:
             text.put(b'{"gtid": "')
         text.put_number(domain)
@@ -539,10 +620,10 @@ class EventText(EventLane):  # type: ignore[misc]
         text.put(b', "flags": ')
         text.put_number(flags)
         text.put(b', "commit_id": ')
-        rest: cython.Py_ssize_t = at + 13
-        if flags & 2:
-            text.used = put_digits(text.out, text.used, load_le(raw, rest, 8))
-            rest += 8
+        rest: cython.Py_ssize_t = at + MARIADB_FIELDS_OFFSET
+        if flags & MARIADB_COMMIT_ID:
+            text.used = put_digits(text.out, text.used, load_le(raw, rest, MARIADB_COMMIT_ID_SIZE))
+            rest += MARIADB_COMMIT_ID_SIZE
         else:
             text.put(b"null")
         key: bytes = bytes(raw[rest:end])
@@ -550,7 +631,7 @@ class EventText(EventLane):  # type: ignore[misc]
         if found is None:
             if len(self._tails) >= _MAX_TEXTS:
                 self._tails.clear()
-            body: bytes = bytes(13) + key
+            body: bytes = bytes(MARIADB_FIELDS_OFFSET) + key
             whole: str = self._fields.text(body, _MARIADB_GTID, self._format)
             found = whole[whole.index(', "xid": ') :].encode()
             self._tails[key] = found

@@ -8,6 +8,9 @@ A group is what the source committed as one: a transaction, or a single statemen
 * Outside BEGIN, a statement is one QUERY with the INTVAR, RAND, USER_VAR and LOAD DATA events
   before it, or rows up to the one that carries STMT_END_F.
 
+The tracker, the scans and the fast path all ask :func:`step`. Compiled modules inline ``groups.pxd``
+instead of the functions that are in it; the table is the same.
+
 Spec: MySQL ``Transaction_boundary_parser`` (rpl_trx_boundary_parser.cc); MariaDB
 ``Log_event::is_part_of_group`` (log_event.h).
 """
@@ -15,162 +18,181 @@ Spec: MySQL ``Transaction_boundary_parser`` (rpl_trx_boundary_parser.cc); MariaD
 from __future__ import annotations
 
 import re
-from enum import Enum, auto
+from enum import IntEnum
+from typing import Any, Final
 
 from replica_client.binlog.event import BinlogEvent
-from replica_client.constants.event_types import EventType
+from replica_client.binlog.layout import (
+    CLASSES,
+    MARIADB_STANDALONE,
+    QUERY_POST_HEADER_SIZE,
+    EventClass,
+    query_text,
+    types_of,
+)
 
-_FL_STANDALONE = 0x01
 _STMT_END_F = 0x01
 # To a savepoint; before MySQL 5.5 as the client wrote it.
 _ROLLBACK_TO = re.compile(
     rb"ROLLBACK(?:\s|/\*.*?\*/)++(?:WORK(?:\s|/\*.*?\*/)++)?TO\b", re.IGNORECASE | re.DOTALL
 )
 
-
-class Role(Enum):
-    """What an event is to its group."""
-
-    OUTSIDE = auto()
-    """Of no transaction: what stands between them."""
-    GTID = auto()
-    """Starts a group whose end the events behind it tell."""
-    GTID_BEGIN = auto()
-    """Starts a group that a commit, rollback or prepare ends."""
-    BEGIN = auto()
-    COMMIT = auto()
-    ROLLBACK = auto()
-    PREPARE = auto()
-    PART = auto()
-    """Belongs to the group and never ends it."""
-    STATEMENT = auto()
-    """Ends the group unless that began with a BEGIN."""
-    PAYLOAD = auto()
-    """Holds the rest of the group, its end too."""
-    LOAD_PART = auto()
-    """Data of a LOAD DATA, known by its ``file_id``, whose statement comes later."""
-    LOAD_END = auto()
-    """The statement of a LOAD DATA with a ``file_id``."""
-
-
-_ROLES: dict[int, Role] = {
-    **dict.fromkeys(
-        (
-            EventType.START_EVENT_V3,
-            EventType.STOP_EVENT,
-            EventType.ROTATE_EVENT,
-            EventType.SLAVE_EVENT,
-            EventType.FORMAT_DESCRIPTION_EVENT,
-            EventType.HEARTBEAT_LOG_EVENT,
-            EventType.HEARTBEAT_LOG_EVENT_V2,
-            EventType.PREVIOUS_GTIDS_LOG_EVENT,
-            EventType.IGNORABLE_LOG_EVENT,
-            EventType.BINLOG_CHECKPOINT_EVENT,
-            EventType.GTID_LIST_EVENT,
-            EventType.START_ENCRYPTION_EVENT,
-        ),
-        Role.OUTSIDE,
-    ),
-    **dict.fromkeys(
-        (
-            EventType.GTID_LOG_EVENT,
-            EventType.ANONYMOUS_GTID_LOG_EVENT,
-            EventType.GTID_TAGGED_LOG_EVENT,
-        ),
-        Role.GTID,
-    ),
-    **dict.fromkeys(
-        (
-            EventType.INTVAR_EVENT,
-            EventType.RAND_EVENT,
-            EventType.USER_VAR_EVENT,
-            EventType.TABLE_MAP_EVENT,
-            EventType.ROWS_QUERY_LOG_EVENT,
-            EventType.ANNOTATE_ROWS_EVENT,
-            EventType.TRANSACTION_CONTEXT_EVENT,
-            EventType.VIEW_CHANGE_EVENT,
-        ),
-        Role.PART,
-    ),
-    **dict.fromkeys(
-        (EventType.LOAD_EVENT, EventType.NEW_LOAD_EVENT, EventType.INCIDENT_EVENT),
-        Role.STATEMENT,
-    ),
-    **dict.fromkeys(
-        (
-            EventType.CREATE_FILE_EVENT,
-            EventType.APPEND_BLOCK_EVENT,
-            EventType.BEGIN_LOAD_QUERY_EVENT,
-        ),
-        Role.LOAD_PART,
-    ),
-    **dict.fromkeys(
-        (
-            EventType.EXEC_LOAD_EVENT,
-            EventType.DELETE_FILE_EVENT,
-            EventType.EXECUTE_LOAD_QUERY_EVENT,
-        ),
-        Role.LOAD_END,
-    ),
-    EventType.XID_EVENT: Role.COMMIT,
-    EventType.TRANSACTION_PAYLOAD_EVENT: Role.PAYLOAD,
-}
-
-_ROWS = frozenset(
-    int(code)
-    for code in (
-        EventType.PRE_GA_WRITE_ROWS_EVENT,
-        EventType.PRE_GA_UPDATE_ROWS_EVENT,
-        EventType.PRE_GA_DELETE_ROWS_EVENT,
-        EventType.WRITE_ROWS_EVENT_V1,
-        EventType.UPDATE_ROWS_EVENT_V1,
-        EventType.DELETE_ROWS_EVENT_V1,
-        EventType.WRITE_ROWS_EVENT,
-        EventType.UPDATE_ROWS_EVENT,
-        EventType.DELETE_ROWS_EVENT,
-        EventType.PARTIAL_UPDATE_ROWS_EVENT,
-        EventType.WRITE_ROWS_COMPRESSED_EVENT_V1,
-        EventType.UPDATE_ROWS_COMPRESSED_EVENT_V1,
-        EventType.DELETE_ROWS_COMPRESSED_EVENT_V1,
-        EventType.WRITE_ROWS_COMPRESSED_EVENT,
-        EventType.UPDATE_ROWS_COMPRESSED_EVENT,
-        EventType.DELETE_ROWS_COMPRESSED_EVENT,
-    )
-)
-
-
-MIDDLE = _ROWS | {int(EventType.TABLE_MAP_EVENT)}
+MIDDLE: Final = types_of(EventClass.ROWS, EventClass.TABLE_MAP)
 """Types that change nothing in a group that began with a BEGIN."""
 
 
-def role_of(event: BinlogEvent) -> Role:
+class State(IntEnum):
+    """What is known of a group behind an event of it."""
+
+    BETWEEN = 0
+    """None is open."""
+    NAMED = 1
+    """Only its GTID was there."""
+    OPEN = 2
+    """It has a GTID, and a commit, rollback or prepare ends it."""
+    PAYLOAD = 3
+    """The payload that holds the rest of it was there."""
+    PAYLOAD_OPEN = 4
+    """It began inside the payload."""
+    BEGUN = 5
+    """It has no GTID, and a commit, rollback or prepare ends it."""
+    NAMED_PARTS = 6
+    """Parts followed its GTID; the next statement ends it."""
+    PARTS = 7
+    """Parts of it were there and no GTID; the next statement ends it."""
+
+
+class Ending(IntEnum):
+    """What :func:`step` gives besides the state: bits."""
+
+    STATE = 7
+    """These bits are the state."""
+    ENDS = 8
+    """The group ends with this event."""
+    COMPLETE = 16
+    """The group before, in a payload, was complete; another begins with this event."""
+    ABANDONED = 32
+    """The source never finished the group before; another begins with this event."""
+    UNCERTAIN = 64
+    """The class does not tell enough: a text or a flag has to be looked at."""
+
+
+_PARTS = (
+    EventClass.UNKNOWN,
+    EventClass.PART,
+    EventClass.ANNOTATION,
+    EventClass.TABLE_MAP,
+    EventClass.LOAD_PART,
+)
+_STATEMENTS = (EventClass.STATEMENT, EventClass.LOAD_END)
+_ENDS = (EventClass.COMMIT, EventClass.ROLLBACK, EventClass.PREPARE)
+_BEGUN = (State.OPEN, State.BEGUN, State.PAYLOAD_OPEN)
+_IN_PAYLOAD = (State.PAYLOAD, State.PAYLOAD_OPEN)
+_BEHIND_PART = {State.BETWEEN: State.PARTS, State.NAMED: State.NAMED_PARTS}
+_BEHIND_BEGIN = {
+    State.BETWEEN: State.BEGUN,
+    State.PARTS: State.BEGUN,
+    State.NAMED: State.OPEN,
+    State.NAMED_PARTS: State.OPEN,
+    State.PAYLOAD: State.PAYLOAD_OPEN,
+    State.BEGUN: State.BEGUN | Ending.ABANDONED,
+}
+
+
+def _behind(state: State, event_class: EventClass) -> int:
+    """The state behind an event, and how a group ended."""
+    if event_class in (EventClass.GTID, EventClass.GTID_BEGIN):
+        named = State.NAMED if event_class is EventClass.GTID else State.OPEN
+        if state is State.BETWEEN:
+            return named
+        return named | (Ending.COMPLETE if state in _IN_PAYLOAD else Ending.ABANDONED)
+    if event_class in _ENDS:
+        return State.BETWEEN | Ending.ENDS
+    if event_class in _STATEMENTS:
+        return state if state in _BEGUN else State.BETWEEN | Ending.ENDS
+    if event_class in _PARTS:
+        return _BEHIND_PART.get(state, state)
+    match event_class:
+        case EventClass.OUTSIDE:
+            return state
+        case EventClass.BEGIN:
+            return _BEHIND_BEGIN.get(state, state)
+        case EventClass.PAYLOAD:
+            begun = state in _BEGUN
+            return State.PAYLOAD_OPEN if begun else State.PAYLOAD
+        case EventClass.ROWS if state in _BEGUN:
+            return state
+    return Ending.UNCERTAIN
+
+
+def _table() -> bytes:
+    table = bytearray(256)
+    for state in State:
+        for event_class in EventClass:
+            table[state << 5 | event_class] = _behind(state, event_class)
+    return bytes(table)
+
+
+STEPS: Final = _table()
+"""What :func:`step` looks up."""
+
+
+def step(steps: Any, state: int, event_class: int) -> int:
+    """The :class:`State` behind an event of a class, with the bits of :class:`Ending`.
+
+    Args:
+        steps: :data:`STEPS`.
+        state: before the event.
+        event_class: of the event; :func:`class_of` tells it where the type alone does not.
+    """
+    found: int = steps[state << 5 | event_class]
+    return found
+
+
+def control_of(data: Any, body: int, end: int) -> int:
+    """BEGIN or COMMIT for a QUERY event, from ``body`` to ``end``, with just that text; else QUERY.
+
+    Text in another form (``begin``, ``XA START``) is for :func:`query_class`.
+    """
+    if end < body + QUERY_POST_HEADER_SIZE:
+        return EventClass.QUERY
+    text = query_text(data, body)
+    if not (text + 5 <= end <= text + 6) or data[text - 1]:
+        return EventClass.QUERY
+    known = bytes(data[text:end])
+    if known == b"BEGIN":
+        return EventClass.BEGIN
+    return EventClass.COMMIT if known == b"COMMIT" else EventClass.QUERY
+
+
+def class_of(event: BinlogEvent) -> EventClass:
     """What an event is to its group; an unknown type ends none."""
-    code = event.header.type_code
-    if code in _ROWS:
-        return Role.STATEMENT if event.body.flags & _STMT_END_F else Role.PART
-    role = _ROLES.get(code)
-    if role is not None:
-        return role
-    if code in (EventType.QUERY_EVENT, EventType.QUERY_COMPRESSED_EVENT):
-        return query_role(event.body.query)
-    if code == EventType.XA_PREPARE_LOG_EVENT:
-        return Role.COMMIT if event.body.one_phase else Role.PREPARE
-    if code == EventType.GTID_EVENT:
-        return Role.GTID if event.body.flags & _FL_STANDALONE else Role.GTID_BEGIN
-    return Role.PART
+    found = EventClass(CLASSES[event.header.type_code])
+    match found:
+        case EventClass.ROWS:
+            ends = event.body.flags & _STMT_END_F
+            return EventClass.STATEMENT if ends else EventClass.PART
+        case EventClass.QUERY | EventClass.QUERY_COMPRESSED:
+            return query_class(event.body.query)
+        case EventClass.XA_PREPARE:
+            return EventClass.COMMIT if event.body.one_phase else EventClass.PREPARE
+        case EventClass.MARIADB_GTID:
+            alone = event.body.flags & MARIADB_STANDALONE
+            return EventClass.GTID if alone else EventClass.GTID_BEGIN
+    return found
 
 
-def query_role(query: bytes) -> Role:
+def query_class(query: bytes) -> EventClass:
     """What a QUERY event's text is to its group."""
     if len(query) > 8 and query[:1] not in b"RrXx":
-        return Role.STATEMENT
+        return EventClass.STATEMENT
     text = query[:16].upper()
     if text == b"BEGIN" or text.startswith(b"XA START"):
-        return Role.BEGIN
+        return EventClass.BEGIN
     if text == b"COMMIT" or text.startswith(b"XA COMMIT"):
-        return Role.COMMIT
+        return EventClass.COMMIT
     if text.startswith(b"XA ROLLBACK"):
-        return Role.ROLLBACK
+        return EventClass.ROLLBACK
     if text.startswith(b"ROLLBACK") and _ROLLBACK_TO.match(query) is None:
-        return Role.ROLLBACK
-    return Role.STATEMENT
+        return EventClass.ROLLBACK
+    return EventClass.STATEMENT

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.header import HEADER_SIZE, EventHeader
+from replica_client.binlog.header import EventHeader
+from replica_client.binlog.layout import HEADER_SIZE, EventClass
 from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.errors import BinlogDecodeError, GtidFormatError
 from replica_client.gtid import (
@@ -17,7 +18,7 @@ from replica_client.gtid import (
     MariadbGtid,
     MariadbGtidSet,
 )
-from replica_client.position.groups import MIDDLE, Role, role_of
+from replica_client.position.groups import MIDDLE, STEPS, Ending, State, class_of, step
 from replica_client.position.position import Position
 
 FIRST_EVENT_OFFSET = 4
@@ -29,11 +30,17 @@ _ARTIFICIAL = int(EventFlag.LOG_EVENT_ARTIFICIAL_F)
 _ROTATE = int(EventType.ROTATE_EVENT)
 _FORMAT_DESCRIPTION = int(EventType.FORMAT_DESCRIPTION_EVENT)
 _HEARTBEATS = (int(EventType.HEARTBEAT_LOG_EVENT), int(EventType.HEARTBEAT_LOG_EVENT_V2))
-_END_ROLES: dict[Role, Outcome] = {
-    Role.COMMIT: "commit",
-    Role.ROLLBACK: "rollback",
-    Role.PREPARE: "prepare",
+_OUTCOMES: dict[EventClass, Outcome] = {
+    EventClass.ROLLBACK: "rollback",
+    EventClass.PREPARE: "prepare",
 }
+_GTIDS = (EventClass.GTID, EventClass.GTID_BEGIN)
+_STATEMENTS = (EventClass.STATEMENT, EventClass.LOAD_PART, EventClass.LOAD_END)
+_IN_PAYLOAD = (State.PAYLOAD, State.PAYLOAD_OPEN)
+_ENDED = int(Ending.ENDS)
+_NEW = Ending.COMPLETE | Ending.ABANDONED
+_STATE = int(Ending.STATE)
+_BEGUN = bytes(state in (State.OPEN, State.BEGUN, State.PAYLOAD_OPEN) for state in range(8))
 _OFFSET_LIMIT = 1 << 62
 _SENT_AGAIN = (int(EventType.GTID_LIST_EVENT), int(EventType.START_ENCRYPTION_EVENT))
 _Place = tuple[str, int]
@@ -100,14 +107,12 @@ class PositionTracker:
     """
 
     __slots__ = (
-        "_begun",
         "_builder",
         "_candidate",
         "_event_index",
         "_file",
         "_floor",
         "_gtid",
-        "_has_gtid",
         "_in_file",
         "_known",
         "_loads",
@@ -115,9 +120,9 @@ class PositionTracker:
         "_mariadb_before",
         "_offset",
         "_payload_ends",
-        "_payload_open",
         "_position",
         "_start",
+        "_state",
     )
 
     def __init__(
@@ -141,9 +146,7 @@ class PositionTracker:
             self._know(start.gtid_set)
         # The open transaction.
         self._start: _Place | None = None
-        self._begun = False
-        self._payload_open = False
-        self._has_gtid = False
+        self._state = int(State.BETWEEN)
         self._gtid: Gtid | MariadbGtid | None = None
         self._event_index = 0
         self._loads: set[int] = set()
@@ -292,7 +295,7 @@ class PositionTracker:
 
     def feed(self, event: BinlogEvent) -> TransactionBoundary | None:
         """Take one event; tells the transaction that ended with it, or that it shows abandoned."""
-        if self._begun and event.header.type_code in MIDDLE and not self._payload_ends:
+        if _BEGUN[self._state] and event.header.type_code in MIDDLE and not self._payload_ends:
             self._event_index += 1
             if event.inner_index is not None:
                 pass
@@ -304,11 +307,11 @@ class PositionTracker:
         if event.inner_index is not None:
             if self._payload_ends:
                 return None
-            return self._advance(event, role_of(event), self._start)
+            return self._advance(event, class_of(event), self._start)
         before = (event.file or self._file, event.position)
         if self._in_file:
             self._file, self._offset = before[0], event.end_position
-            return self._advance(event, role_of(event), before)
+            return self._advance(event, class_of(event), before)
         header = event.header
         if header.type_code == _ROTATE:
             self._rotate(event)
@@ -320,7 +323,7 @@ class PositionTracker:
         if start == end:
             return None
         self._offset = end
-        return self._advance(event, role_of(event), (self._file, start))
+        return self._advance(event, class_of(event), (self._file, start))
 
     def _rotate(self, event: BinlogEvent) -> None:
         header, body = event.header, event.body
@@ -366,51 +369,39 @@ class PositionTracker:
         return None if self._start is None else self._end("abandoned")
 
     def _advance(
-        self, event: BinlogEvent, role: Role, before: _Place | None
+        self, event: BinlogEvent, event_class: EventClass, before: _Place | None
     ) -> TransactionBoundary | None:
-        if role is Role.PART and self._start is not None:
-            self._event_index += 1
-            return None
-        if role is Role.OUTSIDE:
+        if event_class is EventClass.OUTSIDE:
             return self._outside(event, before)
+        if event_class in _STATEMENTS:
+            event_class = self._statement(event, event_class)
+        found = step(STEPS, self._state, event_class)
         boundary: TransactionBoundary | None = None
-        if self._start is not None and self._is_new(role):
+        if found & _NEW:
             # The payload's own commit was not fed, or the source crashed while it wrote.
-            outcome: Outcome = "commit" if self._payload_open else "abandoned"
-            boundary = self._end(outcome, before)
+            boundary = self._end("commit" if found & Ending.COMPLETE else "abandoned", before)
         if self._start is None:
             self._start, self._event_index = before or (self._file, self._offset), 0
             self._position = None
         else:
             self._event_index += 1
-        if role is Role.GTID or role is Role.GTID_BEGIN:
-            self._open_gtid(event, role)
-        elif role is Role.BEGIN:
-            self._begun = True
-        elif role is Role.LOAD_PART:
-            self._loads.add(event.body.file_id)
-        elif role is Role.LOAD_END:
-            self._loads.discard(event.body.file_id)
-            role = Role.STATEMENT
-        elif role is Role.PAYLOAD:
-            self._payload_open = True
-            if self._payload_ends:
-                return self._end("commit")
-        if role in _END_ROLES:
-            return self._end(_END_ROLES[role])
-        if role is Role.STATEMENT and not self._begun and not self._loads:
-            return self._end("commit")
+        self._state = found & _STATE
+        if event_class in _GTIDS:
+            self._open_gtid(event)
+        if found & _ENDED or (event_class is EventClass.PAYLOAD and self._payload_ends):
+            return self._end(_OUTCOMES.get(event_class, "commit"))
         return boundary
 
-    def _is_new(self, role: Role) -> bool:
-        if role is Role.GTID or role is Role.GTID_BEGIN:
-            return True
-        return role is Role.BEGIN and self._begun and not self._has_gtid
+    def _statement(self, event: BinlogEvent, event_class: EventClass) -> EventClass:
+        """What a statement or a part of a LOAD DATA is: no end while data wait for their statement."""
+        if event_class is EventClass.LOAD_PART:
+            self._loads.add(event.body.file_id)
+        elif event_class is EventClass.LOAD_END:
+            self._loads.discard(event.body.file_id)
+        return EventClass.PART if self._loads else EventClass.STATEMENT
 
-    def _open_gtid(self, event: BinlogEvent, role: Role) -> None:
+    def _open_gtid(self, event: BinlogEvent) -> None:
         body = event.body
-        self._has_gtid = True
-        self._begun = role is Role.GTID_BEGIN
         code = event.header.type_code
         if code == EventType.GTID_EVENT:
             self._gtid = MariadbGtid(body.domain_id, event.header.server_id, body.sequence)
@@ -439,7 +430,7 @@ class PositionTracker:
             if self._gtid is not None:
                 self._join(self._gtid)
         self._start = self._gtid = None
-        self._begun = self._payload_open = self._has_gtid = False
+        self._state = int(State.BETWEEN)
         self._loads.clear()
         self._position = None
         return boundary
@@ -449,7 +440,7 @@ class PositionTracker:
         boundary: TransactionBoundary | None = None
         if code == _FORMAT_DESCRIPTION and body.create_timestamp and self._start is not None:
             # The first file after a restart: what the source had not finished, it never will.
-            boundary = self._end("commit" if self._payload_open else "abandoned", before)
+            boundary = self._end("commit" if self._state in _IN_PAYLOAD else "abandoned", before)
         elif self._start is not None:
             self._event_index += 1
             return None

@@ -14,6 +14,7 @@ from replica_client.binlog.events.mariadb_gtid import MariadbGtidFlag
 from replica_client.binlog.events.rows import STMT_END_F
 from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.binlog.events.unknown import UnknownEvent
+from replica_client.binlog.layout import ROWS_TYPES, EventClass, types_of
 from replica_client.binlog.options import DecodeOptions
 from replica_client.codec.sized_cache import SizedCache
 from replica_client.constants.event_types import EventFlag, EventType
@@ -56,15 +57,8 @@ _MAX_DECODERS = 10_000
 _PLAIN_CONTROL = (b"BEGIN", b"COMMIT")
 _Decoder = tuple[TableShape, RowImageDecoder]
 
-_ROWS = frozenset((*range(20, 26), *range(30, 33), 39, *range(166, 172)))
-_QUERIES = frozenset((EventType.QUERY_EVENT, EventType.QUERY_COMPRESSED_EVENT))
-_GTIDS = frozenset(
-    (
-        EventType.GTID_LOG_EVENT,
-        EventType.ANONYMOUS_GTID_LOG_EVENT,
-        EventType.GTID_TAGGED_LOG_EVENT,
-    )
-)
+_QUERIES = types_of(EventClass.QUERY, EventClass.QUERY_COMPRESSED)
+_GTIDS = types_of(EventClass.GTID, EventClass.MARIADB_GTID)
 _STATEMENTS = frozenset((*_QUERIES, EventType.EXECUTE_LOAD_QUERY_EVENT))
 _FILE_GTIDS = (EventType.PREVIOUS_GTIDS_LOG_EVENT, EventType.GTID_LIST_EVENT)
 _LOADS = frozenset(
@@ -214,9 +208,9 @@ class TransactionAssembler:
 
     def _take(self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker) -> None:
         code = event.header.type_code
-        if code in _ROWS:
+        if code in ROWS_TYPES:
             self._take_rows(event, decoder, tracker)
-        elif code in _GTIDS or code == EventType.GTID_EVENT:
+        elif code in _GTIDS:
             self._take_gtid(event, tracker)
         elif code in _QUERIES:
             self._take_query(event, decoder, tracker)

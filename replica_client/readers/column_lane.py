@@ -13,12 +13,27 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
-from replica_client.binlog.header import HEADER_SIZE
 from replica_client.constants.event_types import EventType, event_type_name
 from replica_client.errors import BinlogDecodeError
 from replica_client.position.position import Position
 
 if cython.compiled:
+    from cython.cimports.replica_client.binlog.layout import (
+        DELETE,
+        GTID_NUMBER_OFFSET,
+        GTID_TIMESTAMP_OFFSET,
+        GTID_TIMESTAMP_SIZE,
+        HEADER_SIZE,
+        INSERT,
+        MARIADB_SEQUENCE_OFFSET,
+        ROWS_KIND,
+        TABLE_ID_SIZE,
+        TIMESTAMP_OFFSET,
+        TYPE_OFFSET,
+        UPDATE,
+        EventClass,
+        rows_columns,
+    )
     from cython.cimports.replica_client.codec.event_queue import EventQueue
     from cython.cimports.replica_client.codec.memory import load_le, same_bytes
     from cython.cimports.replica_client.readers.group_lane import GroupLane
@@ -26,6 +41,22 @@ if cython.compiled:
     from cython.cimports.replica_client.rows.columnar import ColumnarRows
     from cython.cimports.replica_client.rows.runs import EventRuns
 else:
+    from replica_client.binlog.layout import (
+        DELETE,
+        GTID_NUMBER_OFFSET,
+        GTID_TIMESTAMP_OFFSET,
+        GTID_TIMESTAMP_SIZE,
+        HEADER_SIZE,
+        INSERT,
+        MARIADB_SEQUENCE_OFFSET,
+        ROWS_KIND,
+        TABLE_ID_SIZE,
+        TIMESTAMP_OFFSET,
+        TYPE_OFFSET,
+        UPDATE,
+        EventClass,
+        rows_columns,
+    )
     from replica_client.codec.event_queue import EventQueue
     from replica_client.codec.memory import load_le, same_bytes
     from replica_client.readers.group_lane import GroupLane
@@ -38,11 +69,8 @@ if TYPE_CHECKING:
     from replica_client.readers.event_feed import EventFeed
     from replica_client.rows.batching import BatchAssembler
 
-_HEADER = cython.declare(cython.int, HEADER_SIZE)
-_TABLE_MAP = cython.declare(cython.int, int(EventType.TABLE_MAP_EVENT))
 _GTID = cython.declare(cython.int, int(EventType.GTID_LOG_EVENT))
 _ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
-_MARIADB_GTID = cython.declare(cython.int, int(EventType.GTID_EVENT))
 _SECOND_TIMESTAMP = cython.declare(cython.longlong, 1 << 55)
 _MICROSECONDS = cython.declare(cython.longlong, 1_000_000)
 _NO_GTID = b""
@@ -116,7 +144,9 @@ class ColumnLane(GroupLane):  # type: ignore[misc]
         """Append the rows of a transaction."""
         raw: cython.p_const_uchar = events.data
         at: cython.Py_ssize_t = events.marks[2 * first]
-        code: cython.int = raw[at + 4]
+        code: cython.int = raw[at + TYPE_OFFSET]
+        classes: cython.p_const_uchar = self._classes
+        event_class: cython.int = classes[code]
         start: cython.longlong = offset
         timestamp: cython.longlong = -1
         number: cython.longlong = -1
@@ -128,13 +158,14 @@ class ColumnLane(GroupLane):  # type: ignore[misc]
         table: LaneTable
         if code != _ANONYMOUS:
             gtid = self._gtids.prefix(raw, at)
-        if code == _MARIADB_GTID:
-            number = load_le(raw, at + _HEADER, 8)
+        if event_class == EventClass.MARIADB_GTID:
+            number = load_le(raw, at + HEADER_SIZE + MARIADB_SEQUENCE_OFFSET, 8)
         else:
             if code == _GTID:
-                number = load_le(raw, at + _HEADER + 17, 8)
-            if events.marks[2 * first + 1] - at - self._tail >= _HEADER + 49:
-                timestamp = load_le(raw, at + _HEADER + 42, 7) & ~_SECOND_TIMESTAMP
+                number = load_le(raw, at + HEADER_SIZE + GTID_NUMBER_OFFSET, 8)
+            end = at + HEADER_SIZE + GTID_TIMESTAMP_OFFSET
+            if events.marks[2 * first + 1] - self._tail >= end + GTID_TIMESTAMP_SIZE:
+                timestamp = load_le(raw, end, GTID_TIMESTAMP_SIZE) & ~_SECOND_TIMESTAMP
         queue: EventQueue = events
         tail: cython.Py_ssize_t = self._tail
         inside: cython.bint = self._inside > 0
@@ -149,17 +180,19 @@ class ColumnLane(GroupLane):  # type: ignore[misc]
         for i in range(0 if inside else first, count if inside else first + count):
             at = queue.marks[2 * i]
             end = queue.marks[2 * i + 1]
-            code = raw[at + 4]
-            if code == _TABLE_MAP:
-                tables.of_map(raw, at + _HEADER, end - tail)
-            elif 23 <= code <= 25 or 30 <= code <= 32:
-                table = cython.cast(LaneTable, tables.known(load_le(raw, at + _HEADER, 6)))
+            event_class = classes[raw[at + TYPE_OFFSET]]
+            if event_class == EventClass.TABLE_MAP:
+                tables.of_map(raw, at + HEADER_SIZE, end - tail)
+            elif event_class == EventClass.ROWS:
+                table = cython.cast(
+                    LaneTable, tables.known(load_le(raw, at + HEADER_SIZE, TABLE_ID_SIZE))
+                )
                 if table.builder is not None:
                     if table.switch != self._switch:
                         self._switch_to(table)
                     stamp = timestamp
                     if stamp < 0:
-                        stamp = load_le(raw, at, 4) * _MICROSECONDS
+                        stamp = load_le(raw, at + TIMESTAMP_OFFSET, 4) * _MICROSECONDS
                     self._append(
                         table,
                         raw,
@@ -204,20 +237,20 @@ class ColumnLane(GroupLane):  # type: ignore[misc]
         gtid_number: cython.longlong,
     ) -> cython.int:
         """Append the rows of the event at ``at``."""
-        code: cython.int = raw[at + 4]
+        code: cython.int = raw[at + TYPE_OFFSET]
         rows: ColumnarRows = table.rows
         runs: EventRuns = table.runs
-        at += _HEADER + 9
-        if code >= 30:
-            at += cython.cast(cython.Py_ssize_t, load_le(raw, at - 1, 2))
-        kind: cython.int = code - 30 if code >= 30 else code - 23
+        form: cython.int = self._forms[code]
+        kind: cython.int = form & ROWS_KIND
+        # The number of columns, of which the lane takes 250 at most, has one byte.
+        at = rows_columns(raw, at + HEADER_SIZE, form) + 1
         bitmap: cython.Py_ssize_t = (table.column_count + 7) >> 3
         known: cython.p_const_uchar = table.before
         if len(table.before) != bitmap or not same_bytes(known, 0, raw, at, bitmap):
             table.before = bytes(raw[at : at + bitmap])
         at += bitmap
         after: bytes | None = None
-        if kind == 1:
+        if kind == UPDATE:
             known = table.after
             if len(table.after) != bitmap or not same_bytes(known, 0, raw, at, bitmap):
                 table.after = bytes(raw[at : at + bitmap])
@@ -230,7 +263,7 @@ class ColumnLane(GroupLane):  # type: ignore[misc]
         row_index: cython.Py_ssize_t = 0
         done: cython.bint = False
         try:
-            rows._begin(kind == 0, kind == 2, table.before, after, raw, at, end)
+            rows._begin(kind == INSERT, kind == DELETE, table.before, after, raw, at, end)
             while not done:
                 try:
                     done = rows._take() == 1

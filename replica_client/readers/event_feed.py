@@ -7,10 +7,11 @@ from typing import Literal, NamedTuple
 
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.layout import EventClass
 from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.event_types import EventType
 from replica_client.errors import BinlogDecodeError
-from replica_client.position.groups import Role, role_of
+from replica_client.position.groups import class_of
 from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker, TransactionBoundary
 
@@ -88,7 +89,7 @@ class EventFeed:
         else:
             # MariaDB since 11.4 leaves out the ends of events between the first one and the last one.
             wrong = not (header.next_position or header.is_artificial)
-            wrong = wrong and role_of(event) is not Role.OUTSIDE
+            wrong = wrong and class_of(event) is not EventClass.OUTSIDE
             reason = "a transaction begins in its midst"
         if wrong:
             raise BinlogDecodeError(

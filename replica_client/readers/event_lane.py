@@ -13,14 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
-from replica_client.binlog.header import HEADER_SIZE
-from replica_client.constants.event_types import EventType
-
 if cython.compiled:
+    from cython.cimports.replica_client.binlog.layout import (
+        HEADER_SIZE,
+        TYPE_OFFSET,
+        EventClass,
+    )
     from cython.cimports.replica_client.codec.event_queue import EventQueue
     from cython.cimports.replica_client.readers.group_lane import GroupLane
     from cython.cimports.replica_client.readers.lane_tables import LaneTables
 else:
+    from replica_client.binlog.layout import (
+        HEADER_SIZE,
+        TYPE_OFFSET,
+        EventClass,
+    )
     from replica_client.codec.event_queue import EventQueue
     from replica_client.readers.group_lane import GroupLane
     from replica_client.readers.lane_tables import LaneTables
@@ -31,8 +38,6 @@ if TYPE_CHECKING:
     from replica_client.readers.event_feed import PlacedEvent
     from replica_client.readers.lane_tables import RowTakers
 
-_HEADER = cython.declare(cython.int, HEADER_SIZE)
-_TABLE_MAP = cython.declare(cython.int, int(EventType.TABLE_MAP_EVENT))
 MAX_TAKEN = cython.declare(cython.longlong, 1 << 20)
 
 
@@ -123,9 +128,9 @@ class EventLane(GroupLane):  # type: ignore[misc]
         at: cython.Py_ssize_t = events.marks[2 * index]
         end: cython.Py_ssize_t = events.marks[2 * index + 1]
         tables: LaneTables = self._tables
-        if raw[at + 4] == _TABLE_MAP:
+        if self._classes[raw[at + TYPE_OFFSET]] == EventClass.TABLE_MAP:
             # Which table has the id now: a transaction may use an id for one after the other.
-            tables.of_map(raw, at + _HEADER, end - tail)
+            tables.of_map(raw, at + HEADER_SIZE, end - tail)
         return self._event(raw, at, end, offset, tail, inner_index)
 
     @cython.cfunc

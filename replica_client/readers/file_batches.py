@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.header import HEADER_SIZE
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.constants.event_types import EventType
 from replica_client.errors import BinlogDecodeError
 from replica_client.position.position import Position

@@ -17,7 +17,8 @@ from replica_client.binlog.encryption_mysql import (
     EncryptionHeader,
 )
 from replica_client.binlog.file_scan import MAGIC_SIZE, FileKind, file_kind
-from replica_client.binlog.header import HEADER_SIZE, HEADER_SIZE_V1
+from replica_client.binlog.header import HEADER_SIZE_V1
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.binlog.options import DecodeOptions
 from replica_client.codec.event_queue import EventQueue
 from replica_client.constants.event_types import EventType

@@ -9,6 +9,8 @@ cdef class GroupLane:
     cdef LaneTables _tables
     cdef GtidRuns _gtids
     cdef bint _in_file
+    cdef const unsigned char* _classes
+    cdef const unsigned char* _forms
     cdef bint _tells_ends
     cdef object _format
     cdef bint _works

@@ -18,22 +18,86 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
-from replica_client.binlog.events.mariadb_gtid import MariadbGtidExtraFlag
-from replica_client.binlog.header import HEADER_SIZE
+from replica_client.binlog.layout import CLASSES, ROWS_FORMS
 from replica_client.binlog.payload import NOT_INSIDE, payload_bytes
 from replica_client.constants.event_types import ChecksumAlgorithm, EventType
 from replica_client.errors import BinlogDecodeError
+from replica_client.position.groups import STEPS
 
 if cython.compiled:
+    from cython.cimports.replica_client.binlog.layout import (
+        ARTIFICIAL_FLAG,
+        EVENT_SIZE_OFFSET,
+        FLAGS_OFFSET,
+        GTID_CLOCK_OFFSET,
+        GTID_NUMBER_OFFSET,
+        GTID_NUMBER_SIGN_OFFSET,
+        GTID_TIMESTAMP_OFFSET,
+        GTID_TIMESTAMP_SIZE,
+        GTID_VERSION_SIZE,
+        HEADER_SIZE,
+        LENGTH_8_BYTES,
+        LENGTH_ERROR,
+        LENGTH_NULL,
+        LOGICAL_CLOCK,
+        MARIADB_COMMIT_ID,
+        MARIADB_COMMIT_ID_SIZE,
+        MARIADB_FIELDS_OFFSET,
+        MARIADB_FLAGS_OFFSET,
+        MARIADB_GTID_SIZE,
+        MARIADB_SEQUENCE_OFFSET,
+        MARIADB_SEQUENCE_SIGN_OFFSET,
+        MARIADB_THREAD_ID,
+        MARIADB_THREAD_ID_SIZE,
+        MARIADB_UNUSUAL,
+        NEXT_POSITION_OFFSET,
+        SIGN_BIT,
+        TYPE_OFFSET,
+        XID_SIZE,
+        EventClass,
+    )
     from cython.cimports.replica_client.codec.crc import sound_until
     from cython.cimports.replica_client.codec.event_queue import EventQueue
-    from cython.cimports.replica_client.codec.memory import load_le, same_bytes
+    from cython.cimports.replica_client.codec.memory import load_le
+    from cython.cimports.replica_client.position.groups import Ending, State, control_of, step
     from cython.cimports.replica_client.readers.gtid_runs import GtidRuns
     from cython.cimports.replica_client.readers.lane_tables import LaneTables
 else:
+    from replica_client.binlog.layout import (
+        ARTIFICIAL_FLAG,
+        EVENT_SIZE_OFFSET,
+        FLAGS_OFFSET,
+        GTID_CLOCK_OFFSET,
+        GTID_NUMBER_OFFSET,
+        GTID_NUMBER_SIGN_OFFSET,
+        GTID_TIMESTAMP_OFFSET,
+        GTID_TIMESTAMP_SIZE,
+        GTID_VERSION_SIZE,
+        HEADER_SIZE,
+        LENGTH_8_BYTES,
+        LENGTH_ERROR,
+        LENGTH_NULL,
+        LOGICAL_CLOCK,
+        MARIADB_COMMIT_ID,
+        MARIADB_COMMIT_ID_SIZE,
+        MARIADB_FIELDS_OFFSET,
+        MARIADB_FLAGS_OFFSET,
+        MARIADB_GTID_SIZE,
+        MARIADB_SEQUENCE_OFFSET,
+        MARIADB_SEQUENCE_SIGN_OFFSET,
+        MARIADB_THREAD_ID,
+        MARIADB_THREAD_ID_SIZE,
+        MARIADB_UNUSUAL,
+        NEXT_POSITION_OFFSET,
+        SIGN_BIT,
+        TYPE_OFFSET,
+        XID_SIZE,
+        EventClass,
+    )
     from replica_client.codec.crc import sound_until
     from replica_client.codec.event_queue import EventQueue
-    from replica_client.codec.memory import load_le, same_bytes
+    from replica_client.codec.memory import load_le
+    from replica_client.position.groups import Ending, State, control_of, step
     from replica_client.readers.gtid_runs import GtidRuns
     from replica_client.readers.lane_tables import LaneTables
 
@@ -42,24 +106,27 @@ if TYPE_CHECKING:
     from replica_client.readers.event_feed import EventFeed
     from replica_client.readers.lane_tables import RowTakers
 
-_HEADER = cython.declare(cython.int, HEADER_SIZE)
-_QUERY = cython.declare(cython.int, int(EventType.QUERY_EVENT))
-_XID = cython.declare(cython.int, int(EventType.XID_EVENT))
-_TABLE_MAP = cython.declare(cython.int, int(EventType.TABLE_MAP_EVENT))
-_ROWS_QUERY = cython.declare(cython.int, int(EventType.ROWS_QUERY_LOG_EVENT))
-_ANNOTATE = cython.declare(cython.int, int(EventType.ANNOTATE_ROWS_EVENT))
-_GTID = cython.declare(cython.int, int(EventType.GTID_LOG_EVENT))
 _ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
-_PAYLOAD = cython.declare(cython.int, int(EventType.TRANSACTION_PAYLOAD_EVENT))
-_MARIADB_GTID = cython.declare(cython.int, int(EventType.GTID_EVENT))
-_THREAD_ID = cython.declare(cython.int, int(MariadbGtidExtraFlag.FL_EXTRA_THREAD_ID))
-_ARTIFICIAL = cython.declare(cython.int, 0x20)
+_TAGGED = cython.declare(cython.int, int(EventType.GTID_TAGGED_LOG_EVENT))
 # As a number in the code it would be Python's.
 _LOW_32 = cython.declare(cython.longlong, 0xFFFFFFFF)
 _CRC32 = ChecksumAlgorithm.CRC32
 # Post-header sizes by type that the lane takes for granted.
-_POST_HEADERS = {2: 13, 16: 0, 19: 8, 29: 0, 160: 0}
+_POST_HEADERS = {
+    EventType.QUERY_EVENT: 13,
+    EventType.XID_EVENT: 0,
+    EventType.TABLE_MAP_EVENT: 8,
+    EventType.ROWS_QUERY_LOG_EVENT: 0,
+    EventType.ANNOTATE_ROWS_EVENT: 0,
+}
 _NOT_INSIDE = bytes(NOT_INSIDE)
+# Where the bytes of the tables are.
+_CLASSES = cython.declare(bytes, CLASSES)
+_FORMS = cython.declare(bytes, ROWS_FORMS)
+_STEPS = cython.declare(bytes, STEPS)
+_CLASS_TABLE = cython.declare(cython.p_const_uchar, _CLASSES)
+_FORM_TABLE = cython.declare(cython.p_const_uchar, _FORMS)
+_STEP_TABLE = cython.declare(cython.p_const_uchar, _STEPS)
 # How many events have their checksums looked at together: few while it is not known whether the lane
 # takes them, and no more than stay in the processor's first cache.
 _FIRST_AHEAD = cython.declare(cython.Py_ssize_t, 8)
@@ -77,66 +144,113 @@ def _fields_ok(
     raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.bint:
     """Whether a GTID event has the fields of 5.7, or of 8.0 with whatever follows."""
-    if raw[at + 25] != 2:
+    if raw[at + GTID_CLOCK_OFFSET] != LOGICAL_CLOCK:
         return False
-    at += 42
-    if end < at + 7:
+    at += GTID_TIMESTAMP_OFFSET
+    if end < at + GTID_TIMESTAMP_SIZE:
         return end == at
-    at += 14 if raw[at + 6] & 0x80 else 7
-    if end < at + 1 or raw[at] in (251, 255):
+    # A second timestamp, or version, follows where the first one says so.
+    if raw[at + GTID_TIMESTAMP_SIZE - 1] & SIGN_BIT:
+        at += GTID_TIMESTAMP_SIZE
+    at += GTID_TIMESTAMP_SIZE
+    if end < at + 1 or raw[at] == LENGTH_NULL or raw[at] == LENGTH_ERROR:
         return False
-    at += 1 if raw[at] < 251 else (9 if raw[at] == 254 else raw[at] - 249)
-    if end < at + 4:
+    if raw[at] < LENGTH_NULL:
+        at += 1
+    else:
+        at += 9 if raw[at] == LENGTH_8_BYTES else raw[at] - LENGTH_NULL + 2
+    if end < at + GTID_VERSION_SIZE:
         return end == at
-    return end >= at + (8 if raw[at + 3] & 0x80 else 4)
+    if raw[at + GTID_VERSION_SIZE - 1] & SIGN_BIT:
+        at += GTID_VERSION_SIZE
+    return end >= at + GTID_VERSION_SIZE
 
 
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _opens(
+def _mysql_opens(
     raw: cython.p_const_uchar,
     at: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
     code: cython.int,
 ) -> cython.bint:
-    """Whether an event with its body at ``at`` begins a transaction for the lane."""
-    if code in (_GTID, _ANONYMOUS):
-        # MySQL 5.6 wrote nothing behind the number.
-        if end < at + 42 and end != at + 25:
-            return False
-        if code == _GTID and (raw[at + 24] & 0x80 or not load_le(raw, at + 17, 8)):
-            return False
-        return end == at + 25 or _fields_ok(raw, at, end)
-    if code != _MARIADB_GTID:
+    """Whether a GTID event of MySQL with its body at ``at`` begins a transaction for the lane."""
+    # MySQL 5.6 wrote nothing behind the number.
+    if end < at + GTID_TIMESTAMP_OFFSET and end != at + GTID_CLOCK_OFFSET:
         return False
-    # Neither standalone nor XA; further fields only of a group commit and, as MariaDB 11.5 and
-    # later have it in each, the session's number. Zeros fill it up to 19 bytes.
-    if end < at + 19 or raw[at + 12] & 0xE1:
+    if code != _ANONYMOUS and (
+        raw[at + GTID_NUMBER_SIGN_OFFSET] & SIGN_BIT or not load_le(raw, at + GTID_NUMBER_OFFSET, 8)
+    ):
         return False
-    if raw[at + 7] & 0x80 or not load_le(raw, at, 8):
-        return False
-    extra: cython.Py_ssize_t = at + (21 if raw[at + 12] & 2 else 13)
-    if end > extra and raw[extra]:
-        if raw[extra] != _THREAD_ID:
-            return False
-        extra += 5
-    return end == (extra if extra > at + 19 else at + 19)
+    return end == at + GTID_CLOCK_OFFSET or _fields_ok(raw, at, end)
 
 
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _begins(
+def _mariadb_opens(
     raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.bint:
-    """Whether a QUERY event is a BEGIN."""
-    if end < at + 13 + 1 + 5:
+    """The same of a GTID event of MariaDB."""
+    # Neither standalone nor XA; further fields only of a group commit and, as MariaDB 11.5 and
+    # later have it in each, the session's number. Zeros fill it up to 19 bytes.
+    if end < at + MARIADB_GTID_SIZE or raw[at + MARIADB_FLAGS_OFFSET] & MARIADB_UNUSUAL:
         return False
-    database: cython.Py_ssize_t = raw[at + 8]
-    at += 13 + database + 1 + cython.cast(cython.Py_ssize_t, load_le(raw, at + 11, 2))
-    # A NUL follows the database.
-    return at + 5 == end and not raw[at - 1] and same_bytes(raw, at, b"BEGIN", 0, 5)
+    if raw[at + MARIADB_SEQUENCE_SIGN_OFFSET] & SIGN_BIT:
+        return False
+    if not load_le(raw, at + MARIADB_SEQUENCE_OFFSET, 8):
+        return False
+    extra: cython.Py_ssize_t = at + MARIADB_FIELDS_OFFSET
+    if raw[at + MARIADB_FLAGS_OFFSET] & MARIADB_COMMIT_ID:
+        extra += MARIADB_COMMIT_ID_SIZE
+    if end > extra and raw[extra]:
+        if raw[extra] != MARIADB_THREAD_ID:
+            return False
+        extra += 1 + MARIADB_THREAD_ID_SIZE
+    return end == (extra if extra > at + MARIADB_GTID_SIZE else at + MARIADB_GTID_SIZE)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+def _step(
+    tables: LaneTables,
+    classes: cython.p_const_uchar,
+    steps: cython.p_const_uchar,
+    raw: cython.p_const_uchar,
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    state: cython.int,
+) -> cython.int:
+    """The state behind the event that begins at ``start``, of which everything is looked at.
+
+    UNCERTAIN for one that is not for the lane. ``end`` is where its checksum begins.
+    """
+    code: cython.int = raw[start + TYPE_OFFSET]
+    event_class: cython.int = classes[code]
+    at: cython.Py_ssize_t = start + HEADER_SIZE
+    if event_class == EventClass.ROWS:
+        if not tables.rows_ok(raw, at, end, code):
+            return Ending.UNCERTAIN
+    elif event_class == EventClass.TABLE_MAP:
+        if not tables.is_near(raw, at, end) and tables.of_map(raw, at, end) is None:
+            return Ending.UNCERTAIN
+    elif event_class == EventClass.QUERY:
+        event_class = control_of(raw, at, end)
+    elif event_class == EventClass.COMMIT:
+        if end < at + XID_SIZE:
+            return Ending.UNCERTAIN
+    elif event_class == EventClass.GTID:
+        if code == _TAGGED or not _mysql_opens(raw, at, end, code):
+            return Ending.UNCERTAIN
+    elif event_class == EventClass.MARIADB_GTID:
+        if not _mariadb_opens(raw, at, end):
+            return Ending.UNCERTAIN
+        event_class = EventClass.GTID_BEGIN
+    elif event_class != EventClass.ANNOTATION and event_class != EventClass.PAYLOAD:
+        return Ending.UNCERTAIN
+    return step(steps, state, event_class)
 
 
 @cython.cclass
@@ -165,6 +279,8 @@ class GroupLane:
         self._feed: Any = feed
         self._assembler: Any = assembler
         self._in_file = in_file
+        self._classes = _CLASS_TABLE
+        self._forms = _FORM_TABLE
         # Whether headers say where in the file their events end.
         self._tells_ends = False
         self._format: Any = None
@@ -315,87 +431,62 @@ class GroupLane:
         i: cython.Py_ssize_t
         start: cython.Py_ssize_t
         size: cython.Py_ssize_t
-        at: cython.Py_ssize_t
         end: cython.Py_ssize_t
         next_position: cython.ulonglong
-        code: cython.int
-        is_open: cython.bint = False
+        state: cython.int = State.BETWEEN
+        class_table: cython.p_const_uchar = self._classes
+        step_table: cython.p_const_uchar = _STEP_TABLE
         # What was verified before more of the transaction was waited for is not verified again.
         if offset != self._verified_begin:
             self._verified_begin = self._verified = offset
         verified: cython.longlong = self._verified
         sound: cython.Py_ssize_t = self._sound if self.checks else last
         tail: cython.Py_ssize_t = self._tail
-        header: cython.Py_ssize_t = _HEADER
         max_event_size: cython.longlong = self._max_event_size
         in_file: cython.bint = self._in_file
         tells_ends: cython.bint = self._tells_ends
         tables: LaneTables = self._tables
         tables.wanted = False
         self._inside = 0
-        if marks[2 * first + 1] - marks[2 * first] < header:
+        if marks[2 * first + 1] - marks[2 * first] < HEADER_SIZE:
             return 0
-        code = raw[marks[2 * first] + 4]
-        if code not in (_GTID, _ANONYMOUS, _MARIADB_GTID):
+        event_class: cython.int = class_table[raw[marks[2 * first] + TYPE_OFFSET]]
+        if event_class != EventClass.GTID and event_class != EventClass.MARIADB_GTID:
             return 0
         for i in range(first, last):
             start = marks[2 * i]
             size = marks[2 * i + 1] - start
-            at = start + header
             end = start + size - tail
-            if end < at or size > max_event_size:
+            if end < start + HEADER_SIZE or size > max_event_size:
                 return 0
-            if load_le(raw, start + 9, 4) != cython.cast(cython.ulonglong, size):
+            if load_le(raw, start + EVENT_SIZE_OFFSET, 4) != cython.cast(cython.ulonglong, size):
                 return 0
             if i >= sound and offset >= verified:
                 sound = self._look_ahead(events, i)
                 if i == sound:
                     return 0
             offset += size
-            code = raw[start + 4]
-            if not in_file and raw[start + 17] & _ARTIFICIAL:
+            if not in_file and raw[start + FLAGS_OFFSET] & ARTIFICIAL_FLAG:
                 return 0
             if tells_ends:
-                next_position = load_le(raw, start + 13, 4)
+                next_position = load_le(raw, start + NEXT_POSITION_OFFSET, 4)
                 if next_position != cython.cast(cython.ulonglong, offset & _LOW_32) and (
                     next_position or (in_file and i == first)
                 ):
                     return 0
-            if 30 <= code <= 32 or 23 <= code <= 25:
-                if not is_open or not tables.rows_ok(raw, at, end, code):
+            state = _step(tables, class_table, step_table, raw, start, end, state)
+            if state == State.OPEN or state == State.NAMED:
+                continue
+            if state == State.PAYLOAD:
+                if not self._takes_payloads or not self._look_inside(raw, start + HEADER_SIZE, end):
                     return 0
-            elif code == _TABLE_MAP:
-                if not is_open:
-                    return 0
-                if not tables.is_near(raw, at, end) and tables.of_map(raw, at, end) is None:
-                    return 0
-            elif code == _QUERY:
-                if is_open or i != first + 1 or not _begins(raw, at, end):
-                    return 0
-                is_open = True
-            elif code == _XID:
-                if not is_open or end < at + 8:
-                    return 0
-                if self._part_size and offset - self._verified_begin >= self._part_size:
-                    return 0
-                self._verified_begin = -1
-                self._end = offset
-                return i - first + 1
-            elif i == first:
-                if not _opens(raw, at, end, code):
-                    return 0
-                # MariaDB's has the BEGIN in it.
-                is_open = code == _MARIADB_GTID
-            elif code == _PAYLOAD:
-                if is_open or i != first + 1 or not self._takes_payloads:
-                    return 0
-                if not self._look_inside(raw, at, end):
-                    return 0
-                self._verified_begin = -1
-                self._end = offset
-                return 2
-            elif not is_open or code not in (_ROWS_QUERY, _ANNOTATE):
+            elif state != Ending.ENDS:
                 return 0
+            if self._part_size and offset - self._verified_begin >= self._part_size:
+                return 0
+            self._verified_begin = -1
+            self._end = offset
+            return i - first + 1
         self._verified = offset
         self.incomplete = True
         return 0
@@ -419,49 +510,31 @@ class GroupLane:
         raw: cython.p_const_uchar = events.data
         marks: cython.p_longlong = events.marks
         last: cython.Py_ssize_t = events.last
-        header: cython.Py_ssize_t = _HEADER
         tail: cython.Py_ssize_t = self._tail
         tables: LaneTables = self._tables
         gtids: GtidRuns = self._gtids
+        class_table: cython.p_const_uchar = self._classes
+        step_table: cython.p_const_uchar = _STEP_TABLE
         at: cython.Py_ssize_t = first
         i: cython.Py_ssize_t
         start: cython.Py_ssize_t
         end: cython.Py_ssize_t
         begin: cython.Py_ssize_t
-        code: cython.int
+        state: cython.int
         tells_ends: cython.bint = self._tells_ends
         while at + 1 < last and (stop < 0 or offset < stop):
             begin = marks[2 * at]
-            code = raw[begin + 4]
-            if not _opens(raw, begin + header, marks[2 * at + 1] - tail, code):
-                break
-            if not self._is_sound(events, at):
-                break
-            i = at + 1
-            if code != _MARIADB_GTID:
-                start = marks[2 * i]
-                if raw[start + 4] != _QUERY:
-                    break
-                if not _begins(raw, start + header, marks[2 * i + 1] - tail):
-                    break
-                if not self._is_sound(events, i):
-                    break
-                i += 1
             end = 0
-            while i < last:
-                if not self._is_sound(events, i):
-                    code = 0
-                    break
+            state = State.BETWEEN
+            i = at
+            while i < last and self._is_sound(events, i):
                 start = marks[2 * i]
                 end = marks[2 * i + 1]
-                code = raw[start + 4]
-                if 30 <= code <= 32 or 23 <= code <= 25:
-                    if not tables.rows_ok(raw, start + header, end - tail, code) or tables.wanted:
-                        break
-                elif code != _TABLE_MAP or not tables.is_near(raw, start + header, end - tail):
+                state = _step(tables, class_table, step_table, raw, start, end - tail, state)
+                if tables.wanted or (state != State.OPEN and state != State.NAMED):
                     break
                 i += 1
-            if i == last or code != _XID or end - tail < start + header + 8:
+            if i == last or state != Ending.ENDS or tables.wanted:
                 break
             i += 1
             if tells_ends and not self._end_where_told(events, at, i, offset):
@@ -493,7 +566,7 @@ class GroupLane:
         i: cython.Py_ssize_t
         for i in range(first, last):
             offset += marks[2 * i + 1] - marks[2 * i]
-            told = load_le(raw, marks[2 * i] + 13, 4)
+            told = load_le(raw, marks[2 * i] + NEXT_POSITION_OFFSET, 4)
             if told != cython.cast(cython.ulonglong, offset & _LOW_32) and (told or i == first):
                 return False
         return True
@@ -550,28 +623,18 @@ class GroupLane:
         if inner.tail != inner.filled:
             return False
         data: cython.p_const_uchar = inner.data
-        code: cython.int
+        class_table: cython.p_const_uchar = self._classes
+        step_table: cython.p_const_uchar = _STEP_TABLE
+        state: cython.int = State.PAYLOAD
         i: cython.Py_ssize_t
         for i in range(inner.last):
             at = inner.marks[2 * i]
             end = inner.marks[2 * i + 1]
-            code = data[at + 4]
-            at += _HEADER
-            if i == 0:
-                if code != _QUERY or not _begins(data, at, end):
-                    return False
-            elif code == _TABLE_MAP:
-                if not tables.is_near(data, at, end) and tables.of_map(data, at, end) is None:
-                    return False
-            elif 23 <= code <= 25 or 30 <= code <= 32:
-                if not tables.rows_ok(data, at, end, code):
-                    return False
-            elif code == _XID:
-                if end < at + 8 or i != inner.last - 1:
-                    return False
-                self._inside = inner.last
-            elif code != _ROWS_QUERY:
-                return False
+            state = _step(tables, class_table, step_table, data, at, end, state)
+            if state != State.PAYLOAD_OPEN:
+                break
+        if state == Ending.ENDS and i == inner.last - 1:
+            self._inside = inner.last
         return self._inside > 0
 
     @cython.cfunc

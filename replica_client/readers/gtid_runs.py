@@ -10,16 +10,34 @@ from typing import Any
 
 import cython
 
-from replica_client.binlog.header import HEADER_SIZE
 from replica_client.constants.event_types import EventType
 from replica_client.gtid import Gtid, MariadbGtid
 
 if cython.compiled:
+    from cython.cimports.replica_client.binlog.layout import (
+        GTID_NUMBER_OFFSET,
+        GTID_SID_OFFSET,
+        GTID_SID_SIZE,
+        HEADER_SIZE,
+        MARIADB_DOMAIN_OFFSET,
+        MARIADB_SEQUENCE_OFFSET,
+        SERVER_ID_OFFSET,
+        TYPE_OFFSET,
+    )
     from cython.cimports.replica_client.codec.memory import load_le
 else:
+    from replica_client.binlog.layout import (
+        GTID_NUMBER_OFFSET,
+        GTID_SID_OFFSET,
+        GTID_SID_SIZE,
+        HEADER_SIZE,
+        MARIADB_DOMAIN_OFFSET,
+        MARIADB_SEQUENCE_OFFSET,
+        SERVER_ID_OFFSET,
+        TYPE_OFFSET,
+    )
     from replica_client.codec.memory import load_le
 
-_HEADER = cython.declare(cython.int, HEADER_SIZE)
 _GTID = cython.declare(cython.int, int(EventType.GTID_LOG_EVENT))
 _NOBODY = cython.declare(cython.int, 0)
 _MYSQL = cython.declare(cython.int, 1)
@@ -65,10 +83,13 @@ class GtidRuns:
 
         A run ends where it is of another server or domain.
         """
-        if raw[at + 4] == _GTID:
-            self._mysql(raw, at + _HEADER + 1)
+        if raw[at + TYPE_OFFSET] == _GTID:
+            self._mysql(raw, at + HEADER_SIZE + GTID_SID_OFFSET)
         else:
-            self._mariadb(load_le(raw, at + _HEADER + 8, 4), load_le(raw, at + 5, 4))
+            self._mariadb(
+                load_le(raw, at + HEADER_SIZE + MARIADB_DOMAIN_OFFSET, 4),
+                load_le(raw, at + SERVER_ID_OFFSET, 4),
+            )
         return self._prefix
 
     @cython.cfunc
@@ -76,7 +97,7 @@ class GtidRuns:
     def _mysql(self, raw: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.int:
         if not self._is_same_server(raw, at):
             self._end()
-            sid = bytes(raw[at : at + 16])
+            sid = bytes(raw[at : at + GTID_SID_SIZE])
             self._sid = sid
             self._sid_first = load_le(raw, at, 8)
             self._sid_second = load_le(raw, at + 8, 8)
@@ -98,18 +119,21 @@ class GtidRuns:
     @cython.exceptval(-1, check=False)
     def join(self, raw: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.int:
         """The GTID of a transaction that is done, whose GTID event is at ``at``, joins the run."""
-        code: cython.int = raw[at + 4]
+        code: cython.int = raw[at + TYPE_OFFSET]
         if code == _ANONYMOUS:
             return 0
         number: cython.longlong
         if code == _GTID:
-            self._mysql(raw, at + _HEADER + 1)
-            number = load_le(raw, at + _HEADER + 17, 8)
+            self._mysql(raw, at + HEADER_SIZE + GTID_SID_OFFSET)
+            number = load_le(raw, at + HEADER_SIZE + GTID_NUMBER_OFFSET, 8)
             if self.last and number != self.last and number != self.last + 1:
                 self._end()
         else:
-            self._mariadb(load_le(raw, at + _HEADER + 8, 4), load_le(raw, at + 5, 4))
-            number = load_le(raw, at + _HEADER, 8)
+            self._mariadb(
+                load_le(raw, at + HEADER_SIZE + MARIADB_DOMAIN_OFFSET, 4),
+                load_le(raw, at + SERVER_ID_OFFSET, 4),
+            )
+            number = load_le(raw, at + HEADER_SIZE + MARIADB_SEQUENCE_OFFSET, 8)
         if not self.last:
             self._first = number
         self.last = number

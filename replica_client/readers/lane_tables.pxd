@@ -29,7 +29,8 @@ cdef class LaneTables:
     cdef object _takers
     cdef bint _full_rows
     cdef bint wanted
-    cdef unsigned long long _rows_codes
+    cdef bytearray _forms_memory
+    cdef unsigned char* _forms
     cdef object _revision
     cdef object _generation
     cdef dict _tables

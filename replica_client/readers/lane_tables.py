@@ -11,13 +11,42 @@ from typing import TYPE_CHECKING, Any, Protocol
 import cython
 
 from replica_client.binlog.events.rows_extra import PARTITION
+from replica_client.binlog.layout import ROWS_FORMS, ROWS_TYPES
 from replica_client.schema.shape import TableShape
 
 if cython.compiled:
+    from cython.cimports.replica_client.binlog.layout import (
+        LENGTH_NULL,
+        PARTITION_INSERT_SIZE,
+        PARTITION_UPDATE_SIZE,
+        ROWS_COMPRESSED,
+        ROWS_EXTRA,
+        ROWS_EXTRA_SIZE,
+        ROWS_KIND,
+        ROWS_OTHER,
+        ROWS_POST_HEADER_SIZE,
+        TABLE_ID_SIZE,
+        TABLE_MAP_POST_HEADER_SIZE,
+        UPDATE,
+    )
     from cython.cimports.replica_client.codec.memory import load_le, same_bytes
     from cython.cimports.replica_client.rows.columnar import ColumnarRows
     from cython.cimports.replica_client.rows.runs import EventRuns
 else:
+    from replica_client.binlog.layout import (
+        LENGTH_NULL,
+        PARTITION_INSERT_SIZE,
+        PARTITION_UPDATE_SIZE,
+        ROWS_COMPRESSED,
+        ROWS_EXTRA,
+        ROWS_EXTRA_SIZE,
+        ROWS_KIND,
+        ROWS_OTHER,
+        ROWS_POST_HEADER_SIZE,
+        TABLE_ID_SIZE,
+        TABLE_MAP_POST_HEADER_SIZE,
+        UPDATE,
+    )
     from replica_client.codec.memory import load_le, same_bytes
     from replica_client.rows.columnar import ColumnarRows
     from replica_client.rows.runs import EventRuns
@@ -29,10 +58,12 @@ if TYPE_CHECKING:
     from replica_client.rows.image import RowImageDecoder
 
 _PARTITION = cython.declare(cython.int, PARTITION)
-# Post-header sizes that rows events must have, by type.
-_ROWS_POST_HEADERS = {23: 8, 24: 8, 25: 8, 30: 10, 31: 10, 32: 10}
 _MAX_TABLES = 4096
+# Of a form that the lane takes in this file.
+_TAKEN = cython.declare(cython.int, 0x80)
 _NEAR = cython.declare(cython.int, 1024)
+# Rows whose images are compressed, in parts, or of before 5.1.
+_LEFT = ROWS_COMPRESSED | ROWS_OTHER
 
 
 class RowTakers(Protocol):
@@ -96,7 +127,9 @@ class LaneTables:
         self._takers: Any = takers
         self._full_rows = assembler.full_rows
         self.wanted = False
-        self._rows_codes = 0
+        # By type code the form of rows that are taken.
+        self._forms_memory = bytearray(256)
+        self._forms: Any = self._forms_memory
         self._revision: Any = None
         self._generation: Any = None
         self._tables: dict[bytes, LaneTable] = {}
@@ -115,10 +148,11 @@ class LaneTables:
     def use_format(self, format: BinlogFormat) -> None:
         """Another format begins."""
         self._tables = {}
-        self._rows_codes = 0
-        for code, size in _ROWS_POST_HEADERS.items():
-            if format.post_header_size(code, size) == size:
-                self._rows_codes |= 1 << code
+        for code in ROWS_TYPES:
+            form = ROWS_FORMS[code]
+            size = ROWS_POST_HEADER_SIZE + (ROWS_EXTRA_SIZE if form & ROWS_EXTRA else 0)
+            is_taken = not form & _LEFT and format.post_header_size(code, size) == size
+            self._forms_memory[code] = form | 0x80 if is_taken else 0
 
     def begin_turn(self) -> None:
         """Forget what may have changed: tables, and which ids the decoder met since."""
@@ -135,9 +169,9 @@ class LaneTables:
         self, raw: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> LaneTable | None:
         """The table of the table map from ``start`` to ``end``; None where the lane cannot tell it."""
-        if end - start < 8:
+        if end - start < TABLE_MAP_POST_HEADER_SIZE:
             return None
-        number: cython.longlong = load_le(raw, start, 6)
+        number: cython.longlong = load_le(raw, start, TABLE_ID_SIZE)
         table: LaneTable | None
         if self.is_near(raw, start, end):
             table = cython.cast(LaneTable, self._near_slot(number))
@@ -188,9 +222,9 @@ class LaneTables:
         self, raw: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.bint:
         """Whether a table map is the one that had its id in this turn, where that is quickly told."""
-        if end - start < 8:
+        if end - start < TABLE_MAP_POST_HEADER_SIZE:
             return False
-        slot: cython.p_void = self._near_slot(load_le(raw, start, 6))
+        slot: cython.p_void = self._near_slot(load_le(raw, start, TABLE_ID_SIZE))
         return (
             slot
             and cython.cast(LaneTable, slot).size == end - start
@@ -233,32 +267,36 @@ class LaneTables:
         code: cython.int,
     ) -> cython.bint:
         """Whether a rows event is of a table map before it and has nothing unusual."""
-        if not self._rows_codes >> code & 1 or end < at + 11:
+        form: cython.int = self._forms[code]
+        if not form & _TAKEN or end < at + ROWS_POST_HEADER_SIZE + ROWS_EXTRA_SIZE + 1:
             return False
-        slot: cython.p_void = self._near_slot(load_le(raw, at, 6))
+        slot: cython.p_void = self._near_slot(load_le(raw, at, TABLE_ID_SIZE))
         if not slot:
-            if not self._bring_near(load_le(raw, at, 6)):
+            if not self._bring_near(load_le(raw, at, TABLE_ID_SIZE)):
                 return False
-            slot = self._near_slot(load_le(raw, at, 6))
+            slot = self._near_slot(load_le(raw, at, TABLE_ID_SIZE))
         columns: cython.Py_ssize_t = cython.cast(LaneTable, slot).column_count
         extra: cython.Py_ssize_t
-        at += 8
-        if code >= 30:
+        update: cython.bint = form & ROWS_KIND == UPDATE
+        at += ROWS_POST_HEADER_SIZE
+        if form & ROWS_EXTRA:
             # Nothing, or which partition the rows are in: for updates also which they were in.
-            extra = load_le(raw, at, 2)
-            if extra != 2:
-                if extra != (7 if code == 31 else 5) or raw[at + 2] != _PARTITION:
+            extra = load_le(raw, at, ROWS_EXTRA_SIZE)
+            if extra != ROWS_EXTRA_SIZE:
+                if extra != (PARTITION_UPDATE_SIZE if update else PARTITION_INSERT_SIZE):
+                    return False
+                if raw[at + ROWS_EXTRA_SIZE] != _PARTITION:
                     return False
             at += extra
             if at >= end:
                 return False
-        if raw[at] > 250 or raw[at] != columns or not raw[at]:
+        if raw[at] >= LENGTH_NULL or raw[at] != columns or not raw[at]:
             return False
         bitmap: cython.Py_ssize_t = (columns + 7) >> 3
         first: cython.Py_ssize_t = at + 1
         i: cython.Py_ssize_t
         at = first + bitmap
-        if code in (24, 31):
+        if update:
             at += bitmap
         if at > end:
             return False

@@ -13,14 +13,32 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
-from replica_client.binlog.events.mariadb_gtid import MariadbGtidFlag
-from replica_client.binlog.header import HEADER_SIZE
 from replica_client.constants.event_types import EventType
 from replica_client.readers.gtid_trail import GtidTrail
 from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.shape import TableShape
 
 if cython.compiled:
+    from cython.cimports.replica_client.binlog.layout import (
+        GTID_NUMBER_OFFSET,
+        GTID_TIMESTAMP_OFFSET,
+        GTID_TIMESTAMP_SIZE,
+        HEADER_SIZE,
+        MARIADB_COMMIT_ID,
+        MARIADB_COMMIT_ID_SIZE,
+        MARIADB_FIELDS_OFFSET,
+        MARIADB_FLAGS_OFFSET,
+        MARIADB_SEQUENCE_OFFSET,
+        QUERY_THREAD_OFFSET,
+        ROWS_KIND,
+        TABLE_ID_SIZE,
+        TIMESTAMP_OFFSET,
+        TYPE_OFFSET,
+        UPDATE,
+        XID_SIZE,
+        EventClass,
+        rows_columns,
+    )
     from cython.cimports.replica_client.codec.event_queue import EventQueue
     from cython.cimports.replica_client.codec.memory import load_le, same_bytes
     from cython.cimports.replica_client.readers.group_lane import GroupLane
@@ -32,6 +50,26 @@ if cython.compiled:
     )
     from cython.cimports.replica_client.rows.change import RowsOfEvent, undecoded_rows
 else:
+    from replica_client.binlog.layout import (
+        GTID_NUMBER_OFFSET,
+        GTID_TIMESTAMP_OFFSET,
+        GTID_TIMESTAMP_SIZE,
+        HEADER_SIZE,
+        MARIADB_COMMIT_ID,
+        MARIADB_COMMIT_ID_SIZE,
+        MARIADB_FIELDS_OFFSET,
+        MARIADB_FLAGS_OFFSET,
+        MARIADB_SEQUENCE_OFFSET,
+        QUERY_THREAD_OFFSET,
+        ROWS_KIND,
+        TABLE_ID_SIZE,
+        TIMESTAMP_OFFSET,
+        TYPE_OFFSET,
+        UPDATE,
+        XID_SIZE,
+        EventClass,
+        rows_columns,
+    )
     from replica_client.codec.event_queue import EventQueue
     from replica_client.codec.memory import load_le, same_bytes
     from replica_client.readers.group_lane import GroupLane
@@ -44,16 +82,9 @@ if TYPE_CHECKING:
     from replica_client.readers.assembler import TransactionAssembler
     from replica_client.readers.event_feed import EventFeed
 
-_HEADER = cython.declare(cython.int, HEADER_SIZE)
-_QUERY = cython.declare(cython.int, int(EventType.QUERY_EVENT))
-_XID = cython.declare(cython.int, int(EventType.XID_EVENT))
-_TABLE_MAP = cython.declare(cython.int, int(EventType.TABLE_MAP_EVENT))
 _GTID = cython.declare(cython.int, int(EventType.GTID_LOG_EVENT))
 _ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
-_MARIADB_GTID = cython.declare(cython.int, int(EventType.GTID_EVENT))
-_COMMIT_ID = cython.declare(cython.int, int(MariadbGtidFlag.FL_GROUP_COMMIT_ID))
 _SECOND_TIMESTAMP = cython.declare(cython.longlong, 1 << 55)
-_UPDATE = cython.declare(cython.int, 1)
 
 MAX_TAKEN = cython.declare(cython.longlong, 1 << 20)
 _NO_BYTES = b""
@@ -146,7 +177,9 @@ class RowLane(GroupLane):  # type: ignore[misc]
         raw: cython.p_const_uchar = events.data
         at: cython.Py_ssize_t = events.marks[2 * first]
         end: cython.Py_ssize_t = events.marks[2 * first + 1] - self._tail
-        code: cython.int = raw[at + 4]
+        code: cython.int = raw[at + TYPE_OFFSET]
+        classes: cython.p_const_uchar = self._classes
+        event_class: cython.int = classes[code]
         tables: LaneTables = self._tables
         gtids: GtidRuns = self._gtids
         table: LaneTable
@@ -157,17 +190,20 @@ class RowLane(GroupLane):  # type: ignore[misc]
         prefix: bytes = _NO_BYTES
         if code != _ANONYMOUS:
             prefix = gtids.prefix(raw, at)
-        if code == _MARIADB_GTID:
-            transaction._gtid_number = load_le(raw, at + _HEADER, 8)
-            i = at + _HEADER + (21 if raw[at + _HEADER + 12] & _COMMIT_ID else 13)
+        if event_class == EventClass.MARIADB_GTID:
+            transaction._gtid_number = load_le(raw, at + HEADER_SIZE + MARIADB_SEQUENCE_OFFSET, 8)
+            i = at + HEADER_SIZE + MARIADB_FIELDS_OFFSET
+            if raw[at + HEADER_SIZE + MARIADB_FLAGS_OFFSET] & MARIADB_COMMIT_ID:
+                i += MARIADB_COMMIT_ID_SIZE
             if end > i and raw[i]:
                 # The lane takes no other field there than the session's number.
                 transaction._thread = load_le(raw, i + 1, 4)
         else:
             if code == _GTID:
-                transaction._gtid_number = load_le(raw, at + _HEADER + 17, 8)
-            if end - at >= _HEADER + 49:
-                transaction._commit_us = load_le(raw, at + _HEADER + 42, 7) & ~_SECOND_TIMESTAMP
+                transaction._gtid_number = load_le(raw, at + HEADER_SIZE + GTID_NUMBER_OFFSET, 8)
+            i = at + HEADER_SIZE + GTID_TIMESTAMP_OFFSET
+            if end >= i + GTID_TIMESTAMP_SIZE:
+                transaction._commit_us = load_le(raw, i, GTID_TIMESTAMP_SIZE) & ~_SECOND_TIMESTAMP
         if prefix is not self._prefix_bytes:
             self._prefix_bytes = prefix
             self._prefix = prefix.decode()
@@ -175,20 +211,22 @@ class RowLane(GroupLane):  # type: ignore[misc]
         for i in range(first, first + count):
             at = events.marks[2 * i]
             end = events.marks[2 * i + 1] - self._tail
-            code = raw[at + 4]
-            if code == _TABLE_MAP:
-                tables.of_map(raw, at + _HEADER, end)
-            elif 23 <= code <= 25 or 30 <= code <= 32:
-                table = cython.cast(LaneTable, tables.known(load_le(raw, at + _HEADER, 6)))
+            event_class = classes[raw[at + TYPE_OFFSET]]
+            if event_class == EventClass.TABLE_MAP:
+                tables.of_map(raw, at + HEADER_SIZE, end)
+            elif event_class == EventClass.ROWS:
+                table = cython.cast(
+                    LaneTable, tables.known(load_le(raw, at + HEADER_SIZE, TABLE_ID_SIZE))
+                )
                 if table.builder is not None:
                     self._add(transaction, table, raw, at, end, offset, i - first)
-            elif code == _QUERY:
-                transaction._thread = load_le(raw, at + _HEADER, 4)
-            elif code == _XID:
-                transaction._xid = load_le(raw, at + _HEADER, 8)
+            elif event_class == EventClass.QUERY:
+                transaction._thread = load_le(raw, at + HEADER_SIZE + QUERY_THREAD_OFFSET, 4)
+            elif event_class == EventClass.COMMIT:
+                transaction._xid = load_le(raw, at + HEADER_SIZE, XID_SIZE)
                 transaction._has_xid = True
-                transaction._timestamp = load_le(raw, at, 4)
             offset += events.marks[2 * i + 1] - at
+        transaction._timestamp = load_le(raw, at + TIMESTAMP_OFFSET, 4)
         transaction._end_offset = offset
         transaction._last_index = count - 1
         self._taken_size += offset - transaction._start_offset
@@ -209,18 +247,17 @@ class RowLane(GroupLane):  # type: ignore[misc]
         index: cython.Py_ssize_t,
     ) -> cython.int:
         """Add the rows of the event at ``at`` to a transaction."""
-        code: cython.int = raw[at + 4]
-        kind: cython.int = code - 30 if code >= 30 else code - 23
+        form: cython.int = self._forms[raw[at + TYPE_OFFSET]]
+        kind: cython.int = form & ROWS_KIND
         bitmap: cython.Py_ssize_t = (table.column_count + 7) >> 3
-        images: cython.Py_ssize_t = at + _HEADER + 9
-        if code >= 30:
-            images += cython.cast(cython.Py_ssize_t, load_le(raw, images - 1, 2))
+        # The number of columns, of which the lane takes 250 at most, has one byte.
+        images: cython.Py_ssize_t = rows_columns(raw, at + HEADER_SIZE, form) + 1
         known: cython.p_const_uchar = table.before
         if len(table.before) != bitmap or not same_bytes(known, 0, raw, images, bitmap):
             table.before = bytes(raw[images : images + bitmap])
         images += bitmap
         after: bytes | None = None
-        if kind == _UPDATE:
+        if kind == UPDATE:
             known = table.after
             if len(table.after) != bitmap or not same_bytes(known, 0, raw, images, bitmap):
                 table.after = bytes(raw[images : images + bitmap])
@@ -243,7 +280,7 @@ class RowLane(GroupLane):  # type: ignore[misc]
         rows._gtid_number = transaction._gtid_number
         rows._offset = offset
         rows._event_index = index
-        rows._timestamp = load_le(raw, at, 4)
+        rows._timestamp = load_le(raw, at + TIMESTAMP_OFFSET, 4)
         if transaction._one is None:
             transaction._one = rows
         elif transaction._more is None:

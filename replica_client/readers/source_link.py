@@ -10,7 +10,8 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from replica_client.binlog.header import HEADER_SIZE, EventHeader
+from replica_client.binlog.header import EventHeader
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.codec.reader import ByteReader
 from replica_client.constants.error_codes import ErrorCode
 from replica_client.constants.event_types import EventType

@@ -8,7 +8,8 @@ import uuid
 from dataclasses import replace
 
 from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.header import HEADER_SIZE, EventHeader
+from replica_client.binlog.header import EventHeader
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.codec.reader import ByteReader
 from replica_client.constants.event_types import EventType
 from replica_client.errors import ConfigError

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeVar, overload
 from replica_client._compiled import tell_plain
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.header import HEADER_SIZE
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.constants.event_types import EventType
 from replica_client.errors import (
     BinlogPurgedError,

@@ -11,32 +11,46 @@ from __future__ import annotations
 
 import cython
 
-from replica_client.binlog.header import HEADER_SIZE
-from replica_client.constants.event_types import EventType
+from replica_client.binlog.layout import CLASSES
+from replica_client.binlog.layout import EventClass as _Class
 
 if cython.compiled:
-    from cython.cimports.replica_client.codec.event_queue import EventQueue
-    from cython.cimports.replica_client.codec.memory import load_le, same_bytes
-else:
-    from replica_client.codec.event_queue import EventQueue
-    from replica_client.codec.memory import load_le, same_bytes
-
-_HEADER = cython.declare(cython.Py_ssize_t, HEADER_SIZE)
-_QUERY = cython.declare(cython.int, int(EventType.QUERY_EVENT))
-_ARTIFICIAL = cython.declare(cython.int, 0x20)
-_BEGIN_TEXT = b"BEGIN"
-_COMMIT_TEXT = b"COMMIT"
-
-# Rows, and what else is inside transactions and is no statement.
-_PASSED = bytes(
-    int(
-        code in (5, 13, 14, 16, 19, 29, 33, 34, 38, 39, 42, 160, 162)
-        or 20 <= code <= 25
-        or 30 <= code <= 32
-        or 166 <= code <= 171
+    from cython.cimports.replica_client.binlog.layout import (
+        ARTIFICIAL_FLAG,
+        FLAGS_OFFSET,
+        HEADER_SIZE,
+        NEXT_POSITION_OFFSET,
+        TYPE_OFFSET,
+        EventClass,
     )
-    for code in range(256)
+    from cython.cimports.replica_client.codec.event_queue import EventQueue
+    from cython.cimports.replica_client.codec.memory import load_le
+    from cython.cimports.replica_client.position.groups import control_of
+else:
+    from replica_client.binlog.layout import (
+        ARTIFICIAL_FLAG,
+        FLAGS_OFFSET,
+        HEADER_SIZE,
+        NEXT_POSITION_OFFSET,
+        TYPE_OFFSET,
+        EventClass,
+    )
+    from replica_client.codec.event_queue import EventQueue
+    from replica_client.codec.memory import load_le
+    from replica_client.position.groups import control_of
+
+_PASSED_CLASSES = (
+    _Class.ROWS,
+    _Class.TABLE_MAP,
+    _Class.ANNOTATION,
+    _Class.PART,
+    _Class.COMMIT,
+    _Class.GTID,
+    _Class.MARIADB_GTID,
+    _Class.XA_PREPARE,
 )
+# 1 for a type that is passed over, 2 for one whose text tells.
+_PASSED = bytes(2 if kind == _Class.QUERY else int(kind in _PASSED_CLASSES) for kind in CLASSES)
 
 
 @cython.final
@@ -71,7 +85,7 @@ class StatementScan:
         at: cython.Py_ssize_t
         size: cython.Py_ssize_t
         told: cython.longlong
-        code: cython.int
+        kind: cython.int
         begin: cython.longlong = offset
         first: cython.Py_ssize_t = events.first
         last: cython.Py_ssize_t = events.last
@@ -79,14 +93,15 @@ class StatementScan:
         while index < last:
             at = cython.cast(cython.Py_ssize_t, marks[2 * index])
             size = cython.cast(cython.Py_ssize_t, marks[2 * index + 1]) - at
-            if size < _HEADER or raw[at + 17] & _ARTIFICIAL:
+            if size < HEADER_SIZE or raw[at + FLAGS_OFFSET] & ARTIFICIAL_FLAG:
                 break
-            code = raw[at + 4]
-            if not passed[code] and not (
-                code == _QUERY and self._is_plain(raw, at, size - checksum)
+            kind = passed[raw[at + TYPE_OFFSET]]
+            if not kind or (
+                kind == 2
+                and control_of(raw, at + HEADER_SIZE, at + size - checksum) == EventClass.QUERY
             ):
                 break
-            told = load_le(raw, at + 13, 4)
+            told = load_le(raw, at + NEXT_POSITION_OFFSET, 4)
             # MariaDB leaves it out inside transactions.
             if told and told != (offset + size) & 0xFFFFFFFF:
                 break
@@ -94,17 +109,3 @@ class StatementScan:
             index += 1
         self.size = offset - begin
         return int(index - first)
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _is_plain(
-        self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t
-    ) -> cython.bint:
-        """Whether a QUERY event is BEGIN or COMMIT."""
-        if size < _HEADER + 13:
-            return False
-        begin: cython.Py_ssize_t = _HEADER + 13 + raw[at + _HEADER + 8] + 1
-        begin += cython.cast(cython.Py_ssize_t, load_le(raw, at + _HEADER + 11, 2))
-        text: bytes = _BEGIN_TEXT if size - begin == 5 else _COMMIT_TEXT
-        known: cython.p_const_uchar = text
-        return size - begin == len(text) and same_bytes(raw, at + begin, known, 0, len(text))

@@ -18,7 +18,8 @@ from replica_client.binlog.events import (
     MariadbGtidListEvent,
     PreviousGtidsEvent,
 )
-from replica_client.binlog.header import HEADER_SIZE, EventHeader
+from replica_client.binlog.header import EventHeader
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.codec.reader import ByteReader
 from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.constants.flavor import ServerFlavor

@@ -14,7 +14,8 @@ from replica_client.binlog.events import (
     PreviousGtidsEvent,
     RotateEvent,
 )
-from replica_client.binlog.header import HEADER_SIZE, EventHeader
+from replica_client.binlog.header import EventHeader
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ConfigError

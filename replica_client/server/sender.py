@@ -13,7 +13,8 @@ from replica_client.binlog.events import (
     HeartbeatV2Event,
     RotateEvent,
 )
-from replica_client.binlog.header import HEADER_SIZE, EventHeader
+from replica_client.binlog.header import EventHeader
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag, EventType
 from replica_client.errors import ServerError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, format_uuid

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from replica_client.binlog.encoder import encode_event
 from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.header import HEADER_SIZE, EventHeader
+from replica_client.binlog.header import EventHeader
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.errors import ConfigError
 from replica_client.server.files import ServedFile
 

@@ -13,7 +13,7 @@ from replica_client.binlog.context import (
     BinlogFormat,
     EventContext,
 )
-from replica_client.binlog.header import HEADER_SIZE
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.binlog.permutations import current_post_header_sizes
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter

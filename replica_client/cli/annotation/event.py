@@ -10,7 +10,8 @@ from replica_client.binlog.encoder import event_checksum
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.events.rows import RowsEvent
 from replica_client.binlog.events.table_map import TableMapEvent
-from replica_client.binlog.header import HEADER_SIZE, HEADER_SIZE_V1
+from replica_client.binlog.header import HEADER_SIZE_V1
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.cli.annotation import control, gtids, load, payload, statements, table_map
 from replica_client.cli.annotation.control import moment
 from replica_client.cli.annotation.rows import RowText, rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 
-from replica_client.binlog.header import HEADER_SIZE
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.errors import ConnectionLostError, ServerError, TransportError
 from replica_client.lake.source_options import SourceOptions

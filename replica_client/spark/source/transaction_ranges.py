@@ -9,23 +9,26 @@ from typing import NamedTuple
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.file_scan import MAGIC_SIZE, FileKind, file_kind
-from replica_client.binlog.header import HEADER_SIZE, HEADER_SIZE_V1
+from replica_client.binlog.header import HEADER_SIZE_V1
+from replica_client.binlog.layout import (
+    EVENT_SIZE_OFFSET,
+    HEADER_SIZE,
+    NEXT_POSITION_OFFSET,
+    TYPE_OFFSET,
+    EventClass,
+    types_of,
+)
 from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.event_types import ChecksumAlgorithm, EventType
 from replica_client.errors import TruncatedEventError
-from replica_client.position.groups import Role, role_of
+from replica_client.position.groups import class_of
 from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker, TransactionBoundary
 from replica_client.readers.file_bytes import BinlogFile, open_events
 from replica_client.readers.transaction_scan import MORE, UNUSUAL, TransactionScan
 from replica_client.spark.source.file_list import ListedFile
 
-_ROWS = frozenset((*range(20, 26), *range(30, 33), 39, *range(166, 172)))
-_PASSED_OVER = _ROWS | {
-    int(EventType.TABLE_MAP_EVENT),
-    int(EventType.ROWS_QUERY_LOG_EVENT),
-    int(EventType.ANNOTATE_ROWS_EVENT),
-}
+_PASSED_OVER = types_of(EventClass.ROWS, EventClass.TABLE_MAP, EventClass.ANNOTATION)
 _DESCRIPTIVE = (
     int(EventType.START_EVENT_V3),
     int(EventType.FORMAT_DESCRIPTION_EVENT),
@@ -36,8 +39,6 @@ _HEAD_SIZE = 4096
 _CHUNK = 256 << 10
 # MySQL 5.0's format description knows so many types.
 _MIN_TYPES = 19
-_TYPE_OFFSET = 4
-_SIZE_OFFSET = 9
 
 
 class Span(NamedTuple):
@@ -99,7 +100,7 @@ class SpanTracker:
         if not was_inside:
             self._timestamp, self._size, self._begun = event.header.timestamp, 0, False
         self._size += event.header.event_size
-        if role_of(event) in (Role.BEGIN, Role.GTID_BEGIN):
+        if class_of(event) in (EventClass.BEGIN, EventClass.GTID_BEGIN):
             self._begun = True
         if boundary is not None and not ended_before:
             span = self._span(boundary)
@@ -196,12 +197,12 @@ class FileSpans:
                     return
             header_size = self._decoder.format.header_size
             head = os.pread(number, HEADER_SIZE, self._next)
-            size = int.from_bytes(head[_SIZE_OFFSET : _SIZE_OFFSET + 4], "little")
+            size = int.from_bytes(head[EVENT_SIZE_OFFSET:NEXT_POSITION_OFFSET], "little")
             if len(head) < HEADER_SIZE_V1:
                 return
             if size >= header_size and self._next + size > file.size:
                 return
-            if size >= header_size and self._spans.may_skip(head[_TYPE_OFFSET]):
+            if size >= header_size and self._spans.may_skip(head[TYPE_OFFSET]):
                 self._spans.skip(size)
                 self._next += size
                 continue
@@ -265,7 +266,7 @@ class FileSpans:
         if enter:
             self._enter(file.name)
         for position, data in self._events(file, enter):
-            if position >= self._next and self._spans.may_skip(data[_TYPE_OFFSET]):
+            if position >= self._next and self._spans.may_skip(data[TYPE_OFFSET]):
                 self._spans.skip(len(data))
                 self._next = position + len(data)
                 continue
@@ -290,7 +291,7 @@ class FileSpans:
                     return
                 if data is None or position + len(data) > file.size:
                     return
-                if position >= first or data[_TYPE_OFFSET] in _DESCRIPTIVE:
+                if position >= first or data[TYPE_OFFSET] in _DESCRIPTIVE:
                     yield position, data
                 else:
                     source.skip_to(first)
@@ -301,7 +302,7 @@ def _event_at(number: int, position: int, header_size: int, limit: int) -> bytes
     head = os.pread(number, header_size, position)
     if len(head) < header_size:
         return None
-    size = int.from_bytes(head[_SIZE_OFFSET : _SIZE_OFFSET + 4], "little")
+    size = int.from_bytes(head[EVENT_SIZE_OFFSET:NEXT_POSITION_OFFSET], "little")
     if position + size > limit:
         return None
     return os.pread(number, max(size, header_size), position)
@@ -309,8 +310,8 @@ def _event_at(number: int, position: int, header_size: int, limit: int) -> bytes
 
 def _encrypts_events(head: bytes) -> bool:
     """Whether the file's second event says that the following ones are encrypted (MariaDB)."""
-    size_at = MAGIC_SIZE + _SIZE_OFFSET
+    size_at = MAGIC_SIZE + EVENT_SIZE_OFFSET
     second = MAGIC_SIZE + int.from_bytes(head[size_at : size_at + 4], "little")
-    if len(head) <= second + _TYPE_OFFSET:
+    if len(head) <= second + TYPE_OFFSET:
         return False
-    return head[second + _TYPE_OFFSET] == EventType.START_ENCRYPTION_EVENT
+    return head[second + TYPE_OFFSET] == EventType.START_ENCRYPTION_EVENT

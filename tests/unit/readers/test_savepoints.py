@@ -6,9 +6,10 @@ import pytest
 
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.header import EventHeader
+from replica_client.binlog.layout import EventClass
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import DataLossError
-from replica_client.position.groups import Role, query_role
+from replica_client.position.groups import query_class
 from replica_client.position.position import Position
 from replica_client.readers.savepoints import Savepoints
 from replica_client.rows.change import RowsOfEvent
@@ -143,16 +144,16 @@ def test_rows_that_were_delivered_before() -> None:
 @pytest.mark.parametrize(
     ("query", "role"),
     [
-        (b"ROLLBACK", Role.ROLLBACK),
-        (b"rollback work", Role.ROLLBACK),
-        (b"ROLLBACK /* TO s */", Role.ROLLBACK),
-        (b"ROLLBACK TO `s`", Role.STATEMENT),
-        (b"ROLLBACK WORK TO SAVEPOINT s", Role.STATEMENT),
-        (b"rollback\n work\tto s", Role.STATEMENT),
-        (b"ROLLBACK/**/TO s", Role.STATEMENT),
-        (b"ROLLBACK " + b"/* */" * 5000, Role.ROLLBACK),
-        (b"SAVEPOINT `s`", Role.STATEMENT),
+        (b"ROLLBACK", EventClass.ROLLBACK),
+        (b"rollback work", EventClass.ROLLBACK),
+        (b"ROLLBACK /* TO s */", EventClass.ROLLBACK),
+        (b"ROLLBACK TO `s`", EventClass.STATEMENT),
+        (b"ROLLBACK WORK TO SAVEPOINT s", EventClass.STATEMENT),
+        (b"rollback\n work\tto s", EventClass.STATEMENT),
+        (b"ROLLBACK/**/TO s", EventClass.STATEMENT),
+        (b"ROLLBACK " + b"/* */" * 5000, EventClass.ROLLBACK),
+        (b"SAVEPOINT `s`", EventClass.STATEMENT),
     ],
 )
-def test_role(query: bytes, role: Role) -> None:
-    assert query_role(query) is role
+def test_role(query: bytes, role: EventClass) -> None:
+    assert query_class(query) is role
