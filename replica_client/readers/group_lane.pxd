@@ -36,6 +36,8 @@ cdef class GroupLane:
     cdef Py_ssize_t _look_ahead(self, EventQueue events, Py_ssize_t first) except -1
     cdef Py_ssize_t _count(self, EventQueue events, Py_ssize_t first, long long offset) except -1
     @cython.final
+    cdef bint _names(self, int code) noexcept
+    @cython.final
     cdef Py_ssize_t _pass_over(
         self, EventQueue events, Py_ssize_t first, long long offset, long long stop) except -1
     @cython.final

@@ -450,8 +450,7 @@ class GroupLane:
         self._inside = 0
         if marks[2 * first + 1] - marks[2 * first] < HEADER_SIZE:
             return 0
-        event_class: cython.int = class_table[raw[marks[2 * first] + TYPE_OFFSET]]
-        if event_class != EventClass.GTID and event_class != EventClass.MARIADB_GTID:
+        if not self._names(raw[marks[2 * first] + TYPE_OFFSET]):
             return 0
         for i in range(first, last):
             start = marks[2 * i]
@@ -493,6 +492,15 @@ class GroupLane:
 
     @cython.final
     @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _names(self, code: cython.int) -> cython.bint:
+        """Whether events of a type give their group a GTID: the lane takes only groups that have one."""
+        event_class: cython.int = self._classes[code]
+        return event_class == EventClass.GTID or event_class == EventClass.MARIADB_GTID
+
+    @cython.final
+    @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _pass_over(
         self,
@@ -524,6 +532,8 @@ class GroupLane:
         tells_ends: cython.bint = self._tells_ends
         while at + 1 < last and (stop < 0 or offset < stop):
             begin = marks[2 * at]
+            if not self._names(raw[begin + TYPE_OFFSET]):
+                break
             end = 0
             state = State.BETWEEN
             i = at

@@ -74,7 +74,7 @@ class GtidRuns:
         return (
             self._kind == _MYSQL
             and load_le(raw, at, 8) == self._sid_first
-            and load_le(raw, at + 8, 8) == self._sid_second
+            and load_le(raw, at + GTID_SID_SIZE // 2, 8) == self._sid_second
         )
 
     @cython.cfunc
@@ -100,7 +100,7 @@ class GtidRuns:
             sid = bytes(raw[at : at + GTID_SID_SIZE])
             self._sid = sid
             self._sid_first = load_le(raw, at, 8)
-            self._sid_second = load_le(raw, at + 8, 8)
+            self._sid_second = load_le(raw, at + GTID_SID_SIZE // 2, 8)
             self._kind = _MYSQL
             self._prefix = str(Gtid(sid, 1, "")).removesuffix("1").encode()
         return 0

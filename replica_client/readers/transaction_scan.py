@@ -126,7 +126,11 @@ class TransactionScan:
                 self.reason = _MORE
                 return found
             state = step(step_table, self._state, event_class)
-            if self._state == State.BETWEEN and (state == State.NAMED or state == State.OPEN):
+            if self._state == State.BETWEEN:
+                # A GTID, or a group without one.
+                if state != State.NAMED and state != State.OPEN:
+                    self.reason = _UNUSUAL
+                    break
                 self._start = self.position
                 self._timestamp = load_le(raw, at + TIMESTAMP_OFFSET, 4)
             if state == State.NAMED or state == State.OPEN:

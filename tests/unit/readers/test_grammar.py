@@ -1,0 +1,148 @@
+"""Every type of event, at every place of a transaction: the fast path takes what the grammar says, or leaves it."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+
+from replica_client.binlog.layout import CLASSES, EventClass
+from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.event_queue import EventQueue
+from replica_client.constants.event_types import EventType
+from replica_client.errors import ReplicaClientError
+from replica_client.position.groups import STEPS, Ending, State, step
+from replica_client.position.tracker import PositionTracker
+from replica_client.readers.event_feed import EventFeed
+from replica_client.readers.statement_scan import StatementScan
+from replica_client.readers.transaction_scan import END, TransactionScan
+from tests.unit.readers import test_group_lane as columns
+from tests.unit.readers import test_row_lane as rows
+from tests.unit.readers.relocation import relocated
+from tests.unit.readers.test_group_lane import GOLDEN, events_of, file_and_transaction, sealed
+
+
+def _of_servers() -> dict[int, bytes]:
+    """An event of each type that the golden files have, of the newest server that has it."""
+    found: dict[int, bytes] = {}
+    for path in GOLDEN:
+        data = path.read_bytes()
+        # With checksums, and not encrypted.
+        if path.parent.name.endswith(("9.7.4", "11.8.6", "5.6.24")) and path.stem != "no_checksum":
+            for event in events_of(data[4:]):
+                if len(event) > 23 and zlib.crc32(event[:-4]) == int.from_bytes(
+                    event[-4:], "little"
+                ):
+                    found.setdefault(event[4], event)
+    return found
+
+
+KNOWN = _of_servers()
+# FORMAT_DESCRIPTION and the like change how everything behind them is read.
+TYPES = [code for code in EventType if CLASSES[code] != EventClass.OUTSIDE]
+
+
+def event_of(code: int) -> bytes:
+    return KNOWN.get(code, sealed(bytes(4) + bytes((code,)) + bytes(14) + bytes(26) + bytes(4)))
+
+
+def test_most_types_are_of_servers() -> None:
+    assert len(set(TYPES) & set(KNOWN)) > 14
+
+
+@pytest.mark.parametrize("code", TYPES, ids=lambda code: code.name)
+def test_any_event_in_a_transaction(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, events = file_and_transaction()
+    other = event_of(code)
+    for at in range(len(events) + 1):
+        for end in (at, at + 1):  # between two events, or instead of one
+            changed = [*events[:at], other, *events[end:]]
+            source = relocated(data + b"".join((*changed, *events)))
+            columns.assert_same(monkeypatch, source=source)
+            rows.assert_same(monkeypatch, source=source)
+            columns.assert_same(monkeypatch, source=source, tables="no.such")
+
+
+def commit_query(events: list[bytes]) -> bytes:
+    """The BEGIN of a transaction, as COMMIT."""
+    begin = events[1]
+    assert begin[:-4].endswith(b"BEGIN")
+    return sealed(begin[:-9] + b"COMMIT" + begin[-4:])
+
+
+@pytest.mark.parametrize("tables", ["*.*", "no.such"])
+def test_transactions_that_a_statement_commits(
+    tables: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of MyISAM, Aria and BLACKHOLE."""
+    data, events = file_and_transaction()
+    one = [*events[:-1], commit_query(events)]
+    source = relocated(data + b"".join(one * 7))
+    for module in (columns, rows):
+        module.Counting.taken = 0
+        module.assert_same(monkeypatch, source=source, tables=tables)
+        assert module.Counting.taken >= 35
+
+
+def boundaries(data: bytes) -> list[tuple[int, int]]:
+    """Where transactions begin and end, by the tracker."""
+    feed = EventFeed(DecodeOptions(), mode="file")
+    feed.tracker = PositionTracker(mode="file", payload_ends=True)
+    at, found = 4, []
+    for event in events_of(data[4:]):
+        for placed in feed.feed(event, at, "f"):
+            if placed.boundary is not None:
+                found.append((placed.boundary.offset, placed.boundary.end_offset))
+        at += len(event)
+    return found
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_scans_stop_where_the_tracker_does(path: object) -> None:
+    data = path.read_bytes()
+    try:
+        expected = boundaries(data)
+    except ReplicaClientError:
+        pytest.skip("encrypted, or damaged on purpose")
+    form = EventFeed(DecodeOptions(), mode="file")
+    [_] = form.feed(next(iter(events_of(data[4:]))), 4, "f")
+    if form.decoder.format.header_size != 19 or len(form.decoder.format.post_header_sizes) < 19:
+        pytest.skip("of another layout")
+    tail = 4 if form.decoder.format.checksum_algorithm == 1 else 0
+    ends = dict(expected)
+    taken = 0
+    position = 4
+    while position < len(data):
+        scan = TransactionScan(position, tail)
+        for begin, end, _ in scan.run(data[position:], position, len(data)):
+            assert ends[begin] == end
+            taken += 1
+        if scan.reason == END:
+            break
+        position = scan.position + int.from_bytes(
+            data[scan.position + 9 : scan.position + 13], "little"
+        )
+    passed = StatementScan()
+    queue = EventQueue()
+    queue.put(data[4:])
+    queue.split(1 << 30, b"")
+    at = 4
+    while queue:
+        count = passed.pass_over(queue, at, tail)
+        for index in range(count):
+            assert CLASSES[queue.event(index)[4]] not in (EventClass.STATEMENT, EventClass.PAYLOAD)
+        at += passed.size
+        queue.drop(count)
+        if queue:
+            at += len(queue.event(0))
+            queue.drop(1)
+    if path.stem == "rows" and not path.parent.name.startswith(("mysql-5.5", "mariadb-5")):
+        assert taken
+
+
+def test_ordinary_states_are_those_between_a_gtid_and_a_commit() -> None:
+    state = step(STEPS, State.BETWEEN, EventClass.GTID)
+    for event_class in (EventClass.BEGIN, EventClass.TABLE_MAP, EventClass.ROWS):
+        state = step(STEPS, state, event_class)
+    assert state == step(STEPS, State.BETWEEN, EventClass.GTID_BEGIN) == State.OPEN
+    assert step(STEPS, state, EventClass.COMMIT) == Ending.ENDS
