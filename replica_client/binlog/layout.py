@@ -247,7 +247,9 @@ def query_text(data: Any, body: int) -> int:
 
     Behind the post-header stand status variables and the database with a NUL behind it.
     """
-    status = data[body + QUERY_STATUS_SIZE_OFFSET] | data[body + QUERY_STATUS_SIZE_OFFSET + 1] << 8
+    status: int = (
+        data[body + QUERY_STATUS_SIZE_OFFSET] | data[body + QUERY_STATUS_SIZE_OFFSET + 1] << 8
+    )
     database: int = data[body + QUERY_DATABASE_SIZE_OFFSET]
     return body + QUERY_POST_HEADER_SIZE + database + 1 + status
 
@@ -255,4 +257,5 @@ def query_text(data: Any, body: int) -> int:
 def rows_columns(data: Any, body: int, form: int) -> int:
     """The offset of the number of columns in a rows event whose body begins there, of one of ROWS_FORMS."""
     at = body + ROWS_POST_HEADER_SIZE
-    return at + (data[at] | data[at + 1] << 8) if form & ROWS_EXTRA else at
+    extra: int = data[at] | data[at + 1] << 8 if form & ROWS_EXTRA else 0
+    return at + extra
