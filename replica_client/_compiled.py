@@ -52,6 +52,7 @@ COMPILED_MODULES: tuple[str, ...] = (
     "replica_client.readers.lane_tables",
     "replica_client.readers.row_lane",
     "replica_client.readers.statement_scan",
+    "replica_client.readers.tagged_gtid",
     "replica_client.readers.transaction",
     "replica_client.readers.transaction_scan",
     "replica_client.rows.column_layout",

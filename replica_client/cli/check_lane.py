@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from replica_client.readers.event_feed import PlacedEvent
 
 _ANNOTATE = cython.declare(cython.int, int(EventType.ANNOTATE_ROWS_EVENT))
+_TAGGED = cython.declare(cython.int, int(EventType.GTID_TAGGED_LOG_EVENT))
 _MAX_KNOWN = 4096
 _TYPES = 256
 
@@ -304,7 +305,7 @@ class CheckLane(EventLane):  # type: ignore[misc]
         if event_class == EventClass.COMMIT:
             return 0 if end == at + XID_SIZE else -1
         if event_class == EventClass.GTID:
-            return 0 if _gtid_is_plain(raw, at, end) else -1
+            return 0 if code != _TAGGED and _gtid_is_plain(raw, at, end) else -1
         if event_class == EventClass.MARIADB_GTID:
             # The lane takes only such as are written in the one way.
             return 0

@@ -135,6 +135,7 @@ _QUERY = cython.declare(cython.int, int(EventType.QUERY_EVENT))
 _ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
 _MARIADB_GTID = cython.declare(cython.int, int(EventType.GTID_EVENT))
 _HEX = b"0123456789abcdef"
+_TAGGED = cython.declare(cython.int, int(EventType.GTID_TAGGED_LOG_EVENT))
 _MAX_TEXTS = 4096
 _LONG_BODY = cython.declare(cython.Py_ssize_t, 4096)
 _KINDS = (b"insert", b"update", b"delete")
@@ -392,7 +393,7 @@ class EventText(EventLane):  # type: ignore[misc]
             if self._json:
                 self.text.put(b"}")
             return True
-        if event_class == EventClass.GTID:
+        if event_class == EventClass.GTID and code != _TAGGED:
             return self._put_gtid(raw, at, end, code == _ANONYMOUS)
         if event_class == EventClass.MARIADB_GTID:
             return self._put_mariadb_gtid(raw, at, end)

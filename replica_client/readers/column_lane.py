@@ -13,19 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
-from replica_client.constants.event_types import EventType, event_type_name
+from replica_client.constants.event_types import event_type_name
 from replica_client.errors import BinlogDecodeError
 from replica_client.position.position import Position
 
 if cython.compiled:
     from cython.cimports.replica_client.binlog.layout import (
         DELETE,
-        GTID_NUMBER_OFFSET,
-        GTID_TIMESTAMP_OFFSET,
-        GTID_TIMESTAMP_SIZE,
         HEADER_SIZE,
         INSERT,
-        MARIADB_SEQUENCE_OFFSET,
         ROWS_KIND,
         TABLE_ID_SIZE,
         TIMESTAMP_OFFSET,
@@ -37,18 +33,15 @@ if cython.compiled:
     from cython.cimports.replica_client.codec.event_queue import EventQueue
     from cython.cimports.replica_client.codec.memory import load_le, same_bytes
     from cython.cimports.replica_client.readers.group_lane import GroupLane
+    from cython.cimports.replica_client.readers.gtid_runs import GtidRuns
     from cython.cimports.replica_client.readers.lane_tables import LaneTable, LaneTables
     from cython.cimports.replica_client.rows.columnar import ColumnarRows
     from cython.cimports.replica_client.rows.runs import EventRuns
 else:
     from replica_client.binlog.layout import (
         DELETE,
-        GTID_NUMBER_OFFSET,
-        GTID_TIMESTAMP_OFFSET,
-        GTID_TIMESTAMP_SIZE,
         HEADER_SIZE,
         INSERT,
-        MARIADB_SEQUENCE_OFFSET,
         ROWS_KIND,
         TABLE_ID_SIZE,
         TIMESTAMP_OFFSET,
@@ -60,6 +53,7 @@ else:
     from replica_client.codec.event_queue import EventQueue
     from replica_client.codec.memory import load_le, same_bytes
     from replica_client.readers.group_lane import GroupLane
+    from replica_client.readers.gtid_runs import GtidRuns
     from replica_client.readers.lane_tables import LaneTable, LaneTables
     from replica_client.rows.columnar import ColumnarRows
     from replica_client.rows.runs import EventRuns
@@ -69,11 +63,7 @@ if TYPE_CHECKING:
     from replica_client.readers.event_feed import EventFeed
     from replica_client.rows.batching import BatchAssembler
 
-_GTID = cython.declare(cython.int, int(EventType.GTID_LOG_EVENT))
-_ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
-_SECOND_TIMESTAMP = cython.declare(cython.longlong, 1 << 55)
 _MICROSECONDS = cython.declare(cython.longlong, 1_000_000)
-_NO_GTID = b""
 # How a position's sort key ends, which is the commit version: the offset, and the place in a
 # transaction.
 _OFFSET_WIDTH = 20
@@ -144,28 +134,20 @@ class ColumnLane(GroupLane):  # type: ignore[misc]
         """Append the rows of a transaction."""
         raw: cython.p_const_uchar = events.data
         at: cython.Py_ssize_t = events.marks[2 * first]
-        code: cython.int = raw[at + TYPE_OFFSET]
         classes: cython.p_const_uchar = self._classes
-        event_class: cython.int = classes[code]
+        event_class: cython.int
+        gtids: GtidRuns = self._gtids
         start: cython.longlong = offset
-        timestamp: cython.longlong = -1
-        number: cython.longlong = -1
         stamp: cython.longlong
         end: cython.Py_ssize_t
         i: cython.Py_ssize_t
-        gtid: bytes = _NO_GTID
         tables: LaneTables = self._tables
         table: LaneTable
-        if code != _ANONYMOUS:
-            gtid = self._gtids.prefix(raw, at)
-        if event_class == EventClass.MARIADB_GTID:
-            number = load_le(raw, at + HEADER_SIZE + MARIADB_SEQUENCE_OFFSET, 8)
-        else:
-            if code == _GTID:
-                number = load_le(raw, at + HEADER_SIZE + GTID_NUMBER_OFFSET, 8)
-            end = at + HEADER_SIZE + GTID_TIMESTAMP_OFFSET
-            if events.marks[2 * first + 1] - self._tail >= end + GTID_TIMESTAMP_SIZE:
-                timestamp = load_le(raw, end, GTID_TIMESTAMP_SIZE) & ~_SECOND_TIMESTAMP
+        gtids.read(raw, at, events.marks[2 * first + 1] - self._tail)
+        gtid: bytes = gtids.prefix
+        # Runs of events take -1 for none.
+        number: cython.longlong = gtids.number if gtids.number else -1
+        timestamp: cython.longlong = gtids.timestamp_us
         queue: EventQueue = events
         tail: cython.Py_ssize_t = self._tail
         inside: cython.bint = self._inside > 0

@@ -2,12 +2,14 @@ cimport cython
 from replica_client.codec.event_queue cimport EventQueue
 from replica_client.readers.gtid_runs cimport GtidRuns
 from replica_client.readers.lane_tables cimport LaneTables
+from replica_client.readers.tagged_gtid cimport TaggedGtid
 
 cdef class GroupLane:
     cdef object _feed
     cdef object _assembler
     cdef LaneTables _tables
     cdef GtidRuns _gtids
+    cdef TaggedGtid _tagged
     cdef bint _in_file
     cdef const unsigned char* _classes
     cdef const unsigned char* _forms
@@ -21,7 +23,6 @@ cdef class GroupLane:
     cdef readonly bint incomplete
     cdef object _fault
     cdef str _file
-    cdef bint _takes_payloads
     cdef long long _part_size
     cdef bint _passes_over
     cdef Py_ssize_t _last_count
@@ -32,6 +33,7 @@ cdef class GroupLane:
     cdef long long _verified_begin
     cdef Py_ssize_t _sound
     cdef Py_ssize_t _ahead
+    cdef bint _is_large(self, long long size) noexcept
     cdef bint _look_inside(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef Py_ssize_t _look_ahead(self, EventQueue events, Py_ssize_t first) except -1
     cdef Py_ssize_t _count(self, EventQueue events, Py_ssize_t first, long long offset) except -1

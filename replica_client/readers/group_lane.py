@@ -62,6 +62,7 @@ if cython.compiled:
     from cython.cimports.replica_client.position.groups import Ending, State, control_of, step
     from cython.cimports.replica_client.readers.gtid_runs import GtidRuns
     from cython.cimports.replica_client.readers.lane_tables import LaneTables
+    from cython.cimports.replica_client.readers.tagged_gtid import TaggedGtid
 else:
     from replica_client.binlog.layout import (
         ARTIFICIAL_FLAG,
@@ -100,6 +101,7 @@ else:
     from replica_client.position.groups import Ending, State, control_of, step
     from replica_client.readers.gtid_runs import GtidRuns
     from replica_client.readers.lane_tables import LaneTables
+    from replica_client.readers.tagged_gtid import TaggedGtid
 
 if TYPE_CHECKING:
     from replica_client.readers.assembler import TransactionAssembler
@@ -216,6 +218,7 @@ def _mariadb_opens(
 @cython.exceptval(-1, check=False)
 def _step(
     tables: LaneTables,
+    tagged: TaggedGtid,
     classes: cython.p_const_uchar,
     steps: cython.p_const_uchar,
     raw: cython.p_const_uchar,
@@ -242,7 +245,10 @@ def _step(
         if end < at + XID_SIZE:
             return Ending.UNCERTAIN
     elif event_class == EventClass.GTID:
-        if code == _TAGGED or not _mysql_opens(raw, at, end, code):
+        if code == _TAGGED:
+            if not tagged.read(raw, at, end):
+                return Ending.UNCERTAIN
+        elif not _mysql_opens(raw, at, end, code):
             return Ending.UNCERTAIN
     elif event_class == EventClass.MARIADB_GTID:
         if not _mariadb_opens(raw, at, end):
@@ -286,9 +292,8 @@ class GroupLane:
         self._format: Any = None
         self._works = self.checks = False
         self._tail = 0
-        # Whether this lane takes transactions whose events are inside another, and how many of the
-        # one at hand are: they are in a queue of their own then.
-        self._takes_payloads = True
+        # How many events of the transaction at hand are inside another: they are in a queue of their
+        # own then.
         # A transaction of so many bytes is left, as it may have to be given in parts; 0: none is.
         self._part_size = 0
         # Whether transactions of which no row is wanted need nothing but to be passed over, which is
@@ -305,6 +310,7 @@ class GroupLane:
         self._max_event_size = feed.options.max_event_size
         self._tables: LaneTables = LaneTables(feed, assembler, takers)
         self._gtids: GtidRuns = GtidRuns()
+        self._tagged: TaggedGtid = TaggedGtid()
         self.took = False
         self.incomplete = False
         self._fault: Any = None
@@ -473,15 +479,15 @@ class GroupLane:
                     next_position or (in_file and i == first)
                 ):
                     return 0
-            state = _step(tables, class_table, step_table, raw, start, end, state)
+            state = _step(tables, self._tagged, class_table, step_table, raw, start, end, state)
             if state == State.OPEN or state == State.NAMED:
                 continue
             if state == State.PAYLOAD:
-                if not self._takes_payloads or not self._look_inside(raw, start + HEADER_SIZE, end):
+                if not self._look_inside(raw, start + HEADER_SIZE, end):
                     return 0
             elif state != Ending.ENDS:
                 return 0
-            if self._part_size and offset - self._verified_begin >= self._part_size:
+            if self._part_size and self._is_large(offset - self._verified_begin):
                 return 0
             self._verified_begin = -1
             self._end = offset
@@ -489,6 +495,14 @@ class GroupLane:
         self._verified = offset
         self.incomplete = True
         return 0
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _is_large(self, size: cython.longlong) -> cython.bint:
+        """Whether a transaction of so many bytes may have to be given in parts."""
+        if self._inside:
+            size += self._inner.filled
+        return size >= self._part_size
 
     @cython.final
     @cython.cfunc
@@ -540,7 +554,9 @@ class GroupLane:
             while i < last and self._is_sound(events, i):
                 start = marks[2 * i]
                 end = marks[2 * i + 1]
-                state = _step(tables, class_table, step_table, raw, start, end - tail, state)
+                state = _step(
+                    tables, self._tagged, class_table, step_table, raw, start, end - tail, state
+                )
                 if tables.wanted or (state != State.OPEN and state != State.NAMED):
                     break
                 i += 1
@@ -549,7 +565,7 @@ class GroupLane:
             i += 1
             if tells_ends and not self._end_where_told(events, at, i, offset):
                 break
-            gtids.join(raw, begin)
+            gtids.join(raw, begin, marks[2 * at + 1] - tail)
             self._last_count = i - at
             offset += end - begin
             at = i
@@ -640,7 +656,7 @@ class GroupLane:
         for i in range(inner.last):
             at = inner.marks[2 * i]
             end = inner.marks[2 * i + 1]
-            state = _step(tables, class_table, step_table, data, at, end, state)
+            state = _step(tables, self._tagged, class_table, step_table, data, at, end, state)
             if state != State.PAYLOAD_OPEN:
                 break
         if state == Ending.ENDS and i == inner.last - 1:
@@ -663,4 +679,5 @@ class GroupLane:
     @cython.exceptval(-1, check=False)
     def _join(self, events: EventQueue, first: cython.Py_ssize_t) -> cython.int:
         """The GTID of a transaction that is done joins the run of those before it."""
-        return self._gtids.join(events.data, events.marks[2 * first])
+        begin: cython.Py_ssize_t = events.marks[2 * first]
+        return self._gtids.join(events.data, begin, events.marks[2 * first + 1] - self._tail)

@@ -1,5 +1,5 @@
+from replica_client.codec.event_queue cimport EventQueue
 from replica_client.readers.group_lane cimport GroupLane
-from replica_client.readers.lane_tables cimport LaneTable
 from replica_client.readers.transaction cimport Transaction
 
 cdef class RowLane(GroupLane):
@@ -10,5 +10,5 @@ cdef class RowLane(GroupLane):
     cdef bytes _prefix_bytes
     cdef str _prefix
     cdef int _add(
-        self, Transaction transaction, LaneTable table, const unsigned char* raw,
-        Py_ssize_t at, Py_ssize_t end, long long offset, Py_ssize_t index) except -1
+        self, Transaction transaction, EventQueue queue, Py_ssize_t at_index, Py_ssize_t tail,
+        long long offset, Py_ssize_t index, bint inside) except -1

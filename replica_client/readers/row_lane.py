@@ -13,22 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
-from replica_client.constants.event_types import EventType
 from replica_client.readers.gtid_trail import GtidTrail
 from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.shape import TableShape
 
 if cython.compiled:
     from cython.cimports.replica_client.binlog.layout import (
-        GTID_NUMBER_OFFSET,
-        GTID_TIMESTAMP_OFFSET,
-        GTID_TIMESTAMP_SIZE,
         HEADER_SIZE,
-        MARIADB_COMMIT_ID,
-        MARIADB_COMMIT_ID_SIZE,
-        MARIADB_FIELDS_OFFSET,
-        MARIADB_FLAGS_OFFSET,
-        MARIADB_SEQUENCE_OFFSET,
         QUERY_THREAD_OFFSET,
         ROWS_KIND,
         TABLE_ID_SIZE,
@@ -51,15 +42,7 @@ if cython.compiled:
     from cython.cimports.replica_client.rows.change import RowsOfEvent, undecoded_rows
 else:
     from replica_client.binlog.layout import (
-        GTID_NUMBER_OFFSET,
-        GTID_TIMESTAMP_OFFSET,
-        GTID_TIMESTAMP_SIZE,
         HEADER_SIZE,
-        MARIADB_COMMIT_ID,
-        MARIADB_COMMIT_ID_SIZE,
-        MARIADB_FIELDS_OFFSET,
-        MARIADB_FLAGS_OFFSET,
-        MARIADB_SEQUENCE_OFFSET,
         QUERY_THREAD_OFFSET,
         ROWS_KIND,
         TABLE_ID_SIZE,
@@ -82,9 +65,6 @@ if TYPE_CHECKING:
     from replica_client.readers.assembler import TransactionAssembler
     from replica_client.readers.event_feed import EventFeed
 
-_GTID = cython.declare(cython.int, int(EventType.GTID_LOG_EVENT))
-_ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
-_SECOND_TIMESTAMP = cython.declare(cython.longlong, 1 << 55)
 
 MAX_TAKEN = cython.declare(cython.longlong, 1 << 20)
 _NO_BYTES = b""
@@ -123,7 +103,6 @@ class RowLane(GroupLane):  # type: ignore[misc]
 
     def __init__(self, feed: EventFeed, assembler: TransactionAssembler, in_file: bool) -> None:
         GroupLane.__init__(self, feed, assembler, RowTables(), in_file)
-        self._takes_payloads = False
         self._part_size = assembler.part_size
         self._passes_over = False
         self._taken: list[Any] = []
@@ -176,60 +155,50 @@ class RowLane(GroupLane):  # type: ignore[misc]
         """Make the object of a transaction."""
         raw: cython.p_const_uchar = events.data
         at: cython.Py_ssize_t = events.marks[2 * first]
-        end: cython.Py_ssize_t = events.marks[2 * first + 1] - self._tail
-        code: cython.int = raw[at + TYPE_OFFSET]
         classes: cython.p_const_uchar = self._classes
-        event_class: cython.int = classes[code]
-        tables: LaneTables = self._tables
+        event_class: cython.int
         gtids: GtidRuns = self._gtids
-        table: LaneTable
         i: cython.Py_ssize_t
         if self._trail is None:
             self._trail = GtidTrail(self._feed.tracker.fork(), gtids.found, self._file)
         transaction: Transaction = pending_transaction(self._trail, self._file, offset)
-        prefix: bytes = _NO_BYTES
-        if code != _ANONYMOUS:
-            prefix = gtids.prefix(raw, at)
-        if event_class == EventClass.MARIADB_GTID:
-            transaction._gtid_number = load_le(raw, at + HEADER_SIZE + MARIADB_SEQUENCE_OFFSET, 8)
-            i = at + HEADER_SIZE + MARIADB_FIELDS_OFFSET
-            if raw[at + HEADER_SIZE + MARIADB_FLAGS_OFFSET] & MARIADB_COMMIT_ID:
-                i += MARIADB_COMMIT_ID_SIZE
-            if end > i and raw[i]:
-                # The lane takes no other field there than the session's number.
-                transaction._thread = load_le(raw, i + 1, 4)
-        else:
-            if code == _GTID:
-                transaction._gtid_number = load_le(raw, at + HEADER_SIZE + GTID_NUMBER_OFFSET, 8)
-            i = at + HEADER_SIZE + GTID_TIMESTAMP_OFFSET
-            if end >= i + GTID_TIMESTAMP_SIZE:
-                transaction._commit_us = load_le(raw, i, GTID_TIMESTAMP_SIZE) & ~_SECOND_TIMESTAMP
-        if prefix is not self._prefix_bytes:
-            self._prefix_bytes = prefix
-            self._prefix = prefix.decode()
+        gtids.read(raw, at, events.marks[2 * first + 1] - self._tail)
+        transaction._gtid_number = gtids.number
+        transaction._commit_us = gtids.timestamp_us
+        transaction._thread = gtids.thread
+        if gtids.prefix is not self._prefix_bytes:
+            self._prefix_bytes = gtids.prefix
+            self._prefix = gtids.prefix.decode()
         transaction._gtid = self._prefix
-        for i in range(first, first + count):
-            at = events.marks[2 * i]
-            end = events.marks[2 * i + 1] - self._tail
+        queue: EventQueue = events
+        tail: cython.Py_ssize_t = self._tail
+        last: cython.Py_ssize_t = first + count
+        index: cython.Py_ssize_t = 0
+        inside: cython.bint = self._inside > 0
+        if inside:
+            # They have the place of the payload, count on from it, and have no checksums.
+            offset += events.marks[2 * first + 1] - at
+            queue = self._inner
+            raw = queue.data
+            first, last, index, tail = 0, self._inside, 2, 0
+        for i in range(first, last):
+            at = queue.marks[2 * i]
             event_class = classes[raw[at + TYPE_OFFSET]]
             if event_class == EventClass.TABLE_MAP:
-                tables.of_map(raw, at + HEADER_SIZE, end)
+                self._tables.of_map(raw, at + HEADER_SIZE, queue.marks[2 * i + 1] - tail)
             elif event_class == EventClass.ROWS:
-                table = cython.cast(
-                    LaneTable, tables.known(load_le(raw, at + HEADER_SIZE, TABLE_ID_SIZE))
-                )
-                if table.builder is not None:
-                    self._add(transaction, table, raw, at, end, offset, i - first)
+                self._add(transaction, queue, i, tail, offset, index + i - first, inside)
             elif event_class == EventClass.QUERY:
                 transaction._thread = load_le(raw, at + HEADER_SIZE + QUERY_THREAD_OFFSET, 4)
             elif event_class == EventClass.COMMIT:
                 transaction._xid = load_le(raw, at + HEADER_SIZE, XID_SIZE)
                 transaction._has_xid = True
-            offset += events.marks[2 * i + 1] - at
+            if not inside:
+                offset += queue.marks[2 * i + 1] - at
         transaction._timestamp = load_le(raw, at + TIMESTAMP_OFFSET, 4)
-        transaction._end_offset = offset
+        transaction._end_offset = self._end
         transaction._last_index = count - 1
-        self._taken_size += offset - transaction._start_offset
+        self._taken_size += queue.marks[2 * last - 1] - queue.marks[2 * first]
         self._taken.append(transaction)
         self._current = transaction
         return 0
@@ -239,14 +208,23 @@ class RowLane(GroupLane):  # type: ignore[misc]
     def _add(
         self,
         transaction: Transaction,
-        table: LaneTable,
-        raw: cython.p_const_uchar,
-        at: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
+        queue: EventQueue,
+        at_index: cython.Py_ssize_t,
+        tail: cython.Py_ssize_t,
         offset: cython.longlong,
         index: cython.Py_ssize_t,
+        inside: cython.bint,
     ) -> cython.int:
-        """Add the rows of the event at ``at`` to a transaction."""
+        """Add the rows of an event of the queue to a transaction, if they are wanted."""
+        raw: cython.p_const_uchar = queue.data
+        at: cython.Py_ssize_t = queue.marks[2 * at_index]
+        end: cython.Py_ssize_t = queue.marks[2 * at_index + 1]
+        tables: LaneTables = self._tables
+        table: LaneTable = cython.cast(
+            LaneTable, tables.known(load_le(raw, at + HEADER_SIZE, TABLE_ID_SIZE))
+        )
+        if table.builder is None:
+            return 0
         form: cython.int = self._forms[raw[at + TYPE_OFFSET]]
         kind: cython.int = form & ROWS_KIND
         bitmap: cython.Py_ssize_t = (table.column_count + 7) >> 3
@@ -265,9 +243,9 @@ class RowLane(GroupLane):  # type: ignore[misc]
             images += bitmap
         # The queue's memory is used again; what is given away is a copy.
         rows: RowsOfEvent = undecoded_rows(
-            bytes(raw[at : end + self._tail]),
+            bytes(raw[at:end]),
             images - at,
-            end - at,
+            end - tail - at,
             kind,
             table.before,
             after,
@@ -280,6 +258,7 @@ class RowLane(GroupLane):  # type: ignore[misc]
         rows._gtid_number = transaction._gtid_number
         rows._offset = offset
         rows._event_index = index
+        rows._inner_index = at_index if inside else -1
         rows._timestamp = load_le(raw, at + TIMESTAMP_OFFSET, 4)
         if transaction._one is None:
             transaction._one = rows

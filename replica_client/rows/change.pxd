@@ -17,6 +17,7 @@ cdef class RowsOfEvent:
     cdef long long _gtid_number
     cdef long long _offset
     cdef long long _event_index
+    cdef long long _inner_index
     cdef long long _first_row
     cdef long long _timestamp
 

@@ -72,6 +72,7 @@ class RowsOfEvent:
         "_gtid_number",
         "_images_end",
         "_images_start",
+        "_inner_index",
         "_kind",
         "_offset",
         "_shape",
@@ -90,6 +91,7 @@ class RowsOfEvent:
     ) -> None:
         # What the fast path makes the event from.
         self._data: Any = None
+        self._inner_index = -1
         self._images_start = self._images_end = self._kind = self._offset = self._timestamp = 0
         self._columns_before = b""
         self._columns_after: bytes | None = None
@@ -109,7 +111,13 @@ class RowsOfEvent:
         event: BinlogEvent | None = self._event
         if event is None:
             decoder = BinlogDecoder(self._decoder.options, self._file, self._format)
-            event = self._event = decoder.decode(self._data, self._offset)
+            if self._inner_index < 0:
+                event = decoder.decode(self._data, self._offset)
+            else:
+                event = decoder.decode_inner(
+                    self._data, self._offset, self._file, self._inner_index
+                )
+            self._event = event
         return event
 
     @property

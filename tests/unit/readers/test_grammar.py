@@ -6,6 +6,7 @@ import zlib
 
 import pytest
 
+from replica_client.binlog.events.gtid_tagged import GtidTaggedEvent
 from replica_client.binlog.layout import CLASSES, EventClass
 from replica_client.binlog.options import DecodeOptions
 from replica_client.codec.event_queue import EventQueue
@@ -82,6 +83,45 @@ def test_transactions_that_a_statement_commits(
         module.Counting.taken = 0
         module.assert_same(monkeypatch, source=source, tables=tables)
         assert module.Counting.taken >= 35
+
+
+def tagged(event: bytes, tag: str, number: int, **fields: object) -> bytes:
+    """A GTID event as one with a tag."""
+    body = GtidTaggedEvent(0, event[20:36], number, tag, 7, 8, **fields).encode()
+    return sealed(
+        event[:4] + bytes((EventType.GTID_TAGGED_LOG_EVENT,)) + event[5:19] + body + bytes(4)
+    )
+
+
+@pytest.mark.parametrize("tables", ["*.*", "no.such"])
+def test_tagged_gtids(tables: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, events = file_and_transaction()
+    first = events[0]
+    heads = [tagged(first, "a", number, immediate_commit_timestamp=1 << 50) for number in (1, 2, 9)]
+    heads += [tagged(first, "b_2", 1), first, tagged(first, "b_2", 3), tagged(first, "a", 10)]
+    heads += [tagged(first, "x" * 32, (1 << 62) - 1, original_server_version=80400)]
+    source = relocated(data + b"".join(b"".join((head, *events[1:])) for head in heads))
+    for module in (columns, rows):
+        module.Counting.taken = 0
+        module.assert_same(monkeypatch, source=source, tables=tables)
+        assert module.Counting.taken >= 5 * len(heads)
+    # What no server writes.
+    odd = [tagged(first, tag, 1) for tag in ("", "2a", "A", "a-b", "x" * 33)]
+    odd += [tagged(first, "a", number) for number in (0, -1, (1 << 63) - 2)]
+    good = tagged(first, "abc", 5, immediate_commit_timestamp=9, commit_group_ticket=1)
+    odd += [
+        sealed(good[:at] + bytes((value,)) + good[at + 1 :])
+        for at in range(19, len(good) - 4)
+        for value in (0, 1, 2, 255, good[at] ^ 4)
+    ]
+    odd += [sealed(good[:at] + bytes(4)) for at in range(19, len(good) - 4)] + [
+        sealed(good + b"\0")
+    ]
+    for head in odd:
+        source = relocated(data + b"".join((head, *events[1:])))
+        columns.assert_same(monkeypatch, source=source, tables=tables)
+        if tables == "*.*":
+            rows.assert_same(monkeypatch, source=source)
 
 
 def boundaries(data: bytes) -> list[tuple[int, int]]:

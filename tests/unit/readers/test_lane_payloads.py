@@ -13,6 +13,8 @@ import replica_client as rc
 from replica_client.binlog.events.transaction_payload import PayloadCompression
 from replica_client.binlog.payload import make_payload
 from replica_client.readers import group_lane
+from replica_client.rows.selection import Selection
+from tests.unit.readers import test_row_lane as rows
 from tests.unit.readers.relocation import relocated
 from tests.unit.readers.test_group_lane import FILES, Counting, assert_same, outcome
 
@@ -78,8 +80,23 @@ def test_same_rows_as_the_ordinary_way(
     assert_same(monkeypatch, source=data, tables="no.such")
     assert_same(monkeypatch, source=data, columns=["id", "total"])
     assert_same(monkeypatch, source=data, full_rows=True)
-    rows = [(c.kind, c.table, c.before, c.after) for c in rc.open_binlog(plain).changes()]
-    assert [(c.kind, c.table, c.before, c.after) for c in rc.open_binlog(data).changes()] == rows
+    found = [(c.kind, c.table, c.before, c.after) for c in rc.open_binlog(plain).changes()]
+    assert [(c.kind, c.table, c.before, c.after) for c in rc.open_binlog(data).changes()] == found
+
+
+@pytest.mark.parametrize("compression", list(PayloadCompression))
+def test_same_transactions_as_the_ordinary_way(
+    plain: bytes, compression: PayloadCompression, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = compressed(plain, compression)
+    transactions = sum(event[4] == PAYLOAD for event in events_of(data))
+    rows.Counting.taken = 0
+    rows.assert_same(monkeypatch, source=data)
+    assert transactions < rows.Counting.taken <= 2 * transactions
+    rows.assert_same(monkeypatch, source=data, tables="shop.o*")
+    for size in (1, 200, 1000, 5000):
+        options = rc.AssemblyOptions(Selection(), part_size=size)
+        rows.assert_same(monkeypatch, source=data, assembly=options)
 
 
 def test_starts_and_stops(plain: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,6 +154,7 @@ def test_payloads_with_something_wrong_in_them(seed: int, monkeypatch: pytest.Mo
     source = relocated(b"\xfebin" + b"".join(events))
     assert_same(monkeypatch, source=source)
     assert_same(monkeypatch, source=source, tables="shop.o*")
+    rows.assert_same(monkeypatch, source=source)
 
 
 def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:

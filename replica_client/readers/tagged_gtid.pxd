@@ -1,0 +1,14 @@
+cdef class TaggedGtid:
+    cdef bytearray _sid_memory
+    cdef unsigned char* sid
+    cdef long long number
+    cdef long long timestamp_us
+    cdef Py_ssize_t tag_start
+    cdef Py_ssize_t tag_size
+    cdef Py_ssize_t _at
+    cdef Py_ssize_t _end
+    cdef bint _wrong
+    cdef bint read(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) noexcept
+    cdef long long _unsigned(self, const unsigned char* raw) noexcept
+    cdef void _read_sid(self, const unsigned char* raw) noexcept
+    cdef void _read_tag(self, const unsigned char* raw) noexcept
