@@ -41,18 +41,20 @@ def phase(line: str) -> tuple[str, bool] | None:
         return f"building {found[1]}", True
     if found := _METADATA.match(line):
         # hatchling builds for that, too.
-        what = (
-            "this package, and compiling it where there is a C compiler"
-            if found[1]
-            else "a package"
-        )
-        return f"building {what}", bool(found[1])
+        return f"building {_this_package() if found[1] else 'a package'}", bool(found[1])
     if line.startswith("Collecting "):
         return f"looking for {line.split()[1]}", False
     if line.startswith("Installing collected packages: "):
         names = line.partition(": ")[2].split(", ")
         return f"installing {len(names)} packages", len(names) > 1
     return None
+
+
+def _this_package() -> str:
+    """What the build hook does: compiling takes most of a minute."""
+    if os.environ.get("REPLICA_CLIENT_BUILD") == "python":
+        return "this package as plain Python"
+    return "this package, and compiling it where there is a C compiler"
 
 
 def megabytes(directory: Path) -> float:
@@ -122,7 +124,7 @@ def main(directory: Path, arguments: list[str]) -> int:
                 if found[1]:
                     say(doing)
             if time.monotonic() - said >= SILENCE:
-                say(f"{doing} … ({megabytes(directory):.0f} MB on disk)")
+                say(f"{doing} … ({megabytes(directory):.0f} MB written)")
         status = process.wait()
     finally:
         process.kill()

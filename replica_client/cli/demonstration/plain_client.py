@@ -39,8 +39,8 @@ class PlainClient:
             self._screen.say(f"that {self._served.expected['server']} wrote.")
             if not compiled():
                 self._screen.say(
-                    "The client runs as plain Python here: the same results, slower. Where a C "
-                    "compiler is, pip install . compiles it."
+                    "The client runs as plain Python here: the same results, but slower. "
+                    "`pip install .` compiles it where a C compiler is installed."
                 )
             before = self._first_run()
             self._served.add_rest()

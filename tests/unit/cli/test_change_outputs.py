@@ -138,6 +138,7 @@ def on_terminal(shop, *words, stdout=None, **environment):
         "PATH": os.environ["PATH"],
         "HOME": os.environ.get("HOME", "/"),
         "TERM": "xterm",
+        "REPLICA_CLIENT_IMPL": "compiled" if rc.compiled() else "python",
         **environment,
     }
     command = [sys.executable, "-m", "replica_client", "changes", *words, *shop]
