@@ -1,6 +1,6 @@
 """``python -m replica_client`` is the command ``replica-client``."""
 
-from replica_client.cli.main import main
+from replica_client.cli.start import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

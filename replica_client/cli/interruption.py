@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Coroutine, Iterable, Iterator
+import sys
+import threading
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
@@ -12,6 +14,7 @@ from typing import Any, TypeVar
 _Item = TypeVar("_Item")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_AGAIN_AFTER = 0.01
 
 
 class Stop:
@@ -61,19 +64,50 @@ class Stop:
             raise KeyboardInterrupt
 
 
-def terminate_like_interrupt() -> None:
-    """Make SIGTERM raise KeyboardInterrupt, as SIGINT does."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+def runs_the_daemon(words: Sequence[str]) -> bool:
+    """Whether it is ``run CONFIG.toml``, not one of the questions that ``run`` answers."""
+    options = [word for word in words if word.startswith("-") and word != "--"]
+    return list(words[:1]) == ["run"] and not options
 
 
-def end_at_once() -> None:
-    """Let a signal end the process with status 0 while there is nothing to finish yet."""
+class _End:
+    """A handler that ends the process: an exception could come in the middle of an import, and get lost there."""
 
-    def end(number: int, frame: FrameType | None) -> None:
-        os._exit(0)  # an exception could come in the middle of an import
+    def __init__(self, status: int) -> None:
+        self._status = status
 
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        os._exit(self._status)
+
+
+def end_at_once(status: int) -> None:
+    """Let a signal end the process while there is nothing to finish yet."""
     for number in SIGNALS:
-        signal.signal(number, end)
+        # The daemon, whose status is 0, hears what its parent ignores, too.
+        if status and signal.getsignal(number) is signal.SIG_IGN:
+            continue
+        signal.signal(number, _End(status))
+
+
+def terminate_like_interrupt() -> None:
+    """Make SIGTERM raise KeyboardInterrupt, as SIGINT does; what :func:`end_at_once` did is over."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if isinstance(signal.getsignal(signal.SIGINT), _End):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
+    """Raise a KeyboardInterrupt once more that came where Python drops exceptions, as in ``__del__``.
+
+    It is for ``sys.unraisablehook``.
+    """
+    if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(unraisable)
+        return
+    # Not from here, where it would be dropped, too.
+    again = threading.Timer(_AGAIN_AFTER, os.kill, (os.getpid(), signal.SIGINT))
+    again.daemon = True
+    again.start()
 
 
 def run_async(work: Coroutine[Any, Any, None]) -> None:

@@ -17,7 +17,11 @@ from replica_client.cli.failures import (
     exit_status,
     one_line,
 )
-from replica_client.cli.interruption import end_at_once, terminate_like_interrupt
+from replica_client.cli.interruption import (
+    end_at_once,
+    runs_the_daemon,
+    terminate_like_interrupt,
+)
 from replica_client.cli.output import (
     Lines,
     discard_standard_output,
@@ -38,8 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output any more.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if _runs_the_daemon(words):
-        end_at_once()
+    if runs_the_daemon(words):
+        end_at_once(0)
     else:
         terminate_like_interrupt()
     hide_passwords()
@@ -64,12 +68,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return status
-
-
-def _runs_the_daemon(words: list[str]) -> bool:
-    """Whether it is ``run CONFIG.toml``, not one of the questions that ``run`` answers."""
-    options = [word for word in words if word.startswith("-") and word != "--"]
-    return words[:1] == ["run"] and not options
 
 
 def _run(words: list[str]) -> int:

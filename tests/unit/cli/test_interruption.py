@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -34,3 +37,112 @@ def test_a_signal(number: signal.Signals, when: str) -> None:
 def test_no_signal() -> None:
     with Stop().watching() as stop:
         assert list(stop.until(range(3))) == [0, 1, 2]
+
+
+# At every n-th import the process is copied; the copy gets the signal there, and is to end at once.
+_AT_EVERY_IMPORT = """
+import os, signal, sys
+number, expected, step = signal.Signals[sys.argv[1]], int(sys.argv[2]), int(sys.argv[3])
+sys.argv[1:4] = []
+seen = 0
+
+class Finder:
+    @staticmethod
+    def find_spec(name, path, target=None):
+        global seen
+        if os.getpid() != parent:
+            return None
+        seen += 1
+        if seen % step:
+            return None
+        copy = os.fork()
+        if not copy:
+            signal.alarm(20)
+            os.kill(os.getpid(), number)
+            return None
+        status = os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
+        if status != expected:
+            print("at", name, "status", status, file=sys.stderr)
+
+from replica_client.cli import interruption
+parent = os.getpid()
+install = interruption.end_at_once
+
+def install_and_copy(status):
+    install(status)
+    sys.meta_path.insert(0, Finder)
+    interruption.end_at_once = install
+
+interruption.end_at_once = install_and_copy
+from replica_client.cli.start import main
+status = main()
+if os.getpid() != parent:
+    sys.exit(status)
+assert seen > 50, seen
+"""
+
+_REFUSED = """
+[daemon]
+listen = ""
+state = "/proc/none"
+[[source]]
+name = "shop"
+url = "mysql://repl@127.0.0.1:1/"
+[[source.sink]]
+name = "lines"
+type = "stdout"
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "step"),
+    [
+        (signal.SIGINT, "run", 4),
+        (signal.SIGTERM, "run --", 5),
+        (signal.SIGINT, "changes --limit 1", 25),
+        (signal.SIGTERM, "changes", 25),
+    ],
+)
+@pytest.mark.slow
+def test_a_signal_while_modules_are_imported(
+    number: signal.Signals, words: str, step: int, shop: list[str], tmp_path: Path
+) -> None:
+    source, status = shop[0], 130
+    if words.startswith("run"):
+        # With all that is imported before its loop runs.
+        config = tmp_path / "shop.toml"
+        config.write_text(_REFUSED)
+        source, status = str(config), 0
+    program = [sys.executable, "-c", _AT_EVERY_IMPORT, number.name, str(status), str(step)]
+    done = subprocess.run(
+        [*program, *words.split(), source],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=100,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    refused = [line for line in done.stderr.splitlines() if "state directory /proc/none" in line]
+    assert done.stderr.splitlines() == refused[:1]
+    assert len(refused) == (status == 0)
+
+
+def test_an_interrupt_that_python_drops_comes_again() -> None:
+    program = """
+import signal, sys, time
+from replica_client.cli.interruption import interrupt_again
+sys.unraisablehook = interrupt_again
+class Dropping:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    Dropping()
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("heard")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert (done.stdout, done.stderr) == ("heard\n", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import selectors
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from replica_client.cli.serving import serve
+from replica_client.daemon import logs
 from replica_client.position.position import Position
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.position.stores.sqlite import SqlitePositionStore
@@ -102,17 +105,51 @@ def test_a_signal_ends_it_with_status_0_and_a_second_daemon_is_refused(config):
 @pytest.mark.slow
 def test_a_signal_in_the_first_seconds_ends_it_with_status_0(config, words):
     command = [sys.executable, "-m", "replica_client", "run", *words, str(config)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        # As long as this machine takes now until the daemon asks its source.
+        began = time.monotonic()
+        while "the next try" not in process.stderr.readline():
+            assert process.poll() is None
+        start = time.monotonic() - began
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
     statuses = []
-    for delay in (0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 0.9, 1.2, 1.6, 2.5):
+    for part in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5):
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-            time.sleep(delay)
+            time.sleep(start * part)
             process.send_signal(signal.SIGTERM)
-            statuses.append((delay, process.wait(30)))
+            statuses.append((part, process.wait(60)))
             assert "Traceback" not in process.stderr.read()
     # A signal before Python runs our first line ends it as a signal does.
-    ours = [(delay, status) for delay, status in statuses if status != -signal.SIGTERM]
-    assert len(ours) >= 5
+    ours = [(part, status) for part, status in statuses if status != -signal.SIGTERM]
+    assert len(ours) >= 5, statuses
     assert all(status == 0 for _, status in ours), statuses
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_at_each_turn_of_its_loop_ends_it(config, number, monkeypatch):
+    """The first of them come before what is asked to stop has begun."""
+    select = selectors.DefaultSelector.select
+    turns = 0
+
+    def selecting(selector, timeout=None):
+        nonlocal turns
+        turns += 1
+        if turns == wanted:
+            signal.raise_signal(number)
+        return select(selector, timeout)
+
+    monkeypatch.setattr(selectors.DefaultSelector, "select", selecting)
+    monkeypatch.setattr(logs, "set_up", lambda level, layout: None)  # for good
+    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    try:
+        for wanted in range(2, 20):
+            turns, began = 0, time.monotonic()
+            serve(config)
+            assert time.monotonic() - began < 20, wanted  # stop_timeout
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 PLACES = ["file", "sqlite", "route"]
