@@ -126,8 +126,12 @@ def test_writes_that_are_cut_short_lose_nothing(
         written = output.read_bytes()
         assert all_of_it.startswith(written)
         rest = unread(position, environment, form)
+        # What is saved on the way depends on how fast the machine is. Text has a heading each time.
+        heading = b"" if form else all_of_it[: all_of_it.index(b"\n") + 1]
+        assert rest.startswith(heading)
+        rest = rest.removeprefix(heading)
         assert all_of_it.endswith(rest)
-        assert len(written) + len(rest) >= len(all_of_it)
+        assert len(all_of_it) - len(rest) <= max(len(written), len(heading))
 
 
 def test_events_end_without_a_word(
