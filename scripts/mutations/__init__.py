@@ -1,0 +1,1 @@
+"""Small mutations of the package, and the tests that catch them."""
