@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from replica_client.errors import BackupError, BackupMismatchError
+from replica_client.storage.durable import replace_file
 
 INDEX_NAME: Final = "backup.json"
 _FORMAT: Final = "replica-client-backup"
@@ -144,12 +145,8 @@ class Catalog:
         text = f'{json.dumps(head)[:-1]},\n "files": [\n  {entries}\n ]}}\n'
         temporary = self.directory / f".{INDEX_NAME}.tmp"
         with naming(temporary):
-            with temporary.open("wb") as file:
-                file.write(text.encode("ascii"))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.directory / INDEX_NAME)
-        sync_directory(self.directory)
+            path = self.directory / INDEX_NAME
+            replace_file(path, text.encode("ascii"), mode=0o666, temporary=temporary)
 
     def _entry(self, record: FileRecord) -> str:
         """A line of the index; a finished file's is kept until :meth:`forget`."""
@@ -213,16 +210,6 @@ def locked(directory: Path) -> Iterator[None]:
                 f"another process writes a backup to {directory}; choose another directory"
             ) from None
         yield
-    finally:
-        os.close(handle)
-
-
-def sync_directory(directory: Path) -> None:
-    """Make names in a directory survive a crash, where the file system can."""
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with contextlib.suppress(OSError):
-            os.fsync(handle)
     finally:
         os.close(handle)
 

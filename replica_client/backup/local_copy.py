@@ -14,7 +14,6 @@ from replica_client.backup.backup_catalog import (
     FileRecord,
     is_binlog_name,
     naming,
-    sync_directory,
 )
 from replica_client.backup.gtid_positions import GtidTrail
 from replica_client.binlog.decoder import BinlogDecoder
@@ -34,6 +33,7 @@ from replica_client.errors import (
     ChecksumMismatchError,
 )
 from replica_client.gtid import GtidSet
+from replica_client.storage.durable import sync_directory
 
 _LOG = logging.getLogger("replica_client")
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,8 +20,9 @@ from replica_client.daemon.configuration import (
     bytes_of,
 )
 from replica_client.daemon.overrides import override
-from replica_client.daemon.toml_lines import KeyPath, key_lines, line_of
 from replica_client.errors import ConfigError
+from replica_client.storage.toml_file import TomlFile, nearest
+from replica_client.storage.toml_lines import KeyPath
 
 _TABLES = ("daemon", "store", "source")
 _Table = TypeVar("_Table", bound=msgspec.Struct)
@@ -45,26 +44,17 @@ def read_config(
         ConfigError: it is wrong; the message begins with file and line.
         OSError: it cannot be read.
     """
-    file = Path(path).absolute()
-    try:
-        text = file.read_text(encoding="utf-8")
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{file}: not TOML: {error}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{file}: not TOML: not UTF-8 text") from None
-    override(document, os.environ if environment is None else environment)
-    return _Checker(file, key_lines(text)).config(document)
+    file = TomlFile(Path(path).absolute())
+    override(file.document, os.environ if environment is None else environment)
+    return _Checker(file).config(file.document)
 
 
 class _Checker:
-    def __init__(self, file: Path, lines: dict[KeyPath, int]) -> None:
+    def __init__(self, file: TomlFile) -> None:
         self._file = file
-        self._lines = lines
 
     def wrong(self, path: KeyPath, what: str) -> ConfigError:
-        line = line_of(self._lines, path)
-        place = f"{self._file}, line {line}" if line else str(self._file)
+        place = self._file.where(path)
         key = ".".join(str(part) for part in path if isinstance(part, str))
         return ConfigError(f"{place}: {key}: {what}" if key else f"{place}: {what}")
 
@@ -89,7 +79,7 @@ class _Checker:
             for at, source in enumerate(sources)
             for route in self._routes(("source", at), source)
         ]
-        return DaemonConfig(self._file, daemon, store, sources, tuple(routes))
+        return DaemonConfig(self._file.path, daemon, store, sources, tuple(routes))
 
     def _check_store(self, store: StoreTable) -> None:
         if store.type == "mysql" and not store.url:
@@ -147,13 +137,6 @@ class _Checker:
         for key in values:
             if key not in names:
                 raise self.wrong((*path, key), f"no such key; {nearest(key, names)}")
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint at what was meant."""
-    known = sorted(known)
-    close = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
 
 
 def _plain(text: str) -> str:

@@ -6,7 +6,6 @@ Each class is a table of the file; ``EXAMPLE`` in :mod:`replica_client.daemon.ex
 from __future__ import annotations
 
 import dataclasses
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,14 +14,12 @@ from msgspec import Meta, Struct, field
 
 from replica_client.errors import ConfigError
 from replica_client.position.losses import LossKind
+from replica_client.storage.sizes import size_of
 
 Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0)]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 Names = list[str] | str
-
-_SIZE = re.compile(r"([0-9]+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
-_FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def bytes_of(key: str, value: int | str) -> int:
@@ -32,10 +29,10 @@ def bytes_of(key: str, value: int | str) -> int:
         ConfigError: it is neither, or 0.
     """
     if isinstance(value, str):
-        match = _SIZE.fullmatch(value.strip())
-        if match is None:
+        size = size_of(value)
+        if size is None:
             raise ConfigError(f'{key}: {value!r} is no size; write bytes, or "64k", "16m", "2g"')
-        value = int(match[1]) * _FACTORS[match[2].lower()]
+        value = size
     if value < 1:
         raise ConfigError(f"{key}: give at least 1 byte")
     return value

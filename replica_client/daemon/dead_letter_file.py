@@ -28,7 +28,7 @@ from replica_client.binlog.encoder import encode_event
 from replica_client.errors import SinkError
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import change_to_json
-from replica_client.sinks.durable import DATA_MODE
+from replica_client.storage.durable import DATA_MODE, sync_directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +102,7 @@ def append_lines(path: Path, text: str) -> None:
                 stream.truncate(size)
                 raise
         if fresh:
-            directory = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+            sync_directory(path.parent)
     except OSError as error:
         raise _refused(path, error) from error
 

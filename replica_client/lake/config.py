@@ -37,7 +37,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +45,8 @@ from typing import Any, Literal
 from replica_client.errors import ConfigError
 from replica_client.lake.source_options import SourceOptions, nearest
 from replica_client.snapshot import DEFAULT_CHUNK_ROWS, Locking
+from replica_client.storage.sizes import size_of
+from replica_client.storage.toml_file import TomlFile
 
 DEFAULT_INTERVAL = "1 second"
 
@@ -90,8 +91,6 @@ DEFAULT_TRIGGER_SIZE = "64m"
 DEFAULT_DISTRIBUTE_ABOVE = 256 << 20
 _SECTIONS = ("source", "pipeline", "lake", "spark")
 _TRIGGERS = ("available-now", "continuous")
-_SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _INTERVAL = re.compile(r"\s*\d+(\.\d+)?\s*(milliseconds?|seconds?|minutes?|hours?)\s*")
 _WANTED = {
     "text": "text in quotes",
@@ -172,20 +171,15 @@ def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
         ConfigError: naming the file, the key and the nearest valid one.
         OSError: the file cannot be read.
     """
-    file = Path(path)
-    with file.open("rb") as stream:
-        try:
-            document = tomllib.load(stream)
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{file}: not TOML: {error}") from None
-        except UnicodeDecodeError:
-            raise ConfigError(f"{file}: not TOML: not UTF-8 text") from None
+    toml = TomlFile(path)
+    file, document = toml.path, toml.document
     for name, section in document.items():
+        place = toml.where((name,))
         if name not in _SECTIONS:
-            raise ConfigError(f"{file}: no section is named [{name}]; {nearest(name, _SECTIONS)}")
+            raise ConfigError(f"{place}: no section is named [{name}]; {nearest(name, _SECTIONS)}")
         if not isinstance(section, dict):
-            raise ConfigError(f"{file}: {name} is a section: write [{name}]")
-    reader = _Reader(file)
+            raise ConfigError(f"{place}: {name} is a section: write [{name}]")
+    reader = _Reader(toml)
     source = reader.source(document.get("source", {}))
     pipeline = reader.checked("pipeline", document.get("pipeline", {}), _PIPELINE_KEYS)
     trigger = pipeline.get("trigger", "available-now")
@@ -220,16 +214,16 @@ def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
     try:
         SourceOptions.parse(source)
     except ConfigError as error:
-        raise ConfigError(f"{file}: [source]: {error}") from None
+        raise ConfigError(f"{toml.where(('source',))}: [source]: {error}") from None
     return config
 
 
 class _Reader:
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    def __init__(self, toml: TomlFile) -> None:
+        self._toml = toml
 
     def wrong(self, section: str, key: str, what: str) -> ConfigError:
-        return ConfigError(f"{self._file}: [{section}] {key}: {what}")
+        return ConfigError(f"{self._toml.where((section, key))}: [{section}] {key}: {what}")
 
     def checked(
         self, section: str, values: Mapping[str, Any], kinds: Mapping[str, str]
@@ -239,7 +233,8 @@ class _Reader:
         for key, value in values.items():
             if key not in kinds:
                 raise ConfigError(
-                    f"{self._file}: [{section}] has no key {key!r}; {nearest(key, known)}"
+                    f"{self._toml.where((section, key))}: [{section}] has no key {key!r}; "
+                    f"{nearest(key, known)}"
                 )
             text = self._text(value, kinds[key])
             if text is None:
@@ -252,7 +247,7 @@ class _Reader:
         given = self.checked("source", values, kinds)
         if ("url" in given) == ("path" in given):
             raise ConfigError(
-                f"{self._file}: [source] needs one of the keys url (a live source) and path (files)"
+                f"{self._toml.where(('source',))}: [source] needs one of the keys url (a live source) and path (files)"
             )
         # A pipeline that was never told otherwise takes everything that is there.
         return {
@@ -326,7 +321,7 @@ class _Reader:
 
     def _path(self, text: str) -> str:
         path = Path(text).expanduser()
-        return str(path if path.is_absolute() else self._file.absolute().parent / path)
+        return str(path if path.is_absolute() else self._toml.path.absolute().parent / path)
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
@@ -338,9 +333,3 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
         else:
             out.append((f"{prefix}{key}", value))
     return out
-
-
-def size_of(text: str) -> int | None:
-    """Bytes of a text such as ``64m``; None when it is none."""
-    match = _SIZE.fullmatch(text.strip())
-    return int(match[1]) * _UNITS[match[2].lower()] if match else None

@@ -22,12 +22,12 @@ import pyarrow.parquet as pq
 from replica_client.errors import ReplicaClientError, SinkError
 from replica_client.lake.applier import SNAPSHOT, SNAPSHOT_CHUNK
 from replica_client.lake.change_log_files import COMPRESSION, Statistics
-from replica_client.lake.directories import sync
 from replica_client.position.position import Position
 from replica_client.rows.json_values import value_to_json
 from replica_client.rows.row import Row
 from replica_client.schema.model import TableModel
 from replica_client.snapshot import KeyRange, Locking, Window, key_ranges, reading
+from replica_client.storage.durable import replace_file, sync_directory, sync_file
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.options import ConnectOptions
 
@@ -135,8 +135,8 @@ def _copy(task: ChunkTask) -> ChunkNote:
     try:
         with pq.ParquetWriter(path, task.schema, compression=COMPRESSION) as writer:
             count, window = asyncio.run(_read(task, writer, statistics))
-        sync(path)
-        sync(path.parent)
+        sync_file(path)
+        sync_directory(path.parent)
         found = path.stat()
         note = ChunkNote(
             name,
@@ -181,10 +181,7 @@ async def _read(
 def _write_note(path: Path, note: ChunkNote) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(f".{uuid.uuid4().hex[:8]}")
-    temporary.write_text(json.dumps(asdict(note)))
-    sync(temporary)
-    temporary.replace(path)
-    sync(path.parent)
+    replace_file(path, json.dumps(asdict(note)).encode(), mode=0o666, temporary=temporary)
 
 
 class _Rows:
@@ -276,11 +273,8 @@ class CopyPlan:
     def save(self, notes: Path) -> None:
         """Keep it."""
         notes.mkdir(parents=True, exist_ok=True)
-        temporary = notes / f"{_PLAN}.tmp"
-        temporary.write_text(json.dumps({"definition": self.table.to_json(), "parts": self.parts}))
-        sync(temporary)
-        temporary.replace(notes / _PLAN)
-        sync(notes)
+        text = json.dumps({"definition": self.table.to_json(), "parts": self.parts})
+        replace_file(notes / _PLAN, text.encode(), mode=0o666)
 
 
 def notes_in(notes: Path) -> Iterator[ChunkNote]:

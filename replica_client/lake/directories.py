@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
 from replica_client.errors import SinkError
+from replica_client.storage.durable import replace_file, sync_directory
 
 _JOURNAL = ".moves.json"
-
-
-def sync(path: Path) -> None:
-    """Let a file, or the names in a directory, be on disk."""
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def discard(directory: Path, workshop: Path) -> None:
@@ -38,7 +29,7 @@ def place(source: Path, target: Path, workshop: Path) -> None:
     discard(target, workshop)
     target.parent.mkdir(parents=True, exist_ok=True)
     source.rename(target)
-    sync(target.parent)
+    sync_directory(target.parent)
 
 
 def move_directories(workshop: Path, moves: Sequence[tuple[Path, Path]], step: int) -> None:
@@ -66,7 +57,7 @@ def move_directories(workshop: Path, moves: Sequence[tuple[Path, Path]], step: i
             for (source, _), middle in zip(moves, between, strict=True):
                 if source.exists() and not middle.exists():
                     source.rename(middle)
-                    sync(source.parent)
+                    sync_directory(source.parent)
             _write(journal, step, phase := "placing")
         if phase == "placing":
             for (_, target), middle in zip(moves, between, strict=True):
@@ -86,10 +77,4 @@ def _phase(journal: Path, step: int) -> str:
 
 
 def _write(journal: Path, step: int, phase: str) -> None:
-    temporary = journal.with_suffix(".tmp")
-    with temporary.open("w") as file:
-        json.dump({"step": step, "phase": phase}, file)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(journal)
-    sync(journal.parent)
+    replace_file(journal, json.dumps({"step": step, "phase": phase}).encode(), mode=0o666)

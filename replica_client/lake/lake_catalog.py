@@ -7,17 +7,16 @@ again, and passed over by the tables that have it.
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from replica_client.errors import PositionStoreError
-from replica_client.lake.directories import sync
 from replica_client.schema.ddl.changes import TableName
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel
+from replica_client.storage.durable import replace_file
 from replica_client.storage.names import file_name, ignores_case
 
 FILE = "catalog.json"
@@ -136,15 +135,9 @@ class LakeCatalog:
             "history": self.history.to_json(),
         }
         path = self.directory / FILE
-        temporary = path.with_suffix(".tmp")
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            with temporary.open("w", encoding="utf-8") as file:
-                json.dump(value, file)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-            sync(self.directory)
+            replace_file(path, json.dumps(value).encode(), mode=0o666)
         except OSError as error:
             raise PositionStoreError(f"{path}: {error.strerror}") from None
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from replica_client.errors import ConfigError, PositionStoreError, SinkError
 from replica_client.schema.history import SchemaHistory
+from replica_client.storage.durable import replace_file
 
 _FILE = "replica-client.json"
 _SCHEMA = "replica-client-schema.json"
@@ -81,19 +81,9 @@ def create_state(checkpoint: Path, start: str) -> PipelineState:
     """
     state = PipelineState(uuid.uuid4().hex, start)
     path = checkpoint / _FILE
-    temporary = path.with_suffix(".tmp")
     try:
         checkpoint.mkdir(parents=True, exist_ok=True)
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump(asdict(state), file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        number = os.open(checkpoint, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)
+        replace_file(path, json.dumps(asdict(state)).encode(), mode=0o666)
     except OSError as error:
         raise PositionStoreError(
             f"{path}: {error.strerror}; nothing was started: free space or choose another output"
@@ -106,7 +96,7 @@ def keep_schema(checkpoint: Path, history: SchemaHistory) -> None:
     path = checkpoint / _SCHEMA
     try:
         checkpoint.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(history.to_json()), encoding="utf-8")
+        replace_file(path, json.dumps(history.to_json()).encode(), mode=0o666)
     except OSError as error:
         raise PositionStoreError(f"{path}: {error.strerror}") from None
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from replica_client.errors import SinkError
-from replica_client.lake.directories import sync
+from replica_client.storage.durable import sync_directory, sync_file
 
 COMPRESSION = "zstd"
 SPLIT_SIZE = 48 << 20
@@ -143,8 +143,8 @@ def _write(work: Rewrite, rows: pa.Table) -> NewFile:
     path = Path(work.directory, name)
     try:
         pq.write_table(rows, path, compression=COMPRESSION, row_group_size=_ROW_GROUP)
-        sync(path)
-        sync(path.parent)
+        sync_file(path)
+        sync_directory(path.parent)
     except BaseException:
         path.unlink(missing_ok=True)
         raise

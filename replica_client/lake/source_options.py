@@ -50,7 +50,6 @@ from __future__ import annotations
 import difflib
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -62,6 +61,7 @@ from replica_client.errors import ConfigError
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.start import Start, parse_start
 from replica_client.rows.selection import Selection, exact_pattern, split_patterns
+from replica_client.storage.sizes import size_of
 from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD
 from replica_client.transport.options import ConnectOptions
 from replica_client.transport.url import parse_url
@@ -103,8 +103,6 @@ _LIVE_ONLY = (
     "password", "passwordEnv", "passwordFile", "tlsFingerprint", "serverIdBase", "schemaFile",
     "heartbeatPeriod",
 )  # fmt: skip
-_SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _MAX_SERVER_ID = (1 << 32) - 1
 
 
@@ -328,10 +326,10 @@ def _size(given: Mapping[str, str], name: str) -> int | None:
     text = given.get(name)
     if text is None:
         return None
-    match = _SIZE.fullmatch(text.strip())
-    if match is None or not int(match[1]):
+    size = size_of(text)
+    if not size:
         raise ConfigError(f"option {name} {text!r}: give bytes above 0, such as 64m")
-    return int(match[1]) * _UNITS[match[2].lower()]
+    return size
 
 
 def _count(given: Mapping[str, str], name: str) -> int | None:

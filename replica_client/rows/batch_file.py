@@ -13,6 +13,7 @@ from replica_client.errors import ConfigError
 from replica_client.rows.batches import BatchBuilder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.row_change import Change
+from replica_client.storage.durable import sync_directory
 
 BatchFormat = Literal["parquet", "arrow"]
 
@@ -108,11 +109,7 @@ class BatchFile:
             self._part.unlink()
             return False
         self._part.rename(self._path)
-        directory = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync_directory(self._path.parent)
         return True
 
     def _builder_of(self, rows: RowsOfEvent) -> BatchBuilder:

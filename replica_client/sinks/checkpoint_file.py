@@ -17,7 +17,7 @@ from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.document import checkpoint_json, checkpoint_of_json
 from replica_client.position.stores.growing import split_growing
 from replica_client.position.stores.state_file import StateFile
-from replica_client.sinks.durable import DATA_MODE, replace_file, sync_directory
+from replica_client.storage.durable import DATA_MODE, replace_file, sync_directory
 
 _VERSION = 2
 _OLD_VERSION = 1

@@ -15,7 +15,7 @@ from replica_client.spark.source.live_plan import LivePlanner
 from replica_client.spark.source.lost_range import lost_batch
 from replica_client.spark.source.read_ranges import batches
 from tests.spark.binlogs import FILES, served
-from tests.spark.lakes import CONTEXT, HandLog, applier
+from tests.unit.lake.lakes import CONTEXT, HandLog, applier
 
 
 def read(options, planner, start, stop, table=None):

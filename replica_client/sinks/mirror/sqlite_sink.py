@@ -15,7 +15,6 @@ from replica_client.errors import ConfigError, SinkError
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.row import Row
-from replica_client.sinks.durable import check_writable
 from replica_client.sinks.failures import os_errors
 from replica_client.sinks.mirror.collector import (
     ApplyRows,
@@ -28,6 +27,7 @@ from replica_client.sinks.mirror.sqlite_schema import apply_schema
 from replica_client.sinks.mirror.sqlite_store import SqliteStore
 from replica_client.sinks.mirror.sqlite_values import sqlite_encoder
 from replica_client.sinks.options import read_options
+from replica_client.sinks.output_directory import check_writable
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.worker import Batches, Worker, in_thread
 from replica_client.tables.table_copy import TableCopy, TableName

@@ -23,9 +23,9 @@ from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.growing import GrowingKeys
 from replica_client.schema.model import TableModel
 from replica_client.schema.quoting import sqlite_name
-from replica_client.sinks.durable import DATA_MODE
 from replica_client.sinks.mirror.sqlite_values import declared_type
 from replica_client.sinks.mirror.stored_names import STORED_AS, sqlite_names
+from replica_client.storage.durable import DATA_MODE
 from replica_client.storage.names import joined_name
 from replica_client.tables.net_changes import DivergedError, NetChanges, Values
 from replica_client.tables.table_copy import TableCopy, TableName

@@ -20,7 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from replica_client.errors import SinkError
-from replica_client.sinks.durable import DATA_MODE, sync_directory, write_all
+from replica_client.storage.durable import DATA_MODE, sync_directory, write_all
 
 _HEADER = 8
 

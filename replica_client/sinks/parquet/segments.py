@@ -20,8 +20,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replica_client.sinks.durable import DATA_MODE, TEMPORARY, replace_file, sync_directory
 from replica_client.sinks.parquet.schema_changes import SCHEMA_CHANGES
+from replica_client.storage.durable import DATA_MODE, TEMPORARY, replace_file, sync_directory
 from replica_client.storage.names import file_name
 
 _PLAIN: Final = " ,;=+@()[]{}!$&'^~"

@@ -23,9 +23,9 @@ from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batching import BatchAssembler
 from replica_client.sinks.checkpoint_file import CheckpointFile
-from replica_client.sinks.durable import DirectoryLock, check_writable
 from replica_client.sinks.failures import os_errors
 from replica_client.sinks.options import read_options
+from replica_client.sinks.output_directory import DirectoryLock, check_writable
 from replica_client.sinks.parquet.journal import Journal, read_journal
 from replica_client.sinks.parquet.schema_changes import schema_changes_batch
 from replica_client.sinks.parquet.segments import SegmentWriter

@@ -8,7 +8,6 @@ table; a vacuum removes them.
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from pyspark.sql.types import StructType
 
 from replica_client.errors import SinkError
 from replica_client.lake.change_log_files import COMPRESSION, Statistics, commit_files
+from replica_client.storage.durable import sync_directory, sync_file
 
 FORMAT = "replica-client-change-log"
 
@@ -82,7 +82,8 @@ class ChangeLogWriter(DataSourceStreamArrowWriter):
             if writer is None:
                 return WrittenFile()
             writer.close()
-            _sync(path)
+            sync_file(path)
+            sync_directory(path.parent)
         except OSError as error:
             path.unlink(missing_ok=True)
             reason = error.strerror or error
@@ -107,12 +108,3 @@ class ChangeLogWriter(DataSourceStreamArrowWriter):
     def _remove(self, files: list[WrittenFile]) -> None:
         for file in files:
             Path(self._table, file.path).unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    for target in (path, path.parent):
-        number = os.open(target, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)

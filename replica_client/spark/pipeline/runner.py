@@ -13,12 +13,12 @@ from deltalake.exceptions import TableNotFoundError
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession, functions
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
 from replica_client.errors import ConfigError, TransportError
 from replica_client.lake.change_log_files import open_change_log
+from replica_client.lake.change_log_schema import CHANGE_LOG_SCHEMA
 from replica_client.lake.config import PipelineConfig, load_config
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.pipeline_state import (
@@ -40,7 +40,6 @@ from replica_client.spark.pipeline.report import write_report
 from replica_client.spark.pipeline.run_history import LAST_COMMIT, OBSERVED, RunHistory
 from replica_client.spark.pipeline.spark_session import make_session
 from replica_client.spark.source import data_source
-from replica_client.spark.source.envelope import ENVELOPE_SCHEMA
 from replica_client.spark.source.live_plan import SCHEMA_KEY, LivePlanner
 
 _LOOK = 0.2
@@ -105,8 +104,7 @@ def run_pipeline(
 
 def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineResult:
     state = _state(config)
-    arrow_schema = to_arrow_schema(ENVELOPE_SCHEMA, timezone="UTC")
-    open_change_log(config.change_log, arrow_schema)
+    open_change_log(config.change_log, CHANGE_LOG_SCHEMA)
     progress = Progress(console)
     progress.start("starting Spark")
     history = RunHistory()
@@ -121,7 +119,7 @@ def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineRes
             verbose=verbose,
         )
         if config.lake.current:
-            lake = LakeRun(config, state.pipeline, arrow_schema, spark, progress.say)
+            lake = LakeRun(config, state.pipeline, CHANGE_LOG_SCHEMA, spark, progress.say)
             _apply(lake, history)  # what a run that was killed has left
         run = _Run(spark, config, state, lake, progress, history)
         patience = _Patience(progress, SourceOptions.parse(config.source).passes_gaps)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from replica_client.lake.change_log_schema import statement_json
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import row_to_json
@@ -52,7 +52,8 @@ A statement that changes a wanted table, or a database, is a row too: ``operatio
 (``create_table``, ``alter_table``, ``rename_table``, ``drop_table``, ``truncate_table``,
 ``create_database``, ``alter_database``, ``drop_database``, ``not_understood``; ``table`` is empty for
 a database), ``before`` the table's definition where it is known, and ``after`` the object that
-:func:`statement_json` makes. One statement may be several rows, with ``_row_index`` 0, 1 …
+:func:`~replica_client.lake.change_log_schema.statement_json` makes. One statement may be several rows,
+with ``_row_index`` 0, 1 …
 
 With ``recordLosses`` what could not be delivered is a row: ``operation`` is ``loss``, and ``after``
 tells what (:func:`~replica_client.spark.source.lost_range.loss_json`).
@@ -155,22 +156,4 @@ def statement_row(transaction: Transaction, change: SchemaChange, index: int) ->
         change.kind,
         None if change.before is None else json.dumps(change.before.to_json()),
         statement_json(change),
-    )
-
-
-def statement_json(change: SchemaChange) -> str:
-    """A statement as JSON: its text, what its session was set to, the definition that it made.
-
-    ``{"statement": …, "session": {"database": …, "flavor": …, "version": […], "sql_mode": …,
-    "server_charset": …, "thread_id": …, "error_code": …}, "definition": {"database": …, "name": …,
-    "columns": […], …}}``; ``definition`` is null when the table is gone or its definition not known.
-    """
-    after = change.after
-    definition = None
-    if after is not None:
-        definition = {"database": after.database, "name": after.name, **after.to_json()}
-    session = None if change.context is None else asdict(change.context)
-    return json.dumps(
-        {"statement": change.statement, "session": session, "definition": definition},
-        ensure_ascii=False,
     )

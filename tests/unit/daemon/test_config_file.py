@@ -15,8 +15,8 @@ from replica_client.daemon.delivery import MOST_SECONDS
 from replica_client.daemon.example import EXAMPLE
 from replica_client.daemon.route import limits_of
 from replica_client.daemon.source_access import hosts_of
-from replica_client.daemon.toml_lines import key_lines, line_of
 from replica_client.errors import ConfigError
+from replica_client.storage.toml_lines import key_lines, line_of
 
 GOOD = """\
 [daemon]

@@ -30,6 +30,7 @@ def write(tmp_path, text):
         ('[pipeline]\noutput = "lake"\n', ["url", "path"]),
         (GOOD + '[spark]\n"driver.memory" = "1g"\n', ["driver.memory", "spark."]),
         ("source = 1\n", ["[source]"]),
+        (GOOD + "interval = 5\n", ["shop.toml, line 5: [pipeline] interval"]),
     ],
 )
 def test_wrong_key_names_file_and_key(tmp_path, text, words):

@@ -7,9 +7,6 @@ from decimal import Decimal
 
 import pytest
 
-pytest.importorskip("pyspark")
-pytest.importorskip("deltalake")
-
 from replica_client.lake.verify.lake_side import together
 from replica_client.lake.verify.row_groups import (
     Checksum,

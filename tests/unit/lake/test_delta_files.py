@@ -3,11 +3,8 @@
 import re
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("deltalake")
-
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyarrow import fs
 

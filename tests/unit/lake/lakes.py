@@ -3,17 +3,20 @@
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake.transaction import AddAction
+
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.lake.applier import Applier, local_runner
-from replica_client.lake.change_log_files import open_change_log
+from replica_client.lake.change_log_files import Statistics, commit_files, open_change_log
+from replica_client.lake.change_log_schema import CHANGE_LOG_SCHEMA, statement_json
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.position.position import Position
 from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.history import SchemaHistory, schema_change
-from replica_client.spark.pipeline.change_log import ChangeLogWriter
-from replica_client.spark.source.envelope import ENVELOPE_SCHEMA, BatchColumns, statement_json
 
 CONTEXT = StatementContext("d", ServerFlavor.MYSQL, (9, 7, 0), server_charset="utf8mb4")
 
@@ -23,8 +26,8 @@ class HandLog:
 
     def __init__(self, directory: Path, pipeline: str = "p") -> None:
         self.directory = directory
-        open_change_log(directory, BatchColumns(ENVELOPE_SCHEMA).arrow_schema)
-        self._writer = ChangeLogWriter(str(directory), pipeline)
+        open_change_log(directory, CHANGE_LOG_SCHEMA)
+        self._pipeline = pipeline
         self._batch = 0
         self.offset = 4
         self._rows: list[tuple] = []
@@ -63,12 +66,23 @@ class HandLog:
         return self
 
     def commit(self):
-        columns = BatchColumns(ENVELOPE_SCHEMA)
-        for row in self._rows:
-            for column, value in zip(columns.values, row, strict=True):
-                column.append(value)
+        arrays = [
+            pa.array(values, pa.int64()).cast(field.type)
+            if pa.types.is_timestamp(field.type)
+            else pa.array(values, field.type)
+            for values, field in zip(zip(*self._rows, strict=True), CHANGE_LOG_SCHEMA, strict=True)
+        ]
         self._rows = []
-        self._writer.commit([self._writer.write(iter([columns.finish()]))], self._batch)
+        batch = pa.record_batch(arrays, schema=CHANGE_LOG_SCHEMA)
+        path = self.directory / f"part-{self._batch}.parquet"
+        pq.write_table(pa.Table.from_batches([batch]), path)
+        statistics = Statistics()
+        statistics.add(batch)
+        found = path.stat()
+        action = AddAction(
+            path.name, found.st_size, {}, int(found.st_mtime * 1000), True, statistics.text()
+        )
+        commit_files(str(self.directory), self._pipeline, self._batch, [action])
         self._batch += 1
         return self
 

@@ -1,4 +1,4 @@
-"""Files that survive a crash: written whole, synced, renamed into place; directories with one owner."""
+"""Directories that sinks write to: whether they can, and that one process at a time does."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ import os
 from pathlib import Path
 
 from replica_client.errors import SinkError
-
-DATA_MODE = 0o640
-"""Of files with rows, before the umask: not for everybody on the machine."""
-
-TEMPORARY = ".tmp"
-"""What names of files end with that are not in place yet."""
+from replica_client.storage.durable import DATA_MODE
 
 
 def check_writable(directory: Path) -> None:
@@ -31,35 +26,6 @@ def check_writable(directory: Path) -> None:
         raise SinkError(
             f"{directory}: files cannot be made in {found}; give this user the right to"
         )
-
-
-def sync_directory(directory: Path) -> None:
-    """Make the names in a directory durable."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Write a file so that after a crash it is the old or the new one, wholly."""
-    temporary = path.with_name(path.name + TEMPORARY)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, DATA_MODE)
-    try:
-        write_all(descriptor, data)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    os.replace(temporary, path)
-    sync_directory(path.parent)
-
-
-def write_all(descriptor: int, data: bytes | bytearray | memoryview) -> None:
-    """Write all bytes, however often the system has to be asked."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 class DirectoryLock:

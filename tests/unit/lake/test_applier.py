@@ -6,15 +6,12 @@ from decimal import Decimal
 
 import pytest
 
-pytest.importorskip("pyspark")
-pytest.importorskip("deltalake")
-
 from replica_client.errors import SchemaMismatchError
 from replica_client.lake.applier import local_runner
+from replica_client.lake.change_log_schema import statement_json
 from replica_client.schema.catalog import TableChange
 from replica_client.schema.history import schema_change
-from replica_client.spark.source.envelope import statement_json
-from tests.spark.lakes import CONTEXT, HandLog, applier, rows_of
+from tests.unit.lake.lakes import CONTEXT, HandLog, applier, rows_of
 
 
 @pytest.fixture

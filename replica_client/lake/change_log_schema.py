@@ -1,0 +1,46 @@
+"""The columns of a change log, which is the envelope of Spark's data source, and statements in it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Final
+
+import pyarrow as pa
+
+from replica_client.schema.history import SchemaChange
+
+CHANGE_LOG_SCHEMA: Final = pa.schema(
+    [
+        pa.field("_commit_version", pa.string(), nullable=False),
+        pa.field("_commit_timestamp", pa.timestamp("us", "UTC"), nullable=False),
+        pa.field("_gtid", pa.string(), nullable=False),
+        pa.field("_file", pa.string(), nullable=False),
+        pa.field("_offset", pa.int64(), nullable=False),
+        pa.field("_event_index", pa.int64(), nullable=False),
+        pa.field("_row_index", pa.int64(), nullable=False),
+        pa.field("database", pa.string(), nullable=False),
+        pa.field("table", pa.string(), nullable=False),
+        pa.field("operation", pa.string(), nullable=False),
+        pa.field("before", pa.string()),
+        pa.field("after", pa.string()),
+    ]
+)
+
+
+def statement_json(change: SchemaChange) -> str:
+    """A statement as JSON: its text, what its session was set to, the definition that it made.
+
+    ``{"statement": …, "session": {"database": …, "flavor": …, "version": […], "sql_mode": …,
+    "server_charset": …, "thread_id": …, "error_code": …}, "definition": {"database": …, "name": …,
+    "columns": […], …}}``; ``definition`` is null when the table is gone or its definition not known.
+    """
+    after = change.after
+    definition = None
+    if after is not None:
+        definition = {"database": after.database, "name": after.name, **after.to_json()}
+    session = None if change.context is None else asdict(change.context)
+    return json.dumps(
+        {"statement": change.statement, "session": session, "definition": definition},
+        ensure_ascii=False,
+    )

@@ -1,0 +1,18 @@
+"""The lake needs no PySpark."""
+
+import pkgutil
+import subprocess
+import sys
+
+from replica_client import lake
+
+
+def test_no_module_of_the_lake_imports_pyspark() -> None:
+    names = [one.name for one in pkgutil.walk_packages(lake.__path__, "replica_client.lake.")]
+    assert len(names) > 20
+    code = (
+        "import importlib, sys; sys.modules.update(pyspark=None, py4j=None, rich=None, typer=None); "
+        f"[importlib.import_module(name) for name in {names!r}]"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

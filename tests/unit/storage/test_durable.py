@@ -1,0 +1,86 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from replica_client.storage import durable
+from replica_client.storage.durable import replace_file, sync_directory, sync_file, write_all
+
+
+def test_a_file_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    before = os.umask(0o022)
+    try:
+        replace_file(path, b"one")
+        assert path.stat().st_mode & 0o777 == 0o640
+        replace_file(path, b"two", mode=0o666)
+        assert path.stat().st_mode & 0o777 == 0o644
+    finally:
+        os.umask(before)
+    assert path.read_bytes() == b"two"
+    assert [one.name for one in tmp_path.iterdir()] == ["x.json"]
+
+
+@pytest.mark.parametrize("name", ["write", "fsync", "replace"])
+def test_what_fails_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path = tmp_path / "x.json"
+    replace_file(path, b"old")
+
+    def fail(*given: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(durable.os, name, fail)
+    with pytest.raises(OSError, match="No space left"):
+        replace_file(path, b"new", temporary=tmp_path / ".new")
+    monkeypatch.undo()
+    assert path.read_bytes() == b"old"
+    assert [one.name for one in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_everything_is_synced_before_the_name_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    real = {name: getattr(os, name) for name in ("write", "fsync", "replace")}
+    for name, call in real.items():
+        monkeypatch.setattr(
+            durable.os,
+            name,
+            lambda *given, name=name, call=call: (done.append(name), call(*given))[1],
+        )
+    monkeypatch.setattr(
+        durable.os, "write", lambda fd, data: (done.append("write"), real["write"](fd, data[:2]))[1]
+    )
+    replace_file(tmp_path / "x", b"abcde")
+    assert done == ["write"] * 3 + ["fsync", "replace", "fsync"]
+    assert (tmp_path / "x").read_bytes() == b"abcde"
+
+
+def test_a_directory_that_cannot_be_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sync_directory(tmp_path)
+    codes = iter((errno.EINVAL, errno.EIO))
+
+    def fail(descriptor: int) -> None:
+        raise OSError(next(codes), "said by the file system")
+
+    monkeypatch.setattr(durable.os, "fsync", fail)
+    sync_directory(tmp_path)
+    with pytest.raises(OSError, match="said by the file system"):
+        sync_directory(tmp_path)
+
+
+def test_files_of_others(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    with pytest.raises(FileNotFoundError):
+        sync_file(path)
+    with path.open("wb", buffering=0) as file:
+        write_all(file.fileno(), memoryview(b"abc"))
+    sync_file(path)
+    assert path.read_bytes() == b"abc"
