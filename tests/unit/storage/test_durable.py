@@ -48,16 +48,19 @@ def test_everything_is_synced_before_the_name_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
-    real = {name: getattr(os, name) for name in ("write", "fsync", "replace")}
-    for name, call in real.items():
-        monkeypatch.setattr(
-            durable.os,
-            name,
-            lambda *given, name=name, call=call: (done.append(name), call(*given))[1],
-        )
-    monkeypatch.setattr(
-        durable.os, "write", lambda fd, data: (done.append("write"), real["write"](fd, data[:2]))[1]
-    )
+
+    def watch(name: str, most: int) -> None:
+        real = getattr(os, name)
+
+        def call(target: object, *given: bytes) -> object:
+            done.append(name)
+            return real(target, *(one[:most] if most else one for one in given))
+
+        monkeypatch.setattr(durable.os, name, call)
+
+    watch("write", 2)
+    watch("fsync", 0)
+    watch("replace", 0)
     replace_file(tmp_path / "x", b"abcde")
     assert done == ["write"] * 3 + ["fsync", "replace", "fsync"]
     assert (tmp_path / "x").read_bytes() == b"abcde"
