@@ -95,9 +95,9 @@ def mutations_of(root: Path, path: Path) -> list[Mutation]:
 
 def sample(root: Path, packages: list[str], count: int, seed: int) -> list[Mutation]:
     """So many mutations, about as many of each package; the same for the same seed and sources."""
-    chance = random.Random(seed)
     found: list[Mutation] = []
     for number, package in enumerate(packages):
+        chance = random.Random(f"{seed} {package}")
         share = count * (number + 1) // len(packages) - count * number // len(packages)
         possible = [
             mutation
