@@ -25,6 +25,12 @@ def write_all(descriptor: int, data: bytes | bytearray | memoryview) -> None:
         view = view[os.write(descriptor, view) :]
 
 
+def write_durably(descriptor: int, data: bytes | bytearray | memoryview) -> None:
+    """Write all bytes; they are on disk when this returns."""
+    write_all(descriptor, data)
+    os.fsync(descriptor)
+
+
 def sync_file(path: Path) -> None:
     """Let what others wrote into a file be on disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -48,7 +54,7 @@ def sync_directory(directory: Path) -> None:
 
 def replace_file(
     path: Path, data: bytes, *, mode: int = DATA_MODE, temporary: Path | None = None
-) -> None:
+) -> os.stat_result:
     """Write a file so that after a crash it is the old or the new one, wholly.
 
     Args:
@@ -56,6 +62,9 @@ def replace_file(
         data: all that is to be in it.
         mode: of a new file, before the umask.
         temporary: where it is written first, in the same directory; default: the name with ``.tmp``.
+
+    Returns:
+        what the system says of the new file.
 
     Raises:
         OSError: it cannot be written; the old one is whole.
@@ -65,8 +74,8 @@ def replace_file(
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         descriptor = os.open(temporary, flags, mode)
         try:
-            write_all(descriptor, data)
-            os.fsync(descriptor)
+            write_durably(descriptor, data)
+            found = os.fstat(descriptor)
         finally:
             os.close(descriptor)
         os.replace(temporary, path)
@@ -75,3 +84,4 @@ def replace_file(
             temporary.unlink()
         raise
     sync_directory(path.parent)
+    return found

@@ -26,11 +26,11 @@ from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.document import encode_checkpoint
 from replica_client.position.stores.growing import split_growing
 from replica_client.position.stores.state_file import StateFile
+from replica_client.storage.durable import replace_file, write_all
 
 _APPENDED_SIZE = 128 << 10
 """Bytes of saves behind a checkpoint, beyond which the whole is written anew."""
 
-_SYNC_UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
 _REMEDIES = {
     errno.ENOSPC: "the disk is full: free space, then start again",
     errno.EDQUOT: "the disk quota is used up: free space, then start again",
@@ -149,15 +149,9 @@ class FilePositionStore:
         if name:
             stored = file.save(texts)
         data = encode_checkpoint(position, short, {name: stored} if stored else None)
-        try:
-            identity = _write(temporary, data)
-            os.replace(temporary, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
-        _sync_directory(target.parent)
+        found = replace_file(target, data, temporary=temporary)
         file.saved(stored)
+        identity = found.st_dev, found.st_ino
         self._written = _Written(target, identity, len(data), len(data))
 
     def _append(self, position: Position, state: SavedState) -> bool:
@@ -210,35 +204,10 @@ class FilePositionStore:
         )
 
 
-def _write(path: Path, data: bytes) -> tuple[int, int]:
-    """Write a file; returns its device and number."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
-    try:
-        _write_at(descriptor, data, 0)
-        os.fsync(descriptor)
-        found = os.fstat(descriptor)
-        return found.st_dev, found.st_ino
-    finally:
-        os.close(descriptor)
-
-
 def _write_at(descriptor: int, data: bytes, offset: int) -> None:
-    view = memoryview(data)
     os.lseek(descriptor, offset, os.SEEK_SET)
-    while view:
-        view = view[os.write(descriptor, view) :]
+    write_all(descriptor, data)
 
 
 def _sync_data(descriptor: int) -> None:
     getattr(os, "fdatasync", os.fsync)(descriptor)  # macOS has no fdatasync
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in _SYNC_UNSUPPORTED:
-            raise
-    finally:
-        os.close(descriptor)

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from replica_client.errors import PositionFormatError
 from replica_client.position.stores.growing import stored_before
+from replica_client.storage.durable import write_durably
 
 _SPARE_SIZE: Final = 1 << 20
 
@@ -97,7 +98,7 @@ class StateFile:
         path = self._directory / name
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, self._mode)
         try:
-            _write_durably(descriptor, b"".join(lines))
+            write_durably(descriptor, b"".join(lines))
         except BaseException:
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -126,7 +127,7 @@ class StateFile:
                 if size > end:
                     os.ftruncate(descriptor, end)
                 os.lseek(descriptor, end, os.SEEK_SET)
-                _write_durably(descriptor, b"".join(lines))
+                write_durably(descriptor, b"".join(lines))
             finally:
                 os.close(descriptor)
         del self._ends[:gone]
@@ -168,10 +169,3 @@ class StateFile:
 def _line(text: str) -> bytes:
     data = text.encode("latin-1")
     return b"%08x %s\n" % (zlib.crc32(data), data)
-
-
-def _write_durably(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-    os.fsync(descriptor)
