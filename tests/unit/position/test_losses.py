@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from replica_client.errors import ConfigError, PositionStoreError
+from replica_client.position import losses
 from replica_client.position.losses import LOSS_KINDS, Loss, LossLedger, loss_kinds
 from replica_client.position.position import Position
 
@@ -80,3 +81,14 @@ def test_names_of_kinds() -> None:
     assert loss_kinds(["undecodable", "all"]) == frozenset(LOSS_KINDS)
     with pytest.raises(ConfigError, match="'rows' is none of all, statement"):
         loss_kinds(["rows"])
+
+
+def test_what_nobody_acknowledges_is_counted_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(losses, "_KEPT_PENDING", 4)
+    ledger = LossLedger()
+    for number in range(1, 6):
+        ledger.add(replace(LOSS, position=number * 100), Position("b.000001", number * 100))
+    # The older half belongs to every position from now on; a resume may count them twice, and loses none.
+    assert _saved(ledger, Position("b.000001", 4)) == [("t", 2, 6, 0)]
+    assert _saved(ledger, Position("b.000001", 301)) == [("t", 3, 9, 0)]
+    assert _count(ledger) == [("t", 5, 15, 0)]

@@ -407,3 +407,24 @@ def test_million_intervals_cost_nothing_per_event():
         _ = tracker.position
     assert time.perf_counter() - started_at < 5  # 5,000 copies of the set take minutes
     assert tracker.position.gtid_set.count == 1_005_000
+
+
+def test_a_transaction_that_is_abandoned():
+    tracker = started()
+    assert tracker.abandon() is None
+    start = place(tracker)
+    feed(tracker, e.gtid(5), e.query("BEGIN"))
+    assert place(tracker) == start
+    found = tracker.abandon()
+    assert found is not None
+    assert (found.outcome, found.event_count) == ("abandoned", 2)
+    assert (found.file, found.offset) == start
+    assert str(found.gtid) == f"{SID}:5"
+    assert tracker.abandon() is None
+    assert not tracker.position.gtid_set
+
+
+def test_events_outside_of_transactions_count_inside_of_one():
+    tracker = started()
+    (found,) = feed(tracker, e.gtid(5), e.query("BEGIN"), e.previous_gtids(""), e.xid())
+    assert found.event_count == 4
