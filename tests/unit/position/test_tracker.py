@@ -419,7 +419,7 @@ def test_a_transaction_that_is_abandoned():
     assert found is not None
     assert (found.outcome, found.event_count) == ("abandoned", 2)
     assert (found.file, found.offset) == start
-    assert str(found.gtid) == f"{SID}:5"
+    assert found.gtid == Gtid(SID, 5)
     assert tracker.abandon() is None
     assert not tracker.position.gtid_set
 

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from replica_client.constants.flavor import ServerFlavor
+from replica_client.errors import ServerError
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.snapshot import KeyRange, can_be_cut, key_ranges, read_chunk, snapshot
 from replica_client.snapshot.ranges import condition
-from tests.unit.snapshot.answers import Answers, _for_sqlite
+from tests.unit.snapshot.answers import Answers, Rows, _for_sqlite
 
-SHOW_SNAPSHOT = {
+SHOW_SNAPSHOT: dict[str, list[Rows | ServerError]] = {
     "binlog_snapshot": [
         [("Binlog_snapshot_file", "mariadb-bin.000002"), ("Binlog_snapshot_position", "1472")]
     ]
