@@ -27,6 +27,7 @@ CAPACITY = 2 << 20
 """Bytes of memory that a queue begins with, and goes back to when it is empty after it had many."""
 
 _KEPT = cython.declare(cython.Py_ssize_t, 16 << 20)
+_HUGE = cython.declare(cython.Py_ssize_t, 64 << 20)
 _SMALL = cython.declare(cython.Py_ssize_t, 16 << 10)
 _FIRST_MARKS = 1024
 _HEADER = cython.declare(cython.Py_ssize_t, 19)
@@ -87,7 +88,7 @@ class EventQueue:
         return bytes(self.data[start:end])
 
     def take(self) -> bytes:
-        """The first event, which the queue has no more."""
+        """The first event, which the queue has no more; nor does it keep the memory of a very large one."""
         found = self.event(0)
         self.drop(1)
         return found
@@ -123,6 +124,14 @@ class EventQueue:
                     self._memory = _room_of(CAPACITY)
                     self.data = self._memory
                     self._capacity = CAPACITY
+                return
+        if self._capacity > _HUGE and self._lent is None:
+            begin: cython.Py_ssize_t = self.tail
+            if self.first < self.last:
+                begin = marks[2 * self.first]
+            if self.filled - begin <= _KEPT:
+                # A very large event is gone; what came behind it does not keep its memory.
+                self._move_out(begin, 2 * _KEPT)
 
     def clear(self) -> None:
         """Forget everything."""

@@ -233,8 +233,7 @@ class _Part:
                             events.drop(count)
                             place.skip(0, scan.size)
                             continue
-                        data = events.event(0)
-                        events.drop(1)
+                        data = events.take()
                         self._look(data)
                         if stop and place.file == stop:
                             return

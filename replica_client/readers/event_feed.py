@@ -120,6 +120,7 @@ class EventFeed:
             BinlogDecodeError: the bytes are not an event.
         """
         event = self.decoder.decode(data, position, file)
+        del data  # a very large event is not to be there twice
         if self._in_file and self.decoder.tells_ends:
             self._check_place(event)
             code = event.header.type_code

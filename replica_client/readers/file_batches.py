@@ -139,14 +139,16 @@ class FileSteps:
             if not tracker.in_transaction and self._stops(file, offset):
                 self.stopped = True
                 return
-            data = events.event(0)
-            events.drop(1)
-            for placed in feed.feed(data, offset, file):
+            data = events.take()
+            size = len(data)
+            fed = feed.feed(data, offset, file)
+            del data  # a very large event is not to be there twice
+            for placed in fed:
                 for transaction in self._assembler.feed(placed, feed.decoder, tracker):
                     # The tracker is behind a transaction of which there are more parts to come.
                     self.inside = None if transaction.complete else transaction.position
                     yield list(self._deliver(transaction))
-            offset += len(data)
+            offset += size
             yield []
 
     def _stops(self, file: str, offset: int) -> bool:

@@ -212,9 +212,7 @@ class EventSource:
         """
         if not self.cut_event(header_size, max_event_size):
             return None
-        data = self.events.event(0)
-        self.events.drop(1)
-        return data
+        return self.events.take()
 
     def cut_event(self, header_size: int, max_event_size: int) -> bool:
         """Read the next event into :attr:`events`; False at the end of the file.

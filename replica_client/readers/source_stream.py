@@ -597,7 +597,8 @@ class SourceStream(AsynchronousOnly):
         for transaction in assembler.feed(placed, feed.decoder, feed.tracker):
             if not gate.gives(transaction):
                 continue
-            self._delivered = transaction
+            # Its rows are not kept while the next ones come.
+            self._delivered = transaction.position
             self._parted = not transaction.complete
             for loss in transaction.losses:
                 self.losses.add(loss, transaction.start)
@@ -825,8 +826,7 @@ class SourceStream(AsynchronousOnly):
                         break
                 if self._is_done(feed):
                     return
-                data = events.event(0)
-                events.drop(1)
+                data = events.take()
                 if len(data) > HEADER_SIZE and data[4] == _FORMAT_DESCRIPTION:
                     try:
                         await self._see_format(data)
@@ -839,7 +839,9 @@ class SourceStream(AsynchronousOnly):
                     if self._replay is not None or not is_made_up(feed.decoder.peek_header(data)):
                         link.received()
                     self._replay = None
-                    yield feed.feed_stream(data)
+                    fed = feed.feed_stream(data)
+                    del data  # a very large event is not to be there twice
+                    yield fed
                     if self._moved:
                         self._moved = False
                         self.history.forget_places()

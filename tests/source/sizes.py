@@ -62,7 +62,9 @@ def generated(row_size: int, count: int) -> GeneratedFile:
     """One transaction of ``count`` rows, and one of a single row behind it."""
     maker = BinlogMaker()
     uuid = bytes.fromhex(SOURCE_UUID.replace("-", ""))
-    table = TableMapEvent(7, 1, "big", "t", bytes([_LONG_BLOB]), (4,), b"\1", b"")
+    # The metadata says that the column is binary, and that its name is v.
+    metadata = b"\x02\x01\x3f\x04\x02\x01v"
+    table = TableMapEvent(7, 1, "big", "t", bytes([_LONG_BLOB]), (4,), b"\1", metadata)
     maker.add(EventType.GTID_LOG_EVENT, GtidEvent(1, uuid, 1))
     maker.query(b"BEGIN")
     maker.add(EventType.TABLE_MAP_EVENT, table)
@@ -99,7 +101,7 @@ def _serve_here(directory: Path, row_size: int, count: int, pipe: Connection) ->
 
 
 @contextmanager
-def _source(directory: Path, row_size: int, count: int) -> Iterator[tuple[str, int]]:
+def generating_source(directory: Path, row_size: int, count: int) -> Iterator[tuple[str, int]]:
     """A source in a process of its own; its URL and the size of its file."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -120,7 +122,7 @@ async def follow(
 ) -> SizeReport:
     """Read it all, then only what lies behind the large transaction, by file and by GTID."""
     begun = time.monotonic()
-    with _source(directory, row_size, count) as (url, file_size):
+    with generating_source(directory, row_size, count) as (url, file_size):
         resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         rows, parts = await _read(url, file_size, row_size, count, starts)
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - resident) >> 10

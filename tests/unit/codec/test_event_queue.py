@@ -137,3 +137,19 @@ def test_memory_of_a_large_event_is_given_back() -> None:
     queue.drop(1)
     with queue.room(1) as room:
         assert len(room.obj) == CAPACITY  # type: ignore[arg-type]
+
+
+def test_events_behind_a_very_large_one_do_not_keep_its_memory() -> None:
+    rng = random.Random(5)
+    large, behind = event(rng, 70 << 20), [event(rng, 1000), event(rng, 40)]
+    queue = EventQueue()
+    for data in (large, *behind):
+        queue.put(data)
+        queue.cut(len(data))
+    queue.put(b"begun")
+    assert queue.take() == large
+    room = queue.room(1000)
+    assert len(room.obj) < 64 << 20
+    assert [queue.take(), queue.take_first()] == behind
+    assert (queue.uncut, queue.peek(0, 5)) == (5, b"begun")
+    assert queue.waiting == 0
