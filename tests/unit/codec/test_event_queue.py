@@ -150,6 +150,6 @@ def test_events_behind_a_very_large_one_do_not_keep_its_memory() -> None:
     assert queue.take() == large
     room = queue.room(1000)
     assert len(room.obj) < 64 << 20
-    assert [queue.take(), queue.take_first()] == behind
+    assert [queue.take(), queue.take()] == behind
     assert (queue.uncut, queue.peek(0, 5)) == (5, b"begun")
     assert queue.waiting == 0
