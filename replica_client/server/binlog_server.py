@@ -33,7 +33,7 @@ class BinlogServer:
     what replicas ask, and refuses everything else.
 
     Args:
-        library: the files; closed with the server.
+        library: the files.
         accounts: who may log in.
         host: address to listen on.
         port: 0: any free one.
@@ -124,7 +124,6 @@ class BinlogServer:
         for server in self._servers:
             await server.wait_closed()
         self._servers.clear()
-        self.library.close()
 
     async def disconnect_all(self) -> None:
         """Drop every client, as a server that is killed does."""

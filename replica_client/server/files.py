@@ -1,7 +1,8 @@
-"""The binlog files that a testing source serves."""
+"""The binlog files that a server serves."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,6 +18,7 @@ from replica_client.binlog.events import (
     MariadbGtidEvent,
     MariadbGtidListEvent,
     PreviousGtidsEvent,
+    RotateEvent,
 )
 from replica_client.binlog.header import EventHeader
 from replica_client.binlog.layout import HEADER_SIZE
@@ -30,6 +32,7 @@ MAGIC = b"\xfebin"
 FIRST_POSITION = 4
 MAX_SCANNED_SIZE = 1 << 30
 MAX_KEPT = 10_000
+_CHUNK_SIZE = 256 * 1024
 
 GTID_TYPES = frozenset(
     (
@@ -73,18 +76,17 @@ class ServedFile:
 
     def __init__(self, name: str, path: Path | None = None, data: bytes = b"") -> None:
         self.name = name
-        self._path = path
-        self._file = path.open("rb") if path is not None else None
-        self._base_size = os.fstat(self._file.fileno()).st_size if self._file else 0
+        self.path = path
+        self._handle: int | None = None
+        self._readers = 0
+        self._base_size = 0 if path is None else path.stat().st_size
         self._extra = bytearray(data)
         self._headers: dict[int, EventHeader] = {}
         self._spans: dict[int, tuple[Gtid | MariadbGtid | None, int]] = {}
+        self._counted: tuple[int, GtidSetBuilder | MariadbGtidSet] | None = None
+        self._last: int | None = None
         self.previous: GtidSet | MariadbGtidSet | None = None
-        try:
-            self._read_head()
-        except BaseException:
-            self.close()
-            raise
+        self._read_head()
 
     @property
     def size(self) -> int:
@@ -92,26 +94,51 @@ class ServedFile:
         return self._base_size + len(self._extra)
 
     @property
+    def modified(self) -> float:
+        """When the file on disk was last written, seconds since 1970; 0 without one."""
+        return 0.0 if self.path is None else self.path.stat().st_mtime
+
+    @property
     def flavor(self) -> ServerFlavor:
         """Of the server that wrote it."""
         return self.format.flavor
 
-    def close(self) -> None:
-        """Close the file on disk."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """Keep the file on disk open while it is read; it may be removed meanwhile."""
+        if self._handle is None and self.path is not None:
+            self._handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        self._readers += 1
+        try:
+            yield
+        finally:
+            self._readers -= 1
+            if not self._readers and self._handle is not None:
+                os.close(self._handle)
+                self._handle = None
 
     def append(self, data: bytes) -> None:
         """Add event bytes at the end, in memory."""
         self._extra += data
 
+    def grow(self) -> bool:
+        """Look whether the file on disk has become larger; one that was appended to in memory has not."""
+        if self.path is None or self._extra:
+            return False
+        size = self.path.stat().st_size
+        grown = size > self._base_size
+        self._base_size = max(self._base_size, size)
+        return grown
+
     def read(self, position: int, size: int) -> bytes:
         """Up to ``size`` bytes at a position."""
         out = b""
-        if position < self._base_size and self._file is not None:
-            out = os.pread(self._file.fileno(), min(size, self._base_size - position), position)
-        if len(out) < size:
+        if position < self._base_size and self.path is not None:
+            with self.opened():
+                if self._handle is not None:
+                    wanted = min(size, self._base_size - position)
+                    out = os.pread(self._handle, wanted, position)
+        if len(out) < size and self._extra:
             start = max(0, position + len(out) - self._base_size)
             out += bytes(self._extra[start : start + size - len(out)])
         return out
@@ -137,11 +164,37 @@ class ServedFile:
 
     def headers(self, position: int = FIRST_POSITION) -> Iterator[tuple[int, EventHeader]]:
         """Position and header of each whole event from a position on."""
-        header = self.header_at(position)
-        while header is not None:
+        chunk, base = b"", position
+        while True:
+            offset = position - base
+            if not 0 <= offset <= len(chunk) - HEADER_SIZE:
+                chunk, base, offset = self.read(position, _CHUNK_SIZE), position, 0
+                if len(chunk) < HEADER_SIZE:
+                    return
+            header = EventHeader.decode(ByteReader(chunk[offset : offset + HEADER_SIZE]))
+            if header.event_size < HEADER_SIZE or position + header.event_size > self.size:
+                return
             yield position, header
             position += header.event_size
-            header = self.header_at(position)
+
+    @property
+    def next_file(self) -> str | None:
+        """The file that its last event, a ROTATE, leads to; None while it does not end in one."""
+        last = self._last_event()
+        if last is None or last[1].type_code != EventType.ROTATE_EVENT:
+            return None
+        data = self.read(last[0], last[1].event_size)
+        body: RotateEvent = BinlogDecoder(file=self.name, format=self.format).decode(data, 0).body
+        return body.next_file
+
+    def _last_event(self) -> tuple[int, EventHeader] | None:
+        found = None
+        start = FIRST_POSITION if self._last is None else self._last
+        for position, header in self.headers(start):
+            found = position, header
+        if found is not None:
+            self._last = found[0]
+        return found
 
     def begins_transaction(self, position: int, header: EventHeader) -> Gtid | MariadbGtid | None:
         """The GTID that the event at a position names; None when it names none."""
@@ -188,20 +241,23 @@ class ServedFile:
         return None
 
     def executed(self) -> GtidSet | MariadbGtidSet:
-        """GTIDs of all files up to the end of this one."""
+        """GTIDs of all files up to the end of this one. What was counted once is not read again."""
+        position, counted = self._counted or (FIRST_POSITION, self._counter())
+        for at, header in self.headers(position):
+            position = at + header.event_size
+            gtid = self.begins_transaction(at, header)
+            if isinstance(gtid, MariadbGtid) and isinstance(counted, MariadbGtidSet):
+                counted = counted.add(gtid)
+            elif isinstance(gtid, Gtid) and isinstance(counted, GtidSetBuilder):
+                counted.add(gtid)
+        self._counted = position, counted
+        return counted.snapshot() if isinstance(counted, GtidSetBuilder) else counted
+
+    def _counter(self) -> GtidSetBuilder | MariadbGtidSet:
+        before = self.previous
         if self.flavor is ServerFlavor.MARIADB:
-            position = (
-                self.previous if isinstance(self.previous, MariadbGtidSet) else MariadbGtidSet()
-            )
-            for gtid in self.gtids():
-                if isinstance(gtid, MariadbGtid):
-                    position = position.add(gtid)
-            return position
-        builder = GtidSetBuilder(self.previous if isinstance(self.previous, GtidSet) else None)
-        for gtid in self.gtids():
-            if isinstance(gtid, Gtid):
-                builder.add(gtid)
-        return builder.snapshot()
+            return before if isinstance(before, MariadbGtidSet) else MariadbGtidSet()
+        return GtidSetBuilder(before if isinstance(before, GtidSet) else None)
 
     def sent_description(self, from_start: bool = True, keep_created: bool = True) -> bytes:
         """The format description as a source sends it.

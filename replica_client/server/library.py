@@ -1,4 +1,4 @@
-"""All files of a testing source, in order, and what can be asked of them as a whole."""
+"""All files of a server, in order, and what can be asked of them as a whole."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from replica_client.binlog.header import EventHeader
 from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.errors import ConfigError
+from replica_client.errors import BinlogFormatError, ConfigError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtidSet
 from replica_client.server.files import FIRST_POSITION, MAGIC, ServedFile
 
@@ -59,20 +59,16 @@ class BinlogLibrary:
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self.files: list[ServedFile] = []
-        self._gone: list[ServedFile] = []
         self._growth: set[asyncio.Event] = set()
         self._executed: tuple[str, int, GtidSet | MariadbGtidSet] | None = None
-        try:
-            for path in expand(paths):
-                self.files.append(ServedFile(path.name, path))
-            if not self.files:
-                raise ConfigError("a source needs at least one binlog file")
-            names = [file.name for file in self.files]
-            if len(set(names)) < len(names):
-                raise ConfigError("two binlog files of a source have the same name")
-        except BaseException:
-            self.close()
-            raise
+        self._paths = list(paths)
+        for path in expand(self._paths):
+            self.files.append(ServedFile(path.name, path))
+        if not self.files:
+            raise ConfigError("a source needs at least one binlog file")
+        names = [file.name for file in self.files]
+        if len(set(names)) < len(names):
+            raise ConfigError("two binlog files of a source have the same name")
 
     @property
     def flavor(self) -> ServerFlavor:
@@ -94,11 +90,6 @@ class BinlogLibrary:
         """Whether MySQL GTIDs are in the last file, or before it."""
         executed = self.executed()
         return isinstance(executed, GtidSet) and bool(executed)
-
-    def close(self) -> None:
-        """Close all files."""
-        for file in self.files + self._gone:
-            file.close()
 
     def executed(self) -> GtidSet | MariadbGtidSet:
         """All GTIDs up to the end."""
@@ -153,6 +144,28 @@ class BinlogLibrary:
         """Add whole events to the last file."""
         self.files[-1].append(data)
         self._wake()
+
+    def refresh(self) -> bool:
+        """Look on disk for files that have grown and files that are new; returns whether there are any.
+
+        New files are those of the directories that the library was made of. One whose head is not written yet
+        comes with a later look.
+        """
+        changed = self.files[-1].grow()
+        known = {file.name for file in self.files}
+        for path in expand(path for path in self._paths if path.is_dir()):
+            if path.name in known or path.name < self.files[-1].name:
+                continue
+            try:
+                file = ServedFile(path.name, path)
+            except BinlogFormatError:
+                break
+            self.files[-1].grow()  # nothing comes to it any more
+            self.files.append(file)
+            changed = True
+        if changed:
+            self._wake()
+        return changed
 
     def add(self, file: ServedFile) -> None:
         """Add a file after the last one."""
@@ -216,9 +229,7 @@ class BinlogLibrary:
         file = self.find(name)
         if file is None:
             raise ConfigError(f"the source has no file {name}")
-        index = self.files.index(file)
-        self._gone += self.files[:index]  # a dump may still read them
-        self.files = self.files[index:]
+        self.files = self.files[self.files.index(file) :]
 
     def subscribe(self) -> asyncio.Event:
         """An event that is set whenever the library grows."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from replica_client.wire.compressed import Compression, encode_frames
-from replica_client.wire.framing import encode_packets, packet_count
+from replica_client.wire.framing import encode_packets, event_packets, packet_count
 
 CHUNK_SIZE = 256 * 1024
 
@@ -44,6 +44,12 @@ class Output:
         """Queue a payload."""
         self._pending += encode_packets(payload, self.sequence)
         self.sequence = (self.sequence + packet_count(len(payload))) & 0xFF
+
+    def events(self, data: bytes) -> int:
+        """Queue the events with which a piece of a binlog file begins; returns how many bytes they have."""
+        packets, size, self.sequence = event_packets(data, self.sequence)
+        self._pending += packets
+        return size
 
     async def flush(self) -> None:
         """Send what is queued.

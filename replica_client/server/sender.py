@@ -16,6 +16,7 @@ from replica_client.binlog.events import (
 from replica_client.binlog.header import EventHeader
 from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag, EventType
+from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ServerError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, format_uuid
 from replica_client.server.files import FIRST_POSITION, GTID_TYPES, ServedFile
@@ -63,10 +64,14 @@ def fatal(message: str) -> ServerError:
 class DumpSender:
     """One dump."""
 
+    sends_chunks = True
+    """Whether events may be framed many at a time; a testing source looks at each."""
+
     def __init__(self, library: BinlogLibrary, order: DumpOrder, output: Output) -> None:
         self._library = library
         self._order = order
         self._output = output
+        self._skipping = False
         self._skipped_to: int | None = None
         self._state = MariadbGtidSet()
         self._checksums = order.checksum is ChecksumAlgorithm.CRC32
@@ -195,31 +200,71 @@ class DumpSender:
     # Events.
 
     async def _send_file(self, file: ServedFile, position: int, growth: asyncio.Event) -> int:
-        skipping = False
         if position < file.size and file.header_at(position) is None:
             head = file.read(position, HEADER_SIZE)
             raise fatal(f"bogus data in log event at {position}: {head[:8].hex()}")
-        while True:
-            growth.clear()
-            header = file.header_at(position)
-            if header is None:
+        self._skipping = False
+        with file.opened():
+            while True:
+                growth.clear()
+                if self._sends_all(file):
+                    position = await self._send_chunks(file, position)
+                else:
+                    position = await self._send_events(file, position)
                 if self._library.after(file) is not None or self._order.non_block:
+                    if file.header_at(position) is not None:
+                        continue  # it grew, and then the next one came
                     self._end_of_skip(file, file.size)
                     return position
                 self._end_of_skip(file, position)
                 await self._wait(file, position, growth)
-                continue
+
+    def _sends_all(self, file: ServedFile) -> bool:
+        """Whether every event of a file goes out as it stands there."""
+        order = self._order
+        if order.semi_sync or not (order.annotate_rows or file.flavor is ServerFlavor.MYSQL):
+            return False
+        if self._skipping or self._skipped_to is not None or not self.sends_chunks:
+            return False
+        have, before = order.gtid_set, file.previous
+        if isinstance(have, GtidSet):
+            return isinstance(before, GtidSet) and have <= before
+        if isinstance(have, MariadbGtidSet):
+            return isinstance(before, MariadbGtidSet) and have <= before
+        return True
+
+    async def _send_chunks(self, file: ServedFile, position: int) -> int:
+        """Send what is there, many events at a time."""
+        while True:
+            data = file.read(position, self._output.chunk_size)
+            sent = self._output.events(data)
+            if not sent:
+                header = file.header_at(position)
+                if header is None:
+                    return position
+                # Larger than a chunk, or than a packet.
+                self._put(file.read(position, header.event_size))
+                sent = header.event_size
+            position += sent
+            await self._output.flush()
+
+    async def _send_events(self, file: ServedFile, position: int) -> int:
+        """Send what is there but what the client has."""
+        while True:
+            header = file.header_at(position)
+            if header is None:
+                return position
             if header.type_code in GTID_TYPES:
                 gtid, end = file.transaction_at(position, header)
-                skipping = gtid is not None and self._has(gtid)
-                if isinstance(gtid, MariadbGtid) and skipping:
+                self._skipping = gtid is not None and self._has(gtid)
+                if isinstance(gtid, MariadbGtid) and self._skipping:
                     self._state = self._state.add(gtid)
-                if skipping and end is not None:
+                if self._skipping and end is not None:
                     self._skipped_to = position = end
                     continue
             elif header.type_code in (EventType.ROTATE_EVENT, EventType.STOP_EVENT):
-                skipping = False
-            if skipping:
+                self._skipping = False
+            if self._skipping:
                 self._skipped_to = position + header.event_size
             elif header.type_code != EventType.ANNOTATE_ROWS_EVENT or self._order.annotate_rows:
                 self._end_of_skip(file, position)
@@ -257,7 +302,13 @@ class DumpSender:
             async with asyncio.timeout(period or None):
                 await growth.wait()
         except TimeoutError:
-            self._heartbeat(file, position)
+            # The client follows a ROTATE, whether that file is here or not; a heartbeat that names another one
+            # stops a MySQL replica for good (MY-013118).
+            following = file.next_file
+            if following is None:
+                self._heartbeat(file, position)
+            else:
+                self._heartbeat(file, FIRST_POSITION, following)
             await self._output.flush()
 
     def _wire_format(self, file: ServedFile) -> BinlogFormat:
@@ -291,12 +342,12 @@ class DumpSender:
         )
         self._send(event, file)
 
-    def _heartbeat(self, file: ServedFile, position: int) -> None:
+    def _heartbeat(self, file: ServedFile, position: int, name: str = "") -> None:
         if self._order.heartbeat_v2:
             code = EventType.HEARTBEAT_LOG_EVENT_V2
-            body: HeartbeatEvent | HeartbeatV2Event = HeartbeatV2Event(file.name, position)
+            body: HeartbeatEvent | HeartbeatV2Event = HeartbeatV2Event(name or file.name, position)
         else:
-            code, body = EventType.HEARTBEAT_LOG_EVENT, HeartbeatEvent(file.name)
+            code, body = EventType.HEARTBEAT_LOG_EVENT, HeartbeatEvent(name or file.name)
         layout = self._wire_format(file)
         size = HEADER_SIZE + len(body.encode()) + layout.checksum_size
         header = EventHeader(0, code, self._library.server_id, size, position & 0xFFFFFFFF, 0)

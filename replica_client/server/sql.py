@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.errors import ServerError
-from replica_client.gtid import MariadbGtid, MariadbGtidSet
+from replica_client.errors import GtidFormatError, ServerError
+from replica_client.gtid import GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.server.library import BinlogLibrary
+from replica_client.server.show_events import COLUMNS, show_binlog_events
 from replica_client.server.variables import system_variables
 from replica_client.wire.resultset import Value
 
@@ -143,6 +144,11 @@ class SqlSession:
             return ("Level", "Code", "Message"), []
         if upper in ("SHOW SLAVE STATUS", "SHOW REPLICA STATUS"):
             return ("Slave_IO_State",), []
+        if upper in ("SHOW DATABASES", "SHOW SCHEMAS"):
+            return ("Database",), [("information_schema",)]  # it has no tables of its own
+        events = show_binlog_events(library, text)
+        if events is not None:
+            return COLUMNS, events
         if match := _SHOW_VARIABLES.match(text):
             return ("Variable_name", "Value"), self._show_variables(match)
         raise _not_understood(text)
@@ -244,6 +250,8 @@ class SqlSession:
             return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
         if name == "BINLOG_GTID_POS" and len(arguments) == 2:
             return self._gtid_position(str(arguments[0]), int(str(arguments[1])))
+        if name in ("GTID_SUBTRACT", "GTID_SUBSET") and len(arguments) == 2:
+            return _compare_gtids(name, arguments)
         raise ServerError(1305, "42000", f"FUNCTION {name} does not exist")
 
     def _gtid_position(self, name: str, position: int) -> Value:
@@ -262,6 +270,16 @@ class SqlSession:
         if pending is not None:
             reached = reached.add(pending)
         return reached.slave_connect_state()
+
+
+def _compare_gtids(name: str, arguments: Sequence[Value]) -> Value:
+    if None in arguments:
+        return None
+    try:
+        left, right = (GtidSet.parse(str(text)) for text in arguments)
+    except GtidFormatError as error:
+        raise ServerError(1772, "HY000", f"Malformed GTID set specification: {error}") from None
+    return str(left - right).replace("\n", "") if name == "GTID_SUBTRACT" else int(left <= right)
 
 
 class _Tokens:

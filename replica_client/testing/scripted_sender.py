@@ -32,6 +32,7 @@ class ScriptedSender(DumpSender):
         faults: Sequence[Fault],
     ) -> None:
         super().__init__(library, order, output)
+        self.sends_chunks = not faults
         self._scripted_output = output
         self._event_number = 0
         self._packet_number = 0

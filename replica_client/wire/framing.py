@@ -26,10 +26,10 @@ from replica_client.errors import (
 
 if cython.compiled:
     from cython.cimports.replica_client.codec.event_queue import EventQueue
-    from cython.cimports.replica_client.codec.memory import move_bytes
+    from cython.cimports.replica_client.codec.memory import copy_bytes, load_le, move_bytes
 else:
     from replica_client.codec.event_queue import EventQueue
-    from replica_client.codec.memory import move_bytes
+    from replica_client.codec.memory import copy_bytes, load_le, move_bytes
 
 MAX_PIECE_SIZE = 0xFFFFFF
 """Payload bytes that one packet can carry; a piece of this size has a successor."""
@@ -43,6 +43,8 @@ SEMI_SYNC_MAGIC = 0xEF
 
 _MAX_PIECE = cython.declare(cython.Py_ssize_t, MAX_PIECE_SIZE)
 _SEMI_SYNC = cython.declare(cython.int, SEMI_SYNC_MAGIC)
+_SMALLEST_EVENT = cython.declare(cython.Py_ssize_t, 19)  # a header
+_SIZE_OFFSET = cython.declare(cython.Py_ssize_t, 9)
 
 
 @cython.final
@@ -235,6 +237,40 @@ def encode_packets(payload: bytes, sequence: int = 0) -> bytes:
         offset += len(piece)
         if len(piece) < MAX_PIECE_SIZE:
             return bytes(out)
+
+
+def event_packets(data: bytes, sequence: int) -> tuple[bytes, int, int]:
+    """Whole events, one behind the other as in a binlog file, as the packets of a dump.
+
+    Args:
+        data: begins with an event's header; its last event may be cut off.
+        sequence: number of the first packet.
+
+    Returns:
+        The packets, how many bytes of ``data`` they carry, and the number of the next packet. It ends before an
+        event that is not whole, has an impossible size, or needs more than one packet.
+    """
+    end: cython.Py_ssize_t = len(data)
+    packets = bytearray((end // _SMALLEST_EVENT) * 5 + end)
+    out: cython.p_uchar = packets
+    events: cython.p_const_uchar = data
+    number: cython.int = sequence & 0xFF
+    at: cython.Py_ssize_t = 0
+    to: cython.Py_ssize_t = 0
+    length: cython.Py_ssize_t
+    while end - at >= _SMALLEST_EVENT:
+        length = load_le(events, at + _SIZE_OFFSET, 4)
+        if length < _SMALLEST_EVENT or length + 1 >= _MAX_PIECE or length > end - at:
+            break
+        out[to] = (length + 1) & 0xFF
+        out[to + 1] = (length + 1) >> 8 & 0xFF
+        out[to + 2] = (length + 1) >> 16
+        out[to + 3] = number
+        copy_bytes(out, to + 5, events, at, length)
+        at += length
+        to += 5 + length
+        number = (number + 1) & 0xFF
+    return bytes(packets[:to]), at, number
 
 
 def packet_count(payload_size: int) -> int:

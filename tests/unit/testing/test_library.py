@@ -20,7 +20,6 @@ def test_what_two_files_say(tmp_path) -> None:
     assert library.purged() == GtidSet.parse(f"{SOURCE_UUID}:1-5")
     with pytest.raises(ConfigError):
         library.purge_to("binlog.000001")
-    library.close()
 
 
 @pytest.mark.parametrize("mariadb", [False, True])
@@ -44,7 +43,6 @@ def test_rotation_makes_a_file_that_decodes(tmp_path, mariadb) -> None:
     else:
         assert executed == GtidSet.parse(f"{SOURCE_UUID}:1-2")
         assert library.files[1].previous == GtidSet.parse(f"{SOURCE_UUID}:1")
-    library.close()
     assert (tmp_path / "binlog.000009").read_bytes() != b""
 
 
@@ -53,7 +51,6 @@ def test_a_directory_stands_for_its_binlogs(tmp_path) -> None:
     (tmp_path / "binlog.index").write_text("./binlog.000001\n")
     library = BinlogLibrary([tmp_path])
     assert len(library.files) == 2
-    library.close()
 
 
 @pytest.mark.parametrize("data", [b"", b"\xfebin", b"\xfd\x62\x69\x6e" + bytes(600), b"text" * 9])
@@ -80,4 +77,31 @@ def test_reading_over_the_end_of_the_file_on_disk(tmp_path) -> None:
     assert file.read(len(data) - 2, 5) == data[-2:] + b"abc"
     assert file.read(len(data) + 4, 99) == b"ef"
     assert file.size == len(data) + 6
-    file.close()
+
+
+def test_files_grow_on_disk(tmp_path) -> None:
+    maker = BinlogMaker()
+    head = maker.data
+    maker.transaction()
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(head)
+    library = BinlogLibrary([tmp_path])
+    grown = library.subscribe()
+    assert not library.refresh()
+    assert not grown.is_set()
+    path.write_bytes(maker.data)
+    assert library.executed() == GtidSet()
+    assert library.refresh()
+    assert grown.is_set()
+    assert library.executed() == GtidSet.parse(f"{SOURCE_UUID}:1")
+    # A file whose head is not whole is looked at later.
+    following = tmp_path / "binlog.000002"
+    following.write_bytes(head[:50])
+    assert not library.refresh()
+    following.write_bytes(head)
+    maker.transaction()
+    path.write_bytes(maker.data)  # what comes to a file before the next one is seen with it
+    assert library.refresh()
+    assert [file.name for file in library.files] == ["binlog.000001", "binlog.000002"]
+    assert library.files[0].size == len(maker.data)
+    assert not library.refresh()

@@ -12,7 +12,6 @@ from tests.source.binlogs import SOURCE_UUID, two_files
 def session(tmp_path):
     library = BinlogLibrary(two_files(tmp_path))
     yield SqlSession(library, 7, 3306, SOURCE_UUID, "repl", {}, list, lambda number: number == 3)
-    library.close()
 
 
 @pytest.mark.parametrize(
@@ -27,6 +26,14 @@ def session(tmp_path):
         ("SHOW VARIABLES LIKE 'gtid_m%'", [("gtid_mode", "ON")]),
         ("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin')", [("log_bin", "ON")]),
         ("SHOW WARNINGS", []),
+        ("SHOW DATABASES", [("information_schema",)]),
+        (
+            f"SELECT GTID_SUBTRACT('{SOURCE_UUID}:1-9', '{SOURCE_UUID}:2-5')",
+            [[f"{SOURCE_UUID}:1:6-9"]],
+        ),
+        (f"SELECT GTID_SUBSET('{SOURCE_UUID}:3', @@global.gtid_executed)", [[1]]),
+        (f"SELECT GTID_SUBSET('{SOURCE_UUID}:11', @@global.gtid_executed)", [[0]]),
+        ("SELECT GTID_SUBSET(NULL, '')", [[None]]),
     ],
 )
 def test_answers(session, sql, rows) -> None:
@@ -66,3 +73,21 @@ def test_kill(session) -> None:
 
 def test_normal_form() -> None:
     assert normal(" select\n 1 ;") == "SELECT 1"
+
+
+def test_events_of_a_file(session) -> None:
+    names, rows = session.execute("SHOW BINLOG EVENTS")
+    assert names == ("Log_name", "Pos", "Event_type", "Server_id", "End_log_pos", "Info")
+    assert [row[2] for row in rows[:5]] == ["Format_desc", "Previous_gtids", "Gtid", "Query", "Query"]
+    assert rows[0][:2] == ("binlog.000001", 4)
+    assert rows[2][5] == f"SET @@SESSION.GTID_NEXT= '{SOURCE_UUID}:1'"
+    assert [row[1] for row in rows[1:]] == [row[4] for row in rows[:-1]]
+    _, some = session.execute(f"show binlog events in 'binlog.000001' from {rows[2][1]} limit 1, 2")
+    assert list(some) == rows[3:5]
+    for sql in (
+        "SHOW BINLOG EVENTS IN 'binlog.000099'",
+        "SHOW BINLOG EVENTS FROM 5",
+        "SHOW BINLOG EVENTS IN '../etc/passwd'",
+    ):
+        with pytest.raises(ServerError, match="SHOW BINLOG EVENTS"):
+            session.execute(sql)

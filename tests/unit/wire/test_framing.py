@@ -16,6 +16,7 @@ from replica_client.wire.framing import (
     MAX_PIECE_SIZE,
     PacketFramer,
     encode_packets,
+    event_packets,
     packet_count,
 )
 
@@ -157,3 +158,35 @@ def test_random_bytes_raise_only_protocol_errors(chunks, events, semi_sync) -> N
             framer.feed(chunk)
         except ProtocolError:
             break
+
+
+def _events(*sizes: int) -> bytes:
+    out = b""
+    for number, size in enumerate(sizes):
+        out += bytes(9) + size.to_bytes(4, "little") + bytes([number % 251]) * (size - 13)
+    return out
+
+
+@pytest.mark.parametrize("sequence", [0, 1, 254, 255])
+@pytest.mark.parametrize(
+    "sizes", [(), (19,), (19, 20, 5000), (19,) * 300, tuple(range(19, 400, 7))]
+)
+def test_events_as_packets(sizes, sequence) -> None:
+    data = _events(*sizes)
+    expected, number, at = b"", sequence, 0
+    for size in sizes:
+        expected += encode_packets(b"\0" + data[at : at + size], number)
+        number, at = (number + 1) & 0xFF, at + size
+    assert event_packets(data, sequence) == (expected, at, number)
+    for cut in {1, 12, 18, 19, max(len(data) - 1, 0), len(data) // 2}:
+        packets, used, _ = event_packets(data[:cut], sequence)
+        assert expected.startswith(packets)
+        assert used <= cut
+
+
+@pytest.mark.parametrize("size", [0, 18, MAX_PIECE_SIZE - 1, MAX_PIECE_SIZE, 0xFFFFFFFF])
+def test_an_event_that_is_no_single_packet_ends_them(size) -> None:
+    first = _events(30)
+    bad = bytes(9) + size.to_bytes(4, "little") + bytes(40)
+    packets, used, number = event_packets(first + bad, 7)
+    assert (packets, used, number) == (encode_packets(b"\0" + first, 7), 30, 8)
