@@ -61,6 +61,9 @@ class BackupOptions:
         reconnect: how to connect again.
         max_position: the largest position to ask a source for; beyond it, files are compared from
             their start.
+        semi_sync: the source waits for our acknowledgement, which comes when events are on disk.
+        first_file: where a new copy begins; ``""``: with the source's first file.
+        wait_for_first: a new copy also waits for a source that cannot be reached at its start.
     """
 
     stop_at_end: bool = False
@@ -70,6 +73,9 @@ class BackupOptions:
     sync_interval: float = 1.0
     reconnect: ReconnectPolicy = field(default_factory=ReconnectPolicy)
     max_position: int = MAX_POSITION
+    semi_sync: bool = False
+    first_file: str = ""
+    wait_for_first: bool = False
 
     def __post_init__(self) -> None:
         if self.server_id is not None and not 0 < self.server_id < 1 << 32:
@@ -161,6 +167,7 @@ class Backup:
             catalog = await asyncio.to_thread(Catalog.load, self._directory)
             receiver = BackupReceiver(catalog, self._on_file)
             await asyncio.to_thread(receiver.open)
+            self._report(receiver)
             try:
                 await self._copy(catalog, receiver)
             finally:
@@ -189,7 +196,7 @@ class Backup:
                     delays = self._options.reconnect.delays()
                 self._consider(error, receiver)
                 first = not self.status.connections and catalog.last is None
-                if first and isinstance(error, TransportError):
+                if first and isinstance(error, TransportError) and not self._options.wait_for_first:
                     raise  # who mistyped a port does not want to wait; a service does
                 delay = next(delays, None)
                 if delay is None:
@@ -250,10 +257,14 @@ class Backup:
                 if events:
                     receiver.receive(events)
                     self._from_start &= not receiver.confirmed
-                    self._report(receiver)
-                if events == [] or time.monotonic() - synced >= interval:
-                    self._sync(receiver)
+                waited_for = bool(events) and dump.semi_sync_active
+                if events == [] or waited_for or time.monotonic() - synced >= interval:
+                    await asyncio.to_thread(self._sync, receiver)
                     synced = time.monotonic()
+                if events:
+                    self._report(receiver)
+                if waited_for and receiver.copy is not None:
+                    await dump.acknowledge_semi_sync(receiver.copy.record.name, receiver.copy.size)
                 if events == []:
                     return
 
@@ -267,14 +278,16 @@ class Backup:
             self.status.behind = resume.behind
             self.status.connections += 1
             self._report(receiver)
-            receiver.connected(resume.file, resume.position)
+            file = resume.file or options.first_file
+            receiver.connected(file, resume.position)
             self._asked_inside = resume.position > FIRST_EVENT
             return await connection.start_dump(
-                DumpRequest(resume.file, resume.position, non_block=options.stop_at_end),
+                DumpRequest(file, resume.position, non_block=options.stop_at_end),
                 server_id=self._server_id,
                 replica_uuid=self._replica_uuid,
                 heartbeat_period=options.heartbeat_period,
                 read_timeout=options.read_timeout,
+                semi_sync=options.semi_sync,
             )
         finally:
             await connection.close()

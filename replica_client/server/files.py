@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,9 +64,14 @@ class ServedFile:
         name: as the source calls it.
         path: file on disk; it is never written.
         data: contents instead of a file (with magic number).
+        epoch: number of the server that it is of, where a source had several after one another.
+        limit: bytes of the file on disk that count; None: all.
+        rename: how the file that a ROTATE names is called here.
 
     Attributes:
         name: as the source calls it.
+        path: file on disk; None without one.
+        epoch: see above.
         description: the format description's bytes as they are in the file.
         format: layout of its events.
         server_id: of the server that wrote it.
@@ -74,12 +79,24 @@ class ServedFile:
         previous: GTIDs of all files before it; None when it does not say.
     """
 
-    def __init__(self, name: str, path: Path | None = None, data: bytes = b"") -> None:
+    def __init__(
+        self,
+        name: str,
+        path: Path | None = None,
+        data: bytes = b"",
+        *,
+        epoch: int = 0,
+        limit: int | None = None,
+        rename: Callable[[str], str] = str,
+    ) -> None:
         self.name = name
         self.path = path
+        self.epoch = epoch
+        self._limit = limit
+        self._rename = rename
         self._handle: int | None = None
         self._readers = 0
-        self._base_size = 0 if path is None else path.stat().st_size
+        self._base_size = self._size_on_disk()
         self._extra = bytearray(data)
         self._headers: dict[int, EventHeader] = {}
         self._spans: dict[int, tuple[Gtid | MariadbGtid | None, int]] = {}
@@ -121,11 +138,17 @@ class ServedFile:
         """Add event bytes at the end, in memory."""
         self._extra += data
 
+    def _size_on_disk(self) -> int:
+        if self.path is None:
+            return 0
+        size = self.path.stat().st_size
+        return size if self._limit is None else min(size, self._limit)
+
     def grow(self) -> bool:
         """Look whether the file on disk has become larger; one that was appended to in memory has not."""
         if self.path is None or self._extra:
             return False
-        size = self.path.stat().st_size
+        size = self._size_on_disk()
         grown = size > self._base_size
         self._base_size = max(self._base_size, size)
         return grown
@@ -185,7 +208,7 @@ class ServedFile:
             return None
         data = self.read(last[0], last[1].event_size)
         body: RotateEvent = BinlogDecoder(file=self.name, format=self.format).decode(data, 0).body
-        return body.next_file
+        return self._rename(body.next_file)
 
     def _last_event(self) -> tuple[int, EventHeader] | None:
         found = None

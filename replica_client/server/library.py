@@ -62,6 +62,9 @@ class BinlogLibrary:
         self._growth: set[asyncio.Event] = set()
         self._executed: tuple[str, int, GtidSet | MariadbGtidSet] | None = None
         self._paths = list(paths)
+        self._open()
+
+    def _open(self) -> None:
         for path in expand(self._paths):
             self.files.append(ServedFile(path.name, path))
         if not self.files:
@@ -153,8 +156,9 @@ class BinlogLibrary:
         """
         changed = self.files[-1].grow()
         known = {file.name for file in self.files}
+        last = _file_order(Path(self.files[-1].name))
         for path in expand(path for path in self._paths if path.is_dir()):
-            if path.name in known or path.name < self.files[-1].name:
+            if path.name in known or _file_order(path) < last:
                 continue
             try:
                 file = ServedFile(path.name, path)
@@ -247,15 +251,23 @@ class BinlogLibrary:
 
 
 def expand(paths: Iterable[Path]) -> list[Path]:
-    """Files in order; a directory stands for its files that begin like a binlog, by name."""
+    """Files in order; a directory stands for its files that begin like a binlog, by number."""
     out: list[Path] = []
     for path in paths:
         if not path.is_dir():
             out.append(path)
             continue
-        for inner in sorted(path.iterdir()):
+        for inner in sorted(path.iterdir(), key=_file_order):
             if inner.is_file():
                 with inner.open("rb") as file:
                     if file.read(4) == MAGIC:
                         out.append(inner)
     return out
+
+
+def _file_order(path: Path) -> tuple[str, int, str]:
+    """Behind binlog.999999 comes binlog.1000000."""
+    stem, _, number = path.name.rpartition(".")
+    if number.isascii() and number.isdecimal():
+        return stem, int(number), ""
+    return path.name, 0, ""

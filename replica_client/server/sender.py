@@ -62,7 +62,12 @@ def fatal(message: str) -> ServerError:
 
 
 class DumpSender:
-    """One dump."""
+    """One dump.
+
+    Attributes:
+        file: that is sent; None before the first.
+        position: up to which it was sent, or passed over.
+    """
 
     sends_chunks = True
     """Whether events may be framed many at a time; a testing source looks at each."""
@@ -71,6 +76,9 @@ class DumpSender:
         self._library = library
         self._order = order
         self._output = output
+        self.file: ServedFile | None = None
+        self.position = 0
+        self._have = order.gtid_set
         self._skipping = False
         self._skipped_to: int | None = None
         self._state = MariadbGtidSet()
@@ -106,10 +114,14 @@ class DumpSender:
                 if not self._order.gtid_set:
                     self._gtid_list(file, position)
             first = False
+            self.file, self.position = file, position
             position = await self._send_file(file, position, growth)
             following = self._library.after(file)
             if following is None:
                 break
+            if following.epoch != file.epoch:
+                # Another server's files, which begin with transactions that were sent already.
+                self._have = _joined(self._have, file.executed())
             file, position = following, FIRST_POSITION
         self._output.packet(EofPacket().encode())
         await self._output.flush()
@@ -226,7 +238,7 @@ class DumpSender:
             return False
         if self._skipping or self._skipped_to is not None or not self.sends_chunks:
             return False
-        have, before = order.gtid_set, file.previous
+        have, before = self._have, file.previous
         if isinstance(have, GtidSet):
             return isinstance(before, GtidSet) and have <= before
         if isinstance(have, MariadbGtidSet):
@@ -247,6 +259,7 @@ class DumpSender:
                 sent = header.event_size
             position += sent
             await self._output.flush()
+            self.position = position
 
     async def _send_events(self, file: ServedFile, position: int) -> int:
         """Send what is there but what the client has."""
@@ -273,9 +286,10 @@ class DumpSender:
             position += header.event_size
             if self._output.pending_size >= self._output.chunk_size:
                 await self._output.flush()
+                self.position = position
 
     def _has(self, gtid: Gtid | MariadbGtid) -> bool:
-        have = self._order.gtid_set
+        have = self._have
         if isinstance(have, GtidSet) and isinstance(gtid, Gtid):
             return gtid in have
         if isinstance(have, MariadbGtidSet) and isinstance(gtid, MariadbGtid):
@@ -297,6 +311,7 @@ class DumpSender:
 
     async def _wait(self, file: ServedFile, position: int, growth: asyncio.Event) -> None:
         await self._output.flush()
+        self.position = position
         period = self._order.heartbeat_period
         try:
             async with asyncio.timeout(period or None):
@@ -372,6 +387,16 @@ class DumpSender:
             return b"\0"
         wants_reply = event[4] in (EventType.XID_EVENT, EventType.QUERY_EVENT)
         return bytes((0, SEMI_SYNC_MAGIC, wants_reply))
+
+
+def _joined(
+    have: GtidSet | MariadbGtidSet | None, more: GtidSet | MariadbGtidSet
+) -> GtidSet | MariadbGtidSet:
+    if isinstance(have, GtidSet) and isinstance(more, GtidSet):
+        return have | more
+    if isinstance(have, MariadbGtidSet) and isinstance(more, MariadbGtidSet):
+        return have | more
+    return more
 
 
 def checksum_of_text(value: object) -> ChecksumAlgorithm | None:

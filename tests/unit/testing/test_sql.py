@@ -78,7 +78,13 @@ def test_normal_form() -> None:
 def test_events_of_a_file(session) -> None:
     names, rows = session.execute("SHOW BINLOG EVENTS")
     assert names == ("Log_name", "Pos", "Event_type", "Server_id", "End_log_pos", "Info")
-    assert [row[2] for row in rows[:5]] == ["Format_desc", "Previous_gtids", "Gtid", "Query", "Query"]
+    assert [row[2] for row in rows[:5]] == [
+        "Format_desc",
+        "Previous_gtids",
+        "Gtid",
+        "Query",
+        "Query",
+    ]
     assert rows[0][:2] == ("binlog.000001", 4)
     assert rows[2][5] == f"SET @@SESSION.GTID_NEXT= '{SOURCE_UUID}:1'"
     assert [row[1] for row in rows[1:]] == [row[4] for row in rows[:-1]]

@@ -1,0 +1,1 @@
+"""The relay: reads a source's binlog once, keeps it byte for byte, and serves it to replicas."""

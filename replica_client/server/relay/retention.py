@@ -1,0 +1,137 @@
+"""Which files of a relay may go, and which of its clients still need them."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from replica_client.backup.backup_catalog import sync_directory
+from replica_client.errors import BackupMismatchError
+from replica_client.server.library import BinlogLibrary
+from replica_client.server.session import ServerSession
+
+_NAME: Final = "clients.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long files are kept.
+
+    Attributes:
+        size: bytes that all files may have together; None: any.
+        seconds: how long after its last write a file is kept; None: for ever.
+        client_seconds: how long a client that has gone still holds the files that it has not read.
+    """
+
+    size: int | None = None
+    seconds: float | None = None
+    client_seconds: float = 7 * 86_400.0
+
+
+@dataclass(slots=True)
+class KnownClient:
+    """A replica that has asked for a dump.
+
+    Attributes:
+        user: its account.
+        file: up to which it was sent everything before.
+        position: in that file.
+        seen: when it was last connected, seconds since 1970.
+    """
+
+    user: str
+    file: str
+    position: int
+    seen: float
+
+
+class Clients:
+    """What is known of all clients, also of those that are not connected; kept in ``clients.json``.
+
+    Args:
+        directory: of the relay.
+
+    Raises:
+        BackupMismatchError: the file is damaged.
+        OSError: it cannot be read.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / _NAME
+        self._saved: str | None = None
+        self.all: dict[str, KnownClient] = {}
+        try:
+            document = json.loads(self._path.read_text(encoding="utf-8"))
+            self.all = {key: KnownClient(**value) for key, value in document.items()}
+        except FileNotFoundError:
+            pass
+        except (ValueError, TypeError, AttributeError) as error:
+            raise BackupMismatchError(
+                f"{self._path} is damaged ({error}); remove it, and clients that are away hold no files"
+            ) from None
+
+    def see(self, session: ServerSession) -> None:
+        """Note where a connected client is."""
+        sender = session.sender
+        if sender is None or sender.file is None:
+            return
+        key = session.replica_uuid or f"server_id {session.dump_server_id}"
+        self.all[key] = KnownClient(
+            session.user, sender.file.name, sender.position, round(time.time(), 3)
+        )
+
+    def forget(self, seconds: float) -> None:
+        """Those that were not seen for so long hold nothing any more."""
+        oldest = time.time() - seconds
+        self.all = {key: client for key, client in self.all.items() if client.seen >= oldest}
+
+    def save(self) -> None:
+        """Write what changed; when this returns it survives a crash.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        document: dict[str, Any] = {
+            key: {
+                "user": client.user,
+                "file": client.file,
+                "position": client.position,
+                "seen": client.seen,
+            }
+            for key, client in self.all.items()
+        }
+        text = json.dumps(document, ensure_ascii=False, indent=1)
+        if text == self._saved:
+            return
+        temporary = self._path.with_name(f".{_NAME}.tmp")
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self._path)
+        sync_directory(self._path.parent)
+        self._saved = text
+
+
+def removable(library: BinlogLibrary, retention: Retention, clients: Clients) -> int:
+    """How many of the oldest files may go: beyond a limit, finished, and read by every client."""
+    files = library.files
+    needed = len(files) - 1
+    names = {file.name: at for at, file in enumerate(files)}
+    for client in clients.all.values():
+        needed = min(needed, names.get(client.file, needed))
+    oldest = None if retention.seconds is None else time.time() - retention.seconds
+    total = sum(file.size for file in files)
+    count = 0
+    for file in files[:needed]:
+        too_large = retention.size is not None and total > retention.size
+        too_old = oldest is not None and file.modified < oldest
+        if not (too_large or too_old):
+            break
+        total -= file.size
+        count += 1
+    return count

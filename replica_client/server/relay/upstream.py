@@ -1,0 +1,208 @@
+"""The relay as a replica: one connection to the source, or to the server that took its place."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from replica_client.backup.backup_catalog import SourceIdentity
+from replica_client.backup.engine import Backup, BackupOptions, BackupStatus
+from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.events import RotateEvent
+from replica_client.errors import (
+    BackupError,
+    BackupMismatchError,
+    BinlogReadError,
+    ReplicaClientError,
+    ServerError,
+    SourceChangedError,
+    TransportError,
+)
+from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.readers.reconnect import ReconnectPolicy
+from replica_client.readers.source_identity import check_executed
+from replica_client.server.relay.epochs import Epoch, Epochs
+from replica_client.transport.connection import SourceConnection
+from replica_client.transport.options import ConnectOptions
+from replica_client.transport.request import DumpRequest
+
+_LOG = logging.getLogger("replica_client.relay")
+
+_FOR_EVER: Final = 1 << 62
+_TRIES_PER_HOST: Final = 2
+_HOST_SECONDS: Final = 1.0
+_PROBE_HEARTBEAT: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamOptions:
+    """How the relay follows its source.
+
+    Attributes:
+        server_id: ours, unique among the source's replicas; None: a random one.
+        heartbeat_period: seconds of silence after which the source sends a heartbeat.
+        read_timeout: seconds without a byte after which a connection is dead; None: three heartbeats.
+        semi_sync: the source waits for our acknowledgement, which comes when events are on disk.
+    """
+
+    server_id: int | None = None
+    heartbeat_period: float = 10.0
+    read_timeout: float | None = None
+    semi_sync: bool = False
+
+
+class Upstream:
+    """Copies the source's files into the current epoch; begins a new one on another server.
+
+    Args:
+        hosts: of the source and of the servers that may take its place.
+        epochs: the directories.
+        options: how.
+        on_growth: called after each piece that was written.
+        on_epoch: called when a new epoch has begun.
+
+    Attributes:
+        host: the server that is followed, or tried, as ``host:port``.
+        error: why there is no connection; empty while there is one.
+        status: of the copying; None before the first connection.
+    """
+
+    def __init__(
+        self,
+        hosts: Sequence[ConnectOptions],
+        epochs: Epochs,
+        options: UpstreamOptions,
+        *,
+        on_growth: Callable[[], None],
+        on_epoch: Callable[[], None],
+    ) -> None:
+        self._hosts = list(hosts)
+        self._epochs = epochs
+        self._options = options
+        self._on_growth = on_growth
+        self._on_epoch = on_epoch
+        self._connected = 0
+        self.host = self._hosts[0].address
+        self.error = ""
+        self.status: BackupStatus | None = None
+
+    async def run(self) -> None:
+        """Follow until cancelled.
+
+        Raises:
+            BackupError: what the source has does not follow what is kept.
+            ServerError: the only host refuses for a reason that another try does not mend.
+            OSError: the directory cannot be written.
+        """
+        failed = 0
+        while True:
+            host = self._hosts[0]
+            self.host = host.address
+            self._connected = 0
+            try:
+                await self._follow(host)
+            except (TransportError, ServerError, BackupError, SourceChangedError) as error:
+                self.error = str(error)
+                if self._connected:
+                    failed = 0
+                failed += 1
+                if not self._goes_on(error) or (failed > len(self._hosts) and _is_final(error)):
+                    raise
+                if len(self._hosts) > 1:
+                    self._hosts.append(self._hosts.pop(0))
+                _LOG.warning("%s: %s; next: %s", host.address, error, self._hosts[0].address)
+                await asyncio.sleep(_HOST_SECONDS if failed >= len(self._hosts) else 0)
+
+    def _goes_on(self, error: ReplicaClientError) -> bool:
+        """Whether another host, or another try, may be better."""
+        return isinstance(error, TransportError) or len(self._hosts) > 1
+
+    async def _follow(self, host: ConnectOptions) -> None:
+        epoch, first_file = await self._epoch(host)
+        alone = len(self._hosts) == 1
+        options = BackupOptions(
+            server_id=self._options.server_id,
+            heartbeat_period=self._options.heartbeat_period,
+            read_timeout=self._options.read_timeout,
+            semi_sync=self._options.semi_sync,
+            first_file=first_file,
+            reconnect=ReconnectPolicy(attempts=_FOR_EVER if alone else _TRIES_PER_HOST),
+            wait_for_first=True,
+        )
+        await Backup(host, epoch.path, options, on_progress=self._progress).run()
+
+    def _progress(self, status: BackupStatus) -> None:
+        self.status = status
+        if status.connections > self._connected:
+            self._connected, self.error = status.connections, ""
+        self._on_growth()
+
+    async def _epoch(self, host: ConnectOptions) -> tuple[Epoch, str]:
+        """The epoch of a host's server, and the file at which a new one begins."""
+        current = self._epochs.current
+        if current is None:
+            return self._epochs.begin(), ""
+        known = (await asyncio.to_thread(current.catalog)).source
+        if not known.flavor:
+            return current, ""
+        connection = await SourceConnection.open(host)
+        async with connection:
+            server = connection.server
+            found = SourceIdentity(
+                str(server.flavor), server.version_text, server.server_uuid, server.server_id
+            )
+            if _same(known, found):
+                return current, ""
+            have = await asyncio.to_thread(self._epochs.executed)
+            if have is None:
+                raise BackupMismatchError(
+                    f"{host.address} is another server than the one before, and without GTIDs its files cannot "
+                    "be joined to those that are kept: begin anew in an empty directory"
+                )
+            executed = connection.gtids((await connection.binlog_status()).executed_gtid_set)
+            check_executed(have, executed, host.address)
+            first_file = await self._first_file(connection, have)
+        _LOG.warning(
+            "%s (%s) is the source now; its files are kept from %s on",
+            host.address,
+            found.server_uuid or found.server_id,
+            first_file,
+        )
+        epoch = self._epochs.begin()
+        self._on_epoch()
+        return epoch, first_file
+
+    async def _first_file(
+        self, connection: SourceConnection, have: GtidSet | MariadbGtidSet
+    ) -> str:
+        """The file in which a server itself would begin for one that has these GTIDs."""
+        dump = await connection.start_dump(
+            DumpRequest(gtid_set=have),
+            server_id=random.randrange(1 << 31, (1 << 32) - 1),
+            replica_uuid=str(uuid.uuid4()),
+            heartbeat_period=_PROBE_HEARTBEAT,
+        )
+        async with dump:
+            first = (await dump.read())[0]
+            body: RotateEvent = BinlogDecoder().decode(first, 0).body
+            return body.next_file
+
+
+def _same(known: SourceIdentity, found: SourceIdentity) -> bool:
+    if known.flavor != found.flavor:
+        return False
+    if known.server_uuid or found.server_uuid:
+        return known.server_uuid == found.server_uuid
+    return known.server_id == found.server_id
+
+
+def _is_final(error: ReplicaClientError) -> bool:
+    """Whether a host that answers so will answer so again."""
+    return isinstance(error, BackupError | SourceChangedError) or (
+        isinstance(error, ServerError) and not isinstance(error, BinlogReadError)
+    )
