@@ -94,6 +94,7 @@ class BackupStatus:
         appended: bytes copied by this run.
         behind: bytes that were to be copied when the last connection began; None when not known.
         connections: opened so far.
+        error: why there is no connection now; empty while there is one.
     """
 
     file: str = ""
@@ -101,6 +102,7 @@ class BackupStatus:
     appended: int = 0
     behind: int | None = None
     connections: int = 0
+    error: str = ""
 
 
 class Backup:
@@ -198,6 +200,8 @@ class Backup:
                 first = not self.status.connections and catalog.last is None
                 if first and isinstance(error, TransportError) and not self._options.wait_for_first:
                     raise  # who mistyped a port does not want to wait; a service does
+                self.status.error = str(error)
+                self._report(receiver)
                 delay = next(delays, None)
                 if delay is None:
                     raise
@@ -277,6 +281,7 @@ class Backup:
             resume = await find_resume(connection, catalog, receiver.copy, max_position=limit)
             self.status.behind = resume.behind
             self.status.connections += 1
+            self.status.error = ""
             self._report(receiver)
             file = resume.file or options.first_file
             receiver.connected(file, resume.position)

@@ -56,6 +56,7 @@ _COMMANDS = {
     "init": "A commented configuration from a checked URL.",
     "serve": "Binlog files over the real protocol.",
     "run": "The position-resume daemon.",
+    "relay": "A source's binlog, read once and served to replicas.",
     "pipeline": "The Spark pipeline.",
     "verify": "Whether the lake equals its source.",
     "demo": "The main job on the embedded source.",

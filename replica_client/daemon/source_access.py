@@ -11,6 +11,7 @@ from pathlib import Path
 from replica_client.daemon.configuration import RouteConfig, SourceTable, bytes_of
 from replica_client.daemon.mirrors import without_servers_own
 from replica_client.daemon.references import resolve
+from replica_client.daemon.relay_configuration import RelaySourceTable
 from replica_client.errors import ConfigError
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.reconnect import ReconnectPolicy
@@ -24,7 +25,7 @@ _RECONNECT = ReconnectPolicy(first_delay=0.1, max_delay=5.0, attempts=8)
 """Of one stream; a route goes on after it, with a stream of its own."""
 
 
-def hosts_of(source: SourceTable, directory: Path) -> list[ConnectOptions]:
+def hosts_of(source: SourceTable | RelaySourceTable, directory: Path) -> list[ConnectOptions]:
     """The hosts of a source; passwords are looked up again at each login.
 
     Raises:
@@ -42,7 +43,7 @@ def hosts_of(source: SourceTable, directory: Path) -> list[ConnectOptions]:
     return [replace(host, password_provider=provider(at)) for at, host in enumerate(hosts)]
 
 
-def _hosts(source: SourceTable, directory: Path) -> list[ConnectOptions]:
+def _hosts(source: SourceTable | RelaySourceTable, directory: Path) -> list[ConnectOptions]:
     hosts = parse_hosts(resolve("url", source.url, directory, os.environ))
     if source.password:
         password = resolve("password", source.password, directory, os.environ)

@@ -68,6 +68,7 @@ class Upstream:
 
     Attributes:
         host: the server that is followed, or tried, as ``host:port``.
+        connected: whether a connection has brought something since the last one ended.
         error: why there is no connection; empty while there is one.
         status: of the copying; None before the first connection.
     """
@@ -87,6 +88,7 @@ class Upstream:
         self._on_growth = on_growth
         self._on_epoch = on_epoch
         self._connected = 0
+        self.connected = False
         self.host = self._hosts[0].address
         self.error = ""
         self.status: BackupStatus | None = None
@@ -107,7 +109,7 @@ class Upstream:
             try:
                 await self._follow(host)
             except (TransportError, ServerError, BackupError, SourceChangedError) as error:
-                self.error = str(error)
+                self.error, self.connected = str(error), False
                 if self._connected:
                     failed = 0
                 failed += 1
@@ -139,7 +141,8 @@ class Upstream:
     def _progress(self, status: BackupStatus) -> None:
         self.status = status
         if status.connections > self._connected:
-            self._connected, self.error = status.connections, ""
+            self._connected = status.connections
+        self.error, self.connected = status.error, bool(status.connections and not status.error)
         self._on_growth()
 
     async def _epoch(self, host: ConnectOptions) -> tuple[Epoch, str]:

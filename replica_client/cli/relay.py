@@ -1,0 +1,97 @@
+"""``replica-client relay``: reads a source once, and serves it to replicas."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from replica_client.cli.extras import extra_module
+from replica_client.cli.interruption import SIGNALS, run_async
+from replica_client.cli.output import Lines
+
+EXAMPLE = "replica-client relay --example > relay.toml; replica-client relay relay.toml"
+
+
+def relay(
+    config: Annotated[
+        Path | None,
+        typer.Argument(metavar="CONFIG.toml", help="The source, and who may connect."),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Say whether the configuration is right, and end.")
+    ] = False,
+    connect: Annotated[
+        bool, typer.Option("--connect", help="With --check: ask the source too.")
+    ] = False,
+    example: Annotated[
+        bool, typer.Option("--example", help="Print a configuration with every key, and end.")
+    ] = False,
+) -> None:
+    """Follow a source and serve its binlog to replicas and other clients.
+
+    The relay keeps the source's files byte for byte. Replicas connect to it as to the source, by file
+    and offset or by GTIDs, and go on when the source is away. With several hosts it follows the one that took the
+    source's place. SIGTERM ends it with status 0. A status page, Prometheus metrics and health checks are at the
+    address in the configuration.
+    """
+    if example:
+        from replica_client.daemon.relay_example import EXAMPLE as TEXT
+
+        sys.stdout.write(TEXT)
+        return
+    if config is None:
+        raise typer.BadParameter("give the configuration file", param_hint="CONFIG.toml")
+    files = extra_module("replica_client.daemon.relay_config_file", "daemon")
+    found = files.read_relay_config(config)
+    made = files.make_relay(found)
+    if not check:
+        _run(found, made)
+        return
+    if connect:
+        run_async(_ask(found))
+    Lines().line(f"{found.file}: ok")
+
+
+async def _ask(config: Any) -> None:
+    from replica_client.daemon.source_access import hosts_of
+    from replica_client.transport.connection import SourceConnection
+
+    for host in hosts_of(config.source, config.directory):
+        async with await SourceConnection.open(host) as connection:
+            status = await connection.binlog_status()
+            server = connection.server
+        Lines().line(
+            f"{host.address}: {server.flavor} {server.version_text}, {status.file}:{status.position}"
+        )
+
+
+def _run(config: Any, made: Any) -> None:
+    from replica_client.daemon import logs
+    from replica_client.daemon.http_server import HttpServer
+    from replica_client.daemon.relay_pages import relay_pages
+
+    os.chdir(config.directory)
+    logs.set_up(config.relay.log_level, config.relay.log_format)
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        working = asyncio.ensure_future(made.run())
+        for number in SIGNALS:
+            loop.add_signal_handler(number, working.cancel)
+        http = HttpServer(config.relay.status, relay_pages(made)) if config.relay.status else None
+        if http is not None:
+            await http.start()
+        try:
+            await working
+        except asyncio.CancelledError:
+            pass
+        finally:
+            if http is not None:
+                await http.close()
+
+    asyncio.run(run())

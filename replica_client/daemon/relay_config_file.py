@@ -1,0 +1,164 @@
+"""Reads a relay's configuration file, and makes a relay of it."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from replica_client.daemon.configuration import bytes_of
+from replica_client.daemon.page import listen_address
+from replica_client.daemon.references import resolve
+from replica_client.daemon.relay_configuration import (
+    AccountTable,
+    RelayConfig,
+    RelaySourceTable,
+    RelayTable,
+    TlsTable,
+)
+from replica_client.daemon.source_access import hosts_of
+from replica_client.daemon.table_checker import TableChecker
+from replica_client.errors import ConfigError
+from replica_client.server.accounts import Account
+from replica_client.server.relay.relay import DEFAULT_LIMITS, Relay, RelayOptions
+from replica_client.server.relay.retention import Retention
+from replica_client.server.relay.upstream import UpstreamOptions
+from replica_client.wire.auth.stored import (
+    NativeVerifier,
+    Sha2Verifier,
+    StoredPassword,
+    stored_password,
+)
+
+_TABLES = ("relay", "source", "account", "tls")
+_DAY = 86_400.0
+
+
+def read_relay_config(
+    path: str | os.PathLike[str], environment: Mapping[str, str] | None = None
+) -> RelayConfig:
+    """Read a relay's configuration, apply the environment's overrides, and check every key.
+
+    Args:
+        path: the file.
+        environment: instead of the process's.
+
+    Raises:
+        ConfigError: it is wrong; the message begins with file and line.
+        OSError: it cannot be read.
+    """
+    checker = TableChecker.read(path, environment)
+    document = checker.document
+    checker.known((), document, _TABLES)
+    relay = checker.table(("relay",), document.get("relay", {}), RelayTable)
+    if relay.keep_size:
+        checker.size(("relay", "keep_size"), relay.keep_size)
+    for key in ("listen", "status"):
+        text = getattr(relay, key)
+        try:
+            if text or key == "listen":
+                listen_address(text)
+        except ConfigError as error:
+            raise checker.wrong(("relay", key), str(error).partition(": ")[2]) from None
+    if "source" not in document:
+        raise checker.wrong((), "there is no [source]: nothing to follow")
+    if isinstance(document["source"], list):
+        raise checker.wrong(("source",), "a relay has one source: write [source]")
+    source = checker.table(("source",), document["source"], RelaySourceTable)
+    tls = None
+    if "tls" in document:
+        tls = checker.table(("tls",), document["tls"], TlsTable)
+    return RelayConfig(checker.file, relay, source, _accounts(checker, document), tls)
+
+
+def _accounts(checker: TableChecker, document: dict[str, Any]) -> tuple[AccountTable, ...]:
+    found = document.get("account", [])
+    if not isinstance(found, list):
+        raise checker.wrong(("account",), "write [[account]], in double brackets")
+    if not found:
+        raise checker.wrong((), "there is no [[account]]: nobody could log in")
+    accounts = tuple(
+        checker.table(("account", at), one, AccountTable) for at, one in enumerate(found)
+    )
+    names = [account.user for account in accounts]
+    for at, account in enumerate(accounts):
+        if account.user in names[:at]:
+            raise checker.wrong(("account", at, "user"), f"{account.user!r} is there twice")
+        if bool(account.password) == bool(account.hash):
+            raise checker.wrong(("account", at), "give a password or a hash, and not both")
+    return accounts
+
+
+def make_relay(config: RelayConfig) -> Relay:
+    """The relay of a configuration: references are resolved, certificates read.
+
+    Raises:
+        ConfigError: a URL is none, a reference leads nowhere, a certificate or a hash cannot be read.
+    """
+    relay, source = config.relay, config.source
+    host, port = listen_address(relay.listen)
+    limits = replace(
+        DEFAULT_LIMITS,
+        connections=relay.connections,
+        user_connections=relay.user_connections or None,
+        write_timeout=relay.write_timeout,
+    )
+    options = RelayOptions(
+        host=host,
+        port=port,
+        tls=_tls(config),
+        tls_required=config.tls is not None and config.tls.required,
+        limits=limits,
+        upstream=UpstreamOptions(
+            server_id=source.server_id,
+            heartbeat_period=source.heartbeat,
+            read_timeout=source.read_timeout or None,
+            semi_sync=source.semi_sync,
+        ),
+        semi_sync=relay.semi_sync,
+        retention=Retention(
+            size=bytes_of("keep_size", relay.keep_size) if relay.keep_size else None,
+            seconds=relay.keep_days * _DAY or None,
+            client_seconds=relay.client_days * _DAY,
+        ),
+    )
+    accounts = [_account(config, account) for account in config.accounts]
+    directory = config.directory / relay.directory
+    return Relay(hosts_of(source, config.directory), directory, accounts, options)
+
+
+def _account(config: RelayConfig, account: AccountTable) -> Account:
+    where = f"account {account.user!r}"
+    if account.hash:
+        stored = _stored_hash(where, account)
+        return Account(account.user, account.plugin, stored)
+    password = resolve("password", account.password, config.directory, os.environ)
+    if not password:
+        raise ConfigError(f"{where}: the password is empty")
+    return Account(account.user, account.plugin, stored_password(account.plugin, password.encode()))
+
+
+def _stored_hash(where: str, account: AccountTable) -> StoredPassword:
+    try:
+        if account.plugin == "mysql_native_password":
+            return NativeVerifier.parse(account.hash)
+        return Sha2Verifier.parse(bytes.fromhex(account.hash))
+    except ValueError as error:
+        raise ConfigError(f"{where}: hash: {error}") from None
+
+
+def _tls(config: RelayConfig) -> ssl.SSLContext | None:
+    if config.tls is None:
+        return None
+    certificate = config.directory / config.tls.certificate
+    key = config.directory / config.tls.key if config.tls.key else None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        reason = error.strerror or getattr(error, "reason", None) or error
+        raise ConfigError(f"tls: {certificate}: {reason}") from None
+    return context

@@ -1,0 +1,135 @@
+"""What the relay's configuration file may hold.
+
+Each class is a table of the file; ``EXAMPLE`` in :mod:`replica_client.daemon.relay_example` shows all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from replica_client.daemon.configuration import Positive, Seconds
+
+Days = Annotated[float, Meta(gt=0)]
+
+
+class RelayTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """``[relay]``.
+
+    Attributes:
+        directory: of the files; one relay at a time may use it.
+        listen: address and port for replicas.
+        status: address and port of the status page, ``""`` for none.
+        keep_size: bytes that all files may have together, ``""`` for any.
+        keep_days: how long a file is kept after its last write; 0: for ever.
+        client_days: how long a client that has gone still holds the files that it has not read.
+        semi_sync: ask clients that offer it for acknowledgements.
+        connections: open at once.
+        user_connections: open at once for one account; 0: any number.
+        write_timeout: seconds that a client may take nothing.
+        log_level: of our messages.
+        log_format: lines of text, or one JSON object per line.
+    """
+
+    directory: str = "relay"
+    listen: str = "127.0.0.1:3307"
+    status: str = "127.0.0.1:9191"
+    keep_size: int | str = ""
+    keep_days: Seconds = 0.0
+    client_days: Days = 7.0
+    semi_sync: bool = False
+    connections: Positive = 1000
+    user_connections: Annotated[int, Meta(ge=0)] = 0
+    write_timeout: Annotated[float, Meta(gt=0)] = 60.0
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["text", "json"] = "text"
+
+
+class TlsTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """``[tls]``: for the relay's own clients.
+
+    Attributes:
+        certificate: file of the certificate and its chain (PEM).
+        key: file of its private key (PEM); in ``certificate`` when left out.
+        required: refuse clients without TLS.
+    """
+
+    certificate: str
+    key: str = ""
+    required: bool = True
+
+
+class RelaySourceTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """``[source]``: the server that is followed.
+
+    Attributes:
+        url: of the source, or of several hosts of which one is the source.
+        password: instead of one in the URL; read again at each login.
+        server_id: ours; random when left out.
+        heartbeat: seconds of silence after which the source says that it lives.
+        read_timeout: seconds without a byte after which a connection is dead; 0: three heartbeats.
+        tls: disabled, preferred, required, verify-ca or verify-identity.
+        tls_fingerprint: of the server's certificate; TLS with it, or no connection.
+        compression: of the protocol.
+        semi_sync: the source waits for our acknowledgement, which comes when events are on disk.
+    """
+
+    url: str
+    password: str = ""
+    server_id: Annotated[int, Meta(ge=1, lt=1 << 32)] | None = None
+    heartbeat: Annotated[float, Meta(gt=0, le=4_294_967)] = 10.0
+    read_timeout: Seconds = 0.0
+    tls: Literal["disabled", "preferred", "required", "verify-ca", "verify-identity", ""] = ""
+    tls_fingerprint: str = ""
+    compression: Literal["", "zlib", "zstd"] = ""
+    semi_sync: bool = False
+
+    def __repr__(self) -> str:
+        return "<source of a relay>"  # nothing that may hold a password
+
+
+class AccountTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """``[[account]]``: who may log in.
+
+    Attributes:
+        user: its name.
+        password: in clear text, or where it stands; only its hash is kept in memory.
+        hash: instead of a password: ``*…`` of mysql_native_password, or the hexadecimal form
+            (``SELECT HEX(authentication_string) FROM mysql.user``) of ``$A$005$…`` of caching_sha2_password.
+        plugin: how it logs in.
+    """
+
+    user: Annotated[str, Meta(min_length=1, max_length=80)]
+    password: str = ""
+    hash: str = ""
+    plugin: Literal["caching_sha2_password", "mysql_native_password"] = "caching_sha2_password"
+
+    def __repr__(self) -> str:
+        return f"<account {self.user}>"  # neither password nor hash
+
+
+@dataclass(frozen=True, slots=True)
+class RelayConfig:
+    """A configuration file whose keys are right; secrets are not resolved.
+
+    Attributes:
+        file: where it stands.
+        relay: its table.
+        source: its table.
+        accounts: its tables.
+        tls: its table; None: clients have none.
+    """
+
+    file: Path
+    relay: RelayTable
+    source: RelaySourceTable
+    accounts: tuple[AccountTable, ...]
+    tls: TlsTable | None
+
+    @property
+    def directory(self) -> Path:
+        """Of the file; relative paths are relative to it."""
+        return self.file.parent
