@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -11,6 +12,8 @@ from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Lines, message
 from replica_client.cli.raw_files import files_of
 from replica_client.testing.source import BinlogSource
+
+_LOOK_SECONDS: Final = 0.1
 
 EXAMPLE = "replica-client serve binlog.000024 --port 3307"
 
@@ -23,19 +26,27 @@ def serve(
         int, typer.Option(metavar="N", min=0, max=65535, help="TCP port; 0 takes a free one.")
     ] = 0,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    tls: Annotated[
+        bool, typer.Option("--tls", help="Offer TLS, with a self-signed certificate.")
+    ] = False,
 ) -> None:
     """Serve binlog files over the real replication protocol, for tests and trials.
 
-    Prints the URL of the source and serves until it is interrupted.
+    Prints the URL of the source and serves until it is interrupted. What is appended to the last file, and files that
+    come into the directories, are served, too. `relay` is the command for production.
     """
     files = files_of(paths)
-    run_async(_serve(files, host, port))
+    directories = [Path(path) for path in paths if Path(path).is_dir()]
+    run_async(_serve(directories if len(directories) == len(paths) else files, host, port, tls))
 
 
-async def _serve(files: list[Path], host: str, port: int) -> None:
-    async with BinlogSource(files, host=host, port=port) as source:
+async def _serve(files: list[Path], host: str, port: int, tls: bool) -> None:
+    async with BinlogSource(files, host=host, port=port, tls=tls) as source:
         lines = Lines()
         lines.line(source.url)
         lines.flush()
-        message(f"serving {len(files)} binlog files at {source.url}; stop with Ctrl-C")
-        await source.serve_forever()
+        count = len(source.library.files)
+        message(f"serving {count} binlog files at {source.url}; stop with Ctrl-C")
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            source.library.refresh()

@@ -138,6 +138,14 @@ class ServedFile:
         """Add event bytes at the end, in memory."""
         self._extra += data
 
+    def cut(self, size: int) -> None:
+        """Serve no more than so many bytes of it."""
+        self._limit = size
+        self._base_size = min(self._base_size, size)
+        self._headers.clear()
+        self._spans.clear()
+        self._counted = self._last = None
+
     def _size_on_disk(self) -> int:
         if self.path is None:
             return 0

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from reference_pages.markdown import attributes, plain, table
-from replica_client.daemon import configuration
+from replica_client.daemon import configuration, relay_configuration
 from replica_client.daemon.example import EXAMPLE
 from replica_client.lake import config
 from replica_client.sinks.json_lines.file_sink import FileOptions
@@ -40,6 +40,17 @@ def service() -> str:
         "[[source.sink]]": configuration.SinkTable,
     }
     return "\n".join(f"## `{name}`\n\n{_keys(kind)}" for name, kind in tables.items())
+
+
+def relay() -> str:
+    """The keys of the relay's configuration, table by table."""
+    tables: Mapping[str, type[msgspec.Struct]] = {
+        "[relay]": relay_configuration.RelayTable,
+        "[source]": relay_configuration.RelaySourceTable,
+        "[[account]]": relay_configuration.AccountTable,
+        "[tls]": relay_configuration.TlsTable,
+    }
+    return "\n".join(f"### `{name}`\n\n{_keys(kind)}" for name, kind in tables.items())
 
 
 def sinks() -> str:

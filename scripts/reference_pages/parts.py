@@ -24,6 +24,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "metrics": metrics.metrics,
     "pipeline-configuration": configuration.pipeline,
     "recipes": recipes.recipes,
+    "relay-configuration": configuration.relay,
     "service-configuration": configuration.service,
     "sink-options": configuration.sinks,
     "spark-options": sources.spark_options,

@@ -57,4 +57,4 @@ class RelayLibrary(BinlogLibrary):
         epoch = self._epochs.all[-2]
         last = self.files[-1] if self.files else None
         if last is not None and last.epoch == epoch.number and epoch.end is not None:
-            self.files[-1] = epoch.served(epoch.end[0])
+            last.cut(epoch.end[1])
