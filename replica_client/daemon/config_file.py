@@ -38,7 +38,7 @@ def read_config(
         OSError: it cannot be read.
     """
     checker = _Checker.read(path, environment)
-    return checker.config(checker.document)
+    return checker.config(checker.file.document)
 
 
 class _Checker(TableChecker):

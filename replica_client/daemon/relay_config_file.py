@@ -50,7 +50,7 @@ def read_relay_config(
         OSError: it cannot be read.
     """
     checker = TableChecker.read(path, environment)
-    document = checker.document
+    document = checker.file.document
     checker.known((), document, _TABLES)
     relay = checker.table(("relay",), document.get("relay", {}), RelayTable)
     if relay.keep_size:
@@ -70,7 +70,7 @@ def read_relay_config(
     tls = None
     if "tls" in document:
         tls = checker.table(("tls",), document["tls"], TlsTable)
-    return RelayConfig(checker.file, relay, source, _accounts(checker, document), tls)
+    return RelayConfig(checker.file.path, relay, source, _accounts(checker, document), tls)
 
 
 def _accounts(checker: TableChecker, document: dict[str, Any]) -> tuple[AccountTable, ...]:

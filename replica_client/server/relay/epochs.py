@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from replica_client.backup.backup_catalog import INDEX_NAME, Catalog, is_binlog_name, sync_directory
+from replica_client.backup.backup_catalog import INDEX_NAME, Catalog, is_binlog_name
 from replica_client.backup.receiver import BackupReceiver
 from replica_client.errors import BackupMismatchError
 from replica_client.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 from replica_client.server.files import GTID_TYPES, ServedFile
+from replica_client.storage.durable import replace_file, sync_directory
 
 _UUID_NAME: Final = "server_uuid"
 _END_NAME: Final = "ended.json"
@@ -102,13 +103,8 @@ class Epoch:
         else:
             end = last
         self.end = (record.name, end)
-        temporary = self.path / f".{_END_NAME}.tmp"
-        with temporary.open("w", encoding="ascii") as handle:
-            json.dump({"file": record.name, "size": end}, handle)
-            handle.flush()
-            os.fsync(handle.fileno())
-        temporary.replace(self.path / _END_NAME)
-        sync_directory(self.path)
+        document = json.dumps({"file": record.name, "size": end})
+        replace_file(self.path / _END_NAME, document.encode())
 
 
 class Epochs:
@@ -169,7 +165,7 @@ class Epochs:
             return str(uuid.UUID(path.read_text(encoding="ascii").strip()))
         except FileNotFoundError:
             made = str(uuid.uuid4())
-            path.write_text(made + "\n", encoding="ascii")
+            replace_file(path, f"{made}\n".encode())
             return made
         except ValueError:
             raise BackupMismatchError(f"{path} holds no UUID; remove it for a new one") from None

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from replica_client.backup.backup_catalog import sync_directory
 from replica_client.errors import BackupMismatchError
 from replica_client.server.library import BinlogLibrary
 from replica_client.server.session import ServerSession
+from replica_client.storage.durable import replace_file
 
 _NAME: Final = "clients.json"
 
@@ -107,13 +106,7 @@ class Clients:
         text = json.dumps(document, ensure_ascii=False, indent=1)
         if text == self._saved:
             return
-        temporary = self._path.with_name(f".{_NAME}.tmp")
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._path)
-        sync_directory(self._path.parent)
+        replace_file(self._path, text.encode())
         self._saved = text
 
 
