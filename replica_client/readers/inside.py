@@ -27,9 +27,7 @@ def position_at(before: Position, given: GivenChange) -> Position:
         given: the change, or the notice.
     """
     transaction, change = given
-    # The rows of an XA transaction stand before its XA COMMIT, whose indexes do not count them.
-    if transaction.xa_commit:
-        return before
+    # The rows of an XA transaction, which stand before its XA COMMIT, have their indexes there.
     start = transaction.start
     row_index = change.row_index if isinstance(change, Change) else 0
     return Position(start.file, start.offset, before.gtid_set, change.event_index, row_index)

@@ -40,6 +40,7 @@ from replica_client.readers.live_prepared import PreparedSource
 from replica_client.readers.live_schema import SchemaProver, read_source
 from replica_client.readers.misuse import AsynchronousOnly
 from replica_client.readers.notices import Notice, batches_of, changes_of
+from replica_client.readers.past_source import PastSource, ReadingState
 from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.replay import Replay, is_made_up
 from replica_client.readers.row_lane import RowLane
@@ -142,6 +143,8 @@ class SourceStream(AsynchronousOnly):
         self.prepared = PreparedRows()
         self._prover = self._new_prover(hosts[0])
         self._asked: dict[tuple[str, str], object] = {}
+        # Servers before the one that is read, the oldest first.
+        self._left: list[PastSource] = []
         self._gap: Position | None = None
         self._start_time: int | None = None
         if isinstance(options.start, datetime.datetime):
@@ -242,7 +245,9 @@ class SourceStream(AsynchronousOnly):
         """
         self.remember(position)
         dump = self._link.dump
-        wanted = self._options.semi_sync and position.file and not position.inside_transaction
+        is_past = any(one.has(position) for one in self._left)
+        inside = position.inside_transaction
+        wanted = self._options.semi_sync and position.file and not inside and not is_past
         if wanted and dump is not None and dump.semi_sync_active:
             await self.flush()
             await dump.acknowledge_semi_sync(position.file, position.offset)
@@ -288,17 +293,15 @@ class SourceStream(AsynchronousOnly):
 
     def state(self, position: Position) -> dict[str, object]:
         """What to save with a position, for :class:`~replica_client.position.stores.Checkpoint`."""
-        if position.file:
-            self.history.prune(position.file, position.offset)
-        state: dict[str, object] = {
-            STATE_KEY: self.history.to_parts(),
-            IDENTITY_KEY: self._link.identity.to_state(),
-        }
-        kept = {
-            LOSSES_KEY: self.losses.to_state(position),
-            PREPARED_KEY: self.prepared.ledger.to_state(position),
-        }
-        return state | {key: value for key, value in kept.items() if value}
+        while self._left:
+            if self._left[0].has(position):
+                return self._left[0].state.to_state(position)
+            del self._left[0]
+        return self._reading_state().to_state(position)
+
+    def _reading_state(self) -> ReadingState:
+        """What is saved with positions of the server that is read."""
+        return ReadingState(self._link.identity, self.history, self.losses, self.prepared.ledger)
 
     async def __aenter__(self) -> Self:
         start: Start = self._options.start
@@ -894,6 +897,7 @@ class SourceStream(AsynchronousOnly):
         """Open the next connection, at the start of the transaction that was being read."""
         feed = self._live_feed()
         position = transaction_start(feed.tracker.inside())
+        left = PastSource(self._reached(), position, self._reading_state().copy())
         try:
             same = await self._link.reconnect(lost, position, parted=lambda: self._parted)
         except BinlogPurgedError as error:
@@ -905,6 +909,7 @@ class SourceStream(AsynchronousOnly):
             feed.new_decoder(feed.tracker.file)
             self._replay = Replay(position) if feed.tracker.file else None
             return
+        self._left.append(left)
         feed.change_source()
         self._replay = None
         works, self._prover = (
