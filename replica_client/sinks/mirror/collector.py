@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
+from replica_client.constants.event_types import EventType
 from replica_client.errors import SinkError
 from replica_client.position.losses import Loss
 from replica_client.position.position import Position
@@ -21,6 +22,10 @@ from replica_client.tables.table_copy import CopyNeededError, Standing, TableCop
 
 ValueEncoder = Callable[[Any], Any]
 """Makes of a value, neither None nor absent, what the mirror stores."""
+# Events of MySQL have another type, unless log_bin_use_v1_row_events is set.
+_MARIADB_UPDATES: Final = frozenset(
+    (EventType.UPDATE_ROWS_EVENT_V1, EventType.UPDATE_ROWS_COMPRESSED_EVENT_V1)
+)
 
 _MAX_CHANGES = 50_000
 _MAX_SIZE = 32 << 20
@@ -127,6 +132,7 @@ class Collector:
 
     def _rows(self, rows: RowsOfEvent, start: Position) -> Iterator[Step]:
         name = (rows.shape.database, rows.shape.table)
+        _check_images(rows)
         standing = Standing.BEHIND
         if name in self._copies:
             # Not by their own place: rows of an XA transaction stand before its commit.
@@ -264,6 +270,27 @@ class Collector:
                     f"{text}: the character set of {column.name} is not known; begin where the schema "
                     "history knows it, or set binlog_row_metadata on the source"
                 )
+
+
+def _check_images(rows: RowsOfEvent) -> None:
+    """Refuse updates of MariaDB whose images do not tell what became of a column.
+
+    Where binlog_row_image is not FULL it logs a REPLACE as an UPDATE without the columns that got their defaults,
+    and nothing tells it from an UPDATE that left them alone.
+    """
+    body = rows.event.body
+    if body.type_code not in _MARIADB_UPDATES or body.columns_after is None:
+        return
+    told = int.from_bytes(body.columns_before, "little") | int.from_bytes(
+        body.columns_after, "little"
+    )
+    every = (1 << body.column_count) - 1
+    if told & every != every:
+        raise SinkError(
+            f"{rows.event.file} position {rows.event.position}: an update of {rows.shape.database}."
+            f"{rows.shape.table} leaves columns out, and on MariaDB these may have got their defaults (REPLACE): set "
+            "binlog_row_image=FULL on the source, in sessions too, and begin with a new copy of the table"
+        )
 
 
 def unknown_table(database: str, table: str) -> CopyNeededError:
