@@ -14,6 +14,8 @@ from replica_client.cli.output import Column, clock
 from replica_client.codec.printable import printable
 from replica_client.codec.reader import ByteReader
 from replica_client.constants.event_types import event_type_name
+from replica_client.errors import BinlogDecodeError
+from replica_client.rows.image import placed
 
 SUMMARY_SIZE = 120
 COLUMNS = (
@@ -45,7 +47,10 @@ def json_line(event: BinlogEvent) -> str:
     }
     if event.inner_index is not None:
         record["inner_index"] = event.inner_index
-    record["fields"] = event_fields(event)
+    try:
+        record["fields"] = event_fields(event)
+    except BinlogDecodeError as error:
+        raise placed(error, event) from None
     return json.dumps(record, ensure_ascii=False)
 
 

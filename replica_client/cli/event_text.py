@@ -18,6 +18,7 @@ from replica_client.cli.event_lines import COLUMNS, FieldTexts, json_line, plain
 from replica_client.cli.output import clock
 from replica_client.codec.printable import printable
 from replica_client.constants.event_types import EventType, event_type_name
+from replica_client.errors import BinlogDecodeError
 from replica_client.gtid import format_uuid
 from replica_client.rows.value_text import quoted
 
@@ -237,6 +238,8 @@ class EventText(EventLane):  # type: ignore[misc]
             self._plain_head(raw, at, end, offset, inner_index)
         try:
             is_written: cython.bint = self._put_fields(raw, at, end - tail)
+        except BinlogDecodeError:
+            is_written = False  # the ordinary way tells where
         except BaseException:
             text.used = begun
             raise

@@ -20,6 +20,7 @@ from replica_client.codec.sized_cache import SizedCache
 from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import (
+    BinlogDecodeError,
     ConfigError,
     DataLossError,
     MissingTableMapError,
@@ -44,7 +45,8 @@ from replica_client.readers.statements import controls_transaction
 from replica_client.readers.surface import remedies
 from replica_client.readers.transaction import Statement, Transaction
 from replica_client.rows.change import RowsOfEvent
-from replica_client.rows.image import RowImageDecoder, placed
+from replica_client.rows.image import RowImageDecoder
+from replica_client.rows.image import placed as error_at
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import TableState
 from replica_client.schema.ddl.changes import TableName
@@ -191,7 +193,10 @@ class TransactionAssembler:
             # The boundary is that of the transaction before this event.
             yield from self._finish(event, boundary, decoder, tracker)
             boundary = None
-        self._take(event, decoder, tracker)
+        try:
+            self._take(event, decoder, tracker)
+        except BinlogDecodeError as error:
+            raise error_at(error, event) from None
         if boundary is not None:
             yield from self._finish(event, boundary, decoder, tracker)
         elif self._losses.found and not tracker.in_transaction:
@@ -249,7 +254,7 @@ class TransactionAssembler:
         try:
             table_map = decoder.table_map(body.table_id)
         except MissingTableMapError as error:
-            self._losses.lose("undecodable", placed(error, event), event, index, self._gtid)
+            self._losses.lose("undecodable", error_at(error, event), event, index, self._gtid)
             return
         try:
             found = self._decoder_of(table_map, decoder)

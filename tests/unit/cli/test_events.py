@@ -1,11 +1,15 @@
 """``replica-client events``."""
 
 import itertools
+import zlib
+from pathlib import Path
+
+import pytest
 
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.cli.event_fields import event_fields
-from replica_client.constants.event_types import ChecksumAlgorithm
+from replica_client.constants.event_types import ChecksumAlgorithm, EventType
 from tests.unit.cli.conftest import DATA
 
 
@@ -58,3 +62,21 @@ def test_values_that_are_not_text_are_base64():
     event = BinlogDecoder(format=layout).decode(header + body, 4)
     assert event_fields(event)["query"] == {"$binary": "Y2Fm6Q=="}
     assert event_fields(event)["schema"] == "test"
+
+
+@pytest.mark.parametrize("command", [("events", "--json"), ("changes", "--json"), ("check",)])
+def test_broken_metadata_of_a_table_tells_where(run, shop, tmp_path, command):
+    data = bytearray(Path(shop[0]).read_bytes())
+    at = 4
+    while data[at + 4] != EventType.TABLE_MAP_EVENT:
+        at += int.from_bytes(data[at + 9 : at + 13], "little")
+    end = at + int.from_bytes(data[at + 9 : at + 13], "little") - 4
+    data[end - 3 : end] = b"\xff\xfe\xff"  # a field that is longer than the event
+    data[end : end + 4] = zlib.crc32(data[at:end]).to_bytes(4, "little")
+    broken = tmp_path / "broken.000001"
+    broken.write_bytes(data)
+    result = run(*command, broken)
+    assert result.status == 1
+    assert "broken.000001" in result.err
+    assert "position" in result.err
+    assert "table metadata field" in result.err
