@@ -336,3 +336,22 @@ async def test_patterns_that_match_are_not_told(configure, disk, wanted, caplog)
         await until(lambda: service.routes[0] in service._looked)
         await until(lambda: len(service._tasks) == 1)
     assert "no table was read" not in caplog.text
+
+
+@pytest.mark.parametrize("where", ["write_delay", "delay"])
+async def test_a_sink_that_is_stuck_stops_no_other(configure, disk, wanted, where):
+    disks = {name: disk(name) for name in ("stuck", "one", "two")}
+    setattr(disks["stuck"], where, 3600.0)
+    path = configure({"name": "stuck"}, {"name": "one"}, {"name": "two"})
+    async with running(path) as service:
+        await until(lambda: disks["one"].lines == wanted == disks["two"].lines)
+        for name in ("one", "two"):
+            seen = route(service, name).observation
+            await until(lambda seen=seen: seen.lag_seconds() == 0.0)
+            assert seen.rows == len(wanted)
+        assert disks["stuck"].lines == []
+        setattr(disks["stuck"], where, 0.0)
+    # Of what was written and not committed nothing is lost: the next run begins where it was.
+    async with running(path):
+        await until(lambda: disks["stuck"].lines == wanted)
+    assert [disks[name].lines for name in ("one", "two")] == [wanted, wanted]
