@@ -147,18 +147,18 @@ def _record(items: Sequence[pytest.Item], known: dict[str, Any], kept: Path) -> 
     )
     names, seconds = known["tests"], known["seconds"]
     first, broken = len(names), []
-    measured.start()
     for at, item in enumerate(items):
+        measured.start()  # anew: a test may trace for itself
         measured.switch_context(str(at))
         begun = time.process_time()
         following = items[at + 1] if at + 1 < len(items) else None
         reports: list[Any] = []
         _watch(item, reports)
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        measured.stop()
         names.append(item.nodeid)
         seconds.append(time.process_time() - begun)
         broken.append(any(report.failed or report.skipped for report in reports))
-    measured.stop()
     data = measured.get_data()
     lines = known["lines"]
     for file in data.measured_files():

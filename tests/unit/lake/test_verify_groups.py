@@ -16,7 +16,7 @@ from replica_client.lake.verify.row_groups import (
     grouping_of,
     range_of,
 )
-from replica_client.lake.verify.texts import lake_text, row_bytes
+from replica_client.lake.verify.texts import lake_text, row_bytes, sql_row, sql_text
 from replica_client.schema.model import ColumnModel, TableModel
 
 TABLE = TableModel(
@@ -80,3 +80,30 @@ def test_a_table_without_a_key_is_grouped_by_its_rows():
     found = Grouping(table).lake_checksums([{"id": 1, "v": None}] * 3)
     crc = zlib.crc32(b"1:1-")
     assert found == {crc % 1024: Checksum(3, 3 * crc, crc)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "charset", "expected"),
+    [
+        ("varbinary", None, "`c`"),
+        ("vector", None, "`c`"),
+        ("varchar", "binary", "`c`"),
+        ("varchar", "latin1", "CAST(CONVERT(`c` USING utf8mb4) AS BINARY)"),
+        ("enum", "utf8mb4", "CAST(CONVERT(`c` USING utf8mb4) AS BINARY)"),
+        ("json", None, "CAST(CONVERT(`c` USING utf8mb4) AS BINARY)"),
+        ("bit", None, "CAST(CAST(`c` AS UNSIGNED) AS BINARY)"),
+        ("float", None, "CAST(`c` * 1e0 AS BINARY)"),
+        ("double", None, "CAST(`c` * 1e0 AS BINARY)"),
+        ("year", None, "CAST(`c` + 0 AS BINARY)"),
+        ("int", None, "CAST(CAST(`c` AS CHAR) AS BINARY)"),
+        ("decimal", None, "CAST(CAST(`c` AS CHAR) AS BINARY)"),
+        ("timestamp", None, "CAST(CAST(`c` AS CHAR) AS BINARY)"),
+        ("point", None, "CAST(`c` AS BINARY)"),
+    ],
+)
+def test_expressions_of_values(kind, charset, expected):
+    assert sql_text(ColumnModel("c", kind, charset=charset)) == expected
+    assert sql_row([expected, "`d`"]) == (
+        f"CONCAT(IFNULL(CONCAT(LENGTH({expected}), ':', {expected}), '-'), "
+        "IFNULL(CONCAT(LENGTH(`d`), ':', `d`), '-'))"
+    )

@@ -43,6 +43,6 @@ def test_a_loss_is_a_line() -> None:
     assert losses
     lines = [json.loads(line) for one in transactions for line in NativeFormat().lines(one)]
     got = [line for line in lines if line["kind"] == "loss"]
-    assert [(line["loss"], line["reason"], line["position"]) for line in got] == [
-        (loss.kind, loss.reason, loss.position) for loss in losses
+    assert [(line["loss"], line["reason"], line["position"], line["count"]) for line in got] == [
+        (loss.kind, loss.reason, loss.position, loss.count) for loss in losses
     ]
