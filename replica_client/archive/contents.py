@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.events.table_map import TableMapEvent
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import BinlogDecodeError, ConfigError
 from replica_client.position.losses import LOSS_KINDS, Loss
@@ -22,7 +23,6 @@ from replica_client.readers.event_feed import EventFeed
 from replica_client.readers.file_batches import FileSteps
 from replica_client.readers.file_bytes import BinlogFile, open_events
 from replica_client.readers.file_prepared import FilePrepared
-from replica_client.readers.file_range import FIRST_EVENT
 from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batches import BatchBuilder

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from replica_client.backup.backup_catalog import Catalog, FileRecord, locked
-from replica_client.backup.local_copy import FIRST_EVENT
 from replica_client.backup.receiver import BackupReceiver
 from replica_client.backup.resume import find_resume, unknown_file
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.errors import (
     BackupError,
     BinlogDecodeError,

@@ -17,7 +17,7 @@ from replica_client.backup.backup_catalog import (
 )
 from replica_client.backup.gtid_positions import GtidTrail
 from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.file_scan import MAGIC
+from replica_client.binlog.file_scan import FIRST_EVENT, MAGIC
 from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.codec.crc import crc32
 from replica_client.constants.event_types import (
@@ -40,7 +40,6 @@ _LOG = logging.getLogger("replica_client")
 HEADER: Final = Struct("<IBIIIH")
 """timestamp, type code, server id, event size, next position, flags."""
 
-FIRST_EVENT: Final = len(MAGIC)
 _FLAGS_POSITION: Final = FIRST_EVENT + 17
 _IN_USE: Final = int(EventFlag.LOG_EVENT_BINLOG_IN_USE_F)
 _CHUNK_SIZE: Final = 1 << 20

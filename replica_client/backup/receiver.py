@@ -12,8 +12,9 @@ from replica_client.backup.backup_catalog import (
     file_number,
     is_binlog_name,
 )
-from replica_client.backup.local_copy import FIRST_EVENT, HEADER, LocalCopy
+from replica_client.backup.local_copy import HEADER, LocalCopy
 from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.constants.event_types import EventFlag, EventType, event_type_name
 from replica_client.constants.flavor import ServerFlavor

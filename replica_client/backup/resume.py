@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from replica_client.backup.backup_catalog import Catalog, SourceIdentity, file_number
-from replica_client.backup.local_copy import FIRST_EVENT, LocalCopy
+from replica_client.backup.local_copy import LocalCopy
 from replica_client.binlog.encryption_mysql import ENCRYPTION_HEADER_SIZE
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.errors import (
     AccessDeniedError,
     BackupGapError,

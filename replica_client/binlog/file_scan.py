@@ -20,6 +20,8 @@ ENCRYPTED_MAGIC: Final = b"\xfdbin"
 """The first bytes of a file that MySQL 8 encrypted."""
 
 MAGIC_SIZE: Final = len(MAGIC)
+FIRST_EVENT: Final = MAGIC_SIZE
+"""Position of a file's first event."""
 
 _HEADER = Struct("<IBIIIH")
 _TYPE_AND_SIZE = Struct("<4xB4xI")

@@ -17,6 +17,7 @@ from replica_client.binlog.events.rows import NO_TABLE_ID, RowsEvent
 from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.binlog.events.transaction_payload import TransactionPayloadEvent
 from replica_client.binlog.events.unknown import UnknownEvent
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.options import DecodeOptions
 from replica_client.binlog.payload import split_payload
 from replica_client.cli.check_lane import CheckLane
@@ -37,7 +38,6 @@ from replica_client.position.tracker import PositionTracker
 from replica_client.readers.event_feed import EventFeed, PlacedEvent
 from replica_client.readers.file_batches import FileSteps
 from replica_client.readers.file_bytes import open_events
-from replica_client.readers.file_range import FIRST_EVENT
 from replica_client.readers.row_lane import RowTable
 from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.rows.image import RowImageDecoder

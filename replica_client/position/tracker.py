@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.header import EventHeader
 from replica_client.binlog.layout import HEADER_SIZE, EventClass
 from replica_client.constants.event_types import EventFlag, EventType
@@ -20,9 +21,6 @@ from replica_client.gtid import (
 )
 from replica_client.position.groups import MIDDLE, STEPS, Ending, State, class_of, step
 from replica_client.position.position import Position
-
-FIRST_EVENT_OFFSET = 4
-"""Offset of a binlog file's first event, behind its magic number."""
 
 Outcome = Literal["commit", "rollback", "prepare", "abandoned"]
 
@@ -222,9 +220,9 @@ class PositionTracker:
         if header.flags & _ARTIFICIAL or code in _HEARTBEATS:
             return start, start
         if code == _FORMAT_DESCRIPTION:
-            if not header.next_position and start > FIRST_EVENT_OFFSET:
+            if not header.next_position and start > FIRST_EVENT:
                 return start, start
-            start = FIRST_EVENT_OFFSET
+            start = FIRST_EVENT
         if not header.next_position:
             return start, start if code in _SENT_AGAIN else start + size
         gap = (header.next_position - start - size) & 0xFFFFFFFF
@@ -343,7 +341,7 @@ class PositionTracker:
         if body.position is not None and body.position >= _OFFSET_LIMIT:
             raise self._refuse(event, f"position {body.position} is out of range")
         if body.log_file and body.log_file != self._file:
-            self._file, self._offset = body.log_file, FIRST_EVENT_OFFSET
+            self._file, self._offset = body.log_file, FIRST_EVENT
         if body.position is not None:
             self._offset = max(self._offset, body.position)
         elif event.header.next_position:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from replica_client._compiled import tell_plain
 from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError
 from replica_client.position.losses import LOSS_KINDS, LOSSES_KEY, LossLedger
@@ -26,7 +27,6 @@ from replica_client.readers.file_batches import FileBatches, FileSteps, raw_even
 from replica_client.readers.file_bytes import BinlogFile, FileSource, binlog_files, open_events
 from replica_client.readers.file_prepared import FilePrepared
 from replica_client.readers.file_range import (
-    FIRST_EVENT,
     AnyGtidSet,
     Begin,
     begin_at_time,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.options import DecodeOptions
 from replica_client.position.position import Position
 from replica_client.position.prepared import PreparedLedger, XaId
-from replica_client.position.tracker import FIRST_EVENT_OFFSET, TransactionBoundary
+from replica_client.position.tracker import TransactionBoundary
 from replica_client.readers.assembler import TransactionAssembler
 from replica_client.readers.event_feed import EventFeed, PlacedEvent
 from replica_client.readers.file_batches import raw_events
@@ -98,8 +99,8 @@ def prepares(
     Raises:
         BinlogDecodeError: a fault in the file.
     """
-    feed = EventFeed(decode, Position(file.name, FIRST_EVENT_OFFSET), mode="file")
-    for position, data in raw_events(file, feed, FIRST_EVENT_OFFSET):
+    feed = EventFeed(decode, Position(file.name, FIRST_EVENT), mode="file")
+    for position, data in raw_events(file, feed, FIRST_EVENT):
         if Position(file.name, position) >= limit:
             return
         if passes_over(feed.tracker, data):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.constants.event_types import EventType
 from replica_client.errors import ConfigError, GtidFormatError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
@@ -22,7 +23,6 @@ from replica_client.readers.file_bytes import BinlogFile
 from replica_client.readers.transaction import Transaction
 from replica_client.schema.history import SchemaHistory
 
-FIRST_EVENT = 4
 _EVENTS_BEFORE = 8  # format description, encryption, GTIDs, checkpoints
 
 AnyGtidSet = GtidSet | MariadbGtidSet

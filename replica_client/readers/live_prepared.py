@@ -8,12 +8,12 @@ import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import AccessDeniedError, BinlogReadError
 from replica_client.gtid import GtidSet
 from replica_client.position.position import Position, split_file_name
 from replica_client.position.prepared import PreparedTransaction, XaId
-from replica_client.position.tracker import FIRST_EVENT_OFFSET
 from replica_client.readers.event_feed import EventFeed, PlacedEvent
 from replica_client.readers.prepared_rows import passes_over
 from replica_client.transport.connection import SourceConnection
@@ -104,9 +104,9 @@ class PreparedSource:
         return None
 
     async def _find_in(self, file: str, xid: XaId, commit: Position) -> Position | None:
-        feed = EventFeed(self._decode, Position(file, FIRST_EVENT_OFFSET))
+        feed = EventFeed(self._decode, Position(file, FIRST_EVENT))
         tracker, found = feed.tracker, None
-        request = DumpRequest(file, FIRST_EVENT_OFFSET, non_block=True)
+        request = DumpRequest(file, FIRST_EVENT, non_block=True)
         async with aclosing(self._packets(request)) as packets:
             async for data in packets:
                 if passes_over(tracker, data):

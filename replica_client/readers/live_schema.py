@@ -12,6 +12,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError, SchemaError, ServerError
 from replica_client.position.position import Position
@@ -33,7 +34,6 @@ from replica_client.wire.server_errors import TRANSIENT_ERRORS
 _LOG = logging.getLogger("replica_client")
 _TRIES = 30
 _LOCK_WAIT_SECONDS = 5
-_FIRST_EVENT = 4
 _NO_SUCH_TABLE, _NO_SUCH_DATABASE = 1146, 1049
 _PARSE_ERROR = 1064
 _SINGLE_READINGS = 4
@@ -120,13 +120,13 @@ async def _wait_for_commits(
         databases and tables of which it cannot be told; None: look again.
     """
     scan = BinlogScan(connection.options, decode)
-    await scan.read(status.file, _FIRST_EVENT)
+    await scan.read(status.file, FIRST_EVENT)
     unproven: set[str | TableName] = set()
     if not scan.touches.all:
         return unproven
     await connection.query(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}")
     databases, tables = await _read(connection, selection=selection)
-    begin, end = Place.of(status.file, _FIRST_EVENT), scan.end
+    begin, end = Place.of(status.file, FIRST_EVENT), scan.end
     barriers: list[tuple[str | TableName, str]] = [
         (name, f"SHOW CREATE DATABASE {mysql_name(name)}")
         for name in databases
@@ -269,7 +269,7 @@ class SchemaProver:
         first = transaction.offset
         if together:
             # What a statement in this file did may not be committed yet; what one in a file before it did is.
-            first = _FIRST_EVENT
+            first = FIRST_EVENT
             await self._scan.extend(transaction.file, first)
         begin = self._scan.end
         async with await SourceConnection.open(self._options) as connection:

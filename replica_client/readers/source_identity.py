@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.constants.error_codes import ErrorCode
 from replica_client.errors import (
     BinlogPurgedError,
@@ -27,7 +28,6 @@ from replica_client.transport.server_info import ServerInfo
 IDENTITY_KEY = "source"
 """Name in the state that is saved with a position."""
 
-FIRST_EVENT_OFFSET = 4
 _KEPT_FILES = 16
 
 
@@ -204,7 +204,7 @@ def check_file(
         return
     base, number = split_file_name(position.file)
     (first_base, first), (last_base, last) = (split_file_name(logs[at][0]) for at in (0, -1))
-    begun = position.offset <= FIRST_EVENT_OFFSET  # a ROTATE named it; it may not be there yet
+    begun = position.offset <= FIRST_EVENT  # a ROTATE named it; it may not be there yet
     if last_base == base and last < number - begun:
         raise SourceResetError(
             f"{address}: the newest binlog file is {logs[-1][0]}, but {position.file} was read before: "

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.header import EventHeader
 from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.codec.reader import ByteReader
@@ -40,7 +41,7 @@ from replica_client.readers.source_identity import (
     foreign_gtids,
     refuse_file_elsewhere,
 )
-from replica_client.readers.source_start import FIRST_EVENT, dump_request
+from replica_client.readers.source_start import dump_request
 from replica_client.transport import statements
 from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD, SourceConnection
 from replica_client.transport.dump import DumpStream

@@ -8,6 +8,7 @@ import uuid
 from dataclasses import replace
 
 from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.header import EventHeader
 from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.codec.reader import ByteReader
@@ -19,8 +20,6 @@ from replica_client.readers.start import Start, timestamp_of
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.options import ConnectOptions
 from replica_client.transport.request import DumpRequest
-
-FIRST_EVENT = 4
 
 
 async def resolve_start(

@@ -20,6 +20,7 @@ from replica_client.binlog.events import (
     PreviousGtidsEvent,
     RotateEvent,
 )
+from replica_client.binlog.file_scan import FIRST_EVENT, MAGIC
 from replica_client.binlog.header import EventHeader
 from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.codec.reader import ByteReader
@@ -28,8 +29,6 @@ from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import BinlogFormatError
 from replica_client.gtid import Gtid, GtidSet, GtidSetBuilder, MariadbGtid, MariadbGtidSet
 
-MAGIC = b"\xfebin"
-FIRST_POSITION = 4
 MAX_SCANNED_SIZE = 1 << 30
 MAX_KEPT = 10_000
 _CHUNK_SIZE = 256 * 1024
@@ -193,7 +192,7 @@ class ServedFile:
         self._headers[position] = header
         return header
 
-    def headers(self, position: int = FIRST_POSITION) -> Iterator[tuple[int, EventHeader]]:
+    def headers(self, position: int = FIRST_EVENT) -> Iterator[tuple[int, EventHeader]]:
         """Position and header of each whole event from a position on."""
         chunk, base = b"", position
         while True:
@@ -220,7 +219,7 @@ class ServedFile:
 
     def _last_event(self) -> tuple[int, EventHeader] | None:
         found = None
-        start = FIRST_POSITION if self._last is None else self._last
+        start = FIRST_EVENT if self._last is None else self._last
         for position, header in self.headers(start):
             found = position, header
         if found is not None:
@@ -273,7 +272,7 @@ class ServedFile:
 
     def executed(self) -> GtidSet | MariadbGtidSet:
         """GTIDs of all files up to the end of this one. What was counted once is not read again."""
-        position, counted = self._counted or (FIRST_POSITION, self._counter())
+        position, counted = self._counted or (FIRST_EVENT, self._counter())
         for at, header in self.headers(position):
             position = at + header.event_size
             gtid = self.begins_transaction(at, header)
@@ -298,7 +297,7 @@ class ServedFile:
         server.
         """
         decoder = BinlogDecoder(file=self.name)
-        event = decoder.decode(self.description, FIRST_POSITION)
+        event = decoder.decode(self.description, FIRST_EVENT)
         body: FormatDescriptionEvent = event.body
         header = replace(
             event.header, flags=event.header.flags & ~EventFlag.LOG_EVENT_BINLOG_IN_USE_F
@@ -318,7 +317,7 @@ class ServedFile:
             )
         decoder = BinlogDecoder(file=self.name)
         self.description = b""
-        self.head_size = FIRST_POSITION
+        self.head_size = FIRST_EVENT
         for position, header in self.headers():
             if header.type_code not in _HEAD_TYPES or header.event_size > MAX_SCANNED_SIZE:
                 break
@@ -336,6 +335,6 @@ class ServedFile:
             raise BinlogFormatError(
                 "no format description at its start: only binlog version 4 can be served",
                 file=self.name,
-                position=FIRST_POSITION,
+                position=FIRST_EVENT,
             )
         self.format: BinlogFormat = decoder.format

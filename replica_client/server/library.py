@@ -14,13 +14,14 @@ from replica_client.binlog.events import (
     PreviousGtidsEvent,
     RotateEvent,
 )
+from replica_client.binlog.file_scan import FIRST_EVENT, MAGIC
 from replica_client.binlog.header import EventHeader
 from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import BinlogFormatError, ConfigError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtidSet
-from replica_client.server.files import FIRST_POSITION, MAGIC, ServedFile
+from replica_client.server.files import ServedFile
 
 
 def make_event(
@@ -184,7 +185,7 @@ class BinlogLibrary:
             name = f"{stem}.{int(number) + 1:0{len(number)}d}"
         else:
             name = f"{last.name}.000001"
-        body = RotateEvent(FIRST_POSITION, name)
+        body = RotateEvent(FIRST_EVENT, name)
         size = HEADER_SIZE + len(body.encode()) + last.format.checksum_size
         rotate = make_event(
             EventType.ROTATE_EVENT,

@@ -13,13 +13,14 @@ from replica_client.binlog.events import (
     HeartbeatV2Event,
     RotateEvent,
 )
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.header import EventHeader
 from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag, EventType
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ServerError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, format_uuid
-from replica_client.server.files import FIRST_POSITION, GTID_TYPES, ServedFile
+from replica_client.server.files import GTID_TYPES, ServedFile
 from replica_client.server.library import BinlogLibrary, gtid_list, make_event
 from replica_client.server.output import Output
 from replica_client.transport.server_info import parse_version
@@ -46,7 +47,7 @@ class DumpOrder:
     """
 
     file: str = ""
-    position: int = FIRST_POSITION
+    position: int = FIRST_EVENT
     non_block: bool = False
     gtid_set: GtidSet | MariadbGtidSet | None = None
     checksum: ChecksumAlgorithm | None = None
@@ -102,7 +103,7 @@ class DumpSender:
         while True:
             self._check_checksum(file)
             self._rotate_to(file, position)
-            from_start = position == FIRST_POSITION
+            from_start = position == FIRST_EVENT
             keep_created = from_start and not (first and self._clears_created())
             if from_start:
                 self._before(file, position, len(file.description))
@@ -122,7 +123,7 @@ class DumpSender:
             if following.epoch != file.epoch:
                 # Another server's files, which begin with transactions that were sent already.
                 self._have = _joined(self._have, file.executed())
-            file, position = following, FIRST_POSITION
+            file, position = following, FIRST_EVENT
         self._output.packet(EofPacket().encode())
         await self._output.flush()
 
@@ -137,18 +138,18 @@ class DumpSender:
     def _start(self) -> tuple[ServedFile, int]:
         order = self._order
         if isinstance(order.gtid_set, GtidSet) and not order.file:
-            return self._start_by_gtids(order.gtid_set), FIRST_POSITION
+            return self._start_by_gtids(order.gtid_set), FIRST_EVENT
         if isinstance(order.gtid_set, MariadbGtidSet):
             file = self._start_by_position(order.gtid_set)
             if isinstance(file.previous, MariadbGtidSet):
                 self._state = file.previous
             if parse_version(self._library.server_version) >= (11, 4, 0):
                 return file, file.head_size  # these servers have an index of GTIDs
-            return file, FIRST_POSITION
+            return file, FIRST_EVENT
         found = self._library.find(order.file)
         if found is None:
             raise fatal("Could not find first log file name in binary log index file")
-        if order.position < FIRST_POSITION:
+        if order.position < FIRST_EVENT:
             raise fatal(
                 "Client requested source to start replication from position < 4, which is impossible"
             )
@@ -323,7 +324,7 @@ class DumpSender:
             if following is None:
                 self._heartbeat(file, position)
             else:
-                self._heartbeat(file, FIRST_POSITION, following)
+                self._heartbeat(file, FIRST_EVENT, following)
             await self._output.flush()
 
     def _wire_format(self, file: ServedFile) -> BinlogFormat:

@@ -6,11 +6,12 @@ import re
 from typing import Any, Final
 
 from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.constants.event_types import EventType, event_type_name
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import BinlogDecodeError, ServerError
 from replica_client.gtid import Gtid, MariadbGtid, MariadbGtidSet
-from replica_client.server.files import FIRST_POSITION, ServedFile
+from replica_client.server.files import ServedFile
 from replica_client.server.library import BinlogLibrary
 from replica_client.wire.resultset import Value
 
@@ -48,10 +49,10 @@ def show_binlog_events(library: BinlogLibrary, text: str) -> list[tuple[Value, .
     file = library.find(match["file"] or "")
     if file is None:
         raise _failed("Could not find target log")
-    position = int(match["position"] or FIRST_POSITION)
+    position = int(match["position"] or FIRST_EVENT)
     count = None if match["count"] is None else int(match["count"])
     offset = int(match["offset"] or 0)
-    if position != FIRST_POSITION and not _begins(file, position):
+    if position != FIRST_EVENT and not _begins(file, position):
         raise _failed("Wrong offset or I/O error")
     decoder = BinlogDecoder(file=file.name, format=file.format)
     rows: list[tuple[Value, ...]] = []

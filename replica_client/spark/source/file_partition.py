@@ -12,6 +12,7 @@ import pyarrow as pa
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import DataLossError
 from replica_client.position.position import Position
@@ -31,8 +32,6 @@ from replica_client.schema.model import TableModel
 from replica_client.schema.names import fold_table
 from replica_client.spark.source.file_list import ListedFile, list_files
 from replica_client.spark.source.statement_meaning import PLAIN_CONTROL, ReadStatement
-
-FIRST_EVENT = 4
 
 
 class Changes(Protocol):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import DataLossError, ReplicaClientError
 from replica_client.lake.source_options import SourceOptions
@@ -25,7 +26,7 @@ from replica_client.readers.transaction import Transaction
 from replica_client.rows.batching import BatchAssembler
 from replica_client.schema.history import SchemaHistory
 from replica_client.spark.source.envelope_batches import MAX_ROWS
-from replica_client.spark.source.file_partition import FIRST_EVENT, Changes, KeepingAssembler
+from replica_client.spark.source.file_partition import Changes, KeepingAssembler
 from replica_client.transport.connection import SourceConnection
 
 MAX_KEPT = 4

@@ -7,11 +7,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.errors import BinlogPurgedError, ConfigError, ServerError, UnknownTableError
 from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
 from replica_client.readers.start import timestamp_of
-from replica_client.spark.source.file_partition import FIRST_EVENT
 from replica_client.spark.source.live_source import LiveSource
 from replica_client.spark.source.live_table import shape_of_table
 from replica_client.spark.source.live_timeline import LiveTrail

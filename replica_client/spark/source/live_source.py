@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.constants.error_codes import ErrorCode
 from replica_client.errors import (
     BinlogPurgedError,
@@ -24,7 +25,6 @@ from replica_client.readers.event_feed import EventFeed
 from replica_client.readers.source_start import dump_request, resolve_start
 from replica_client.readers.start import Start
 from replica_client.schema.shape import TableShape
-from replica_client.spark.source.file_partition import FIRST_EVENT
 from replica_client.spark.source.live_partition import server_id
 from replica_client.spark.source.live_watch import LiveWatch
 from replica_client.spark.source.transaction_ranges import Span, SpanTracker

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.errors import ConfigError, ServerError
 from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
@@ -29,7 +30,6 @@ from replica_client.schema.history import Place, SchemaHistory
 from replica_client.schema.model import DatabaseModel, TableModel
 from replica_client.schema.names import fold_name, fold_table
 from replica_client.spark.source.file_index import QUERIES, concerns_tables
-from replica_client.spark.source.file_partition import FIRST_EVENT
 from replica_client.spark.source.live_source import LiveSource, told_events
 from replica_client.spark.source.statement_meaning import ReadStatement
 from replica_client.spark.source.transaction_ranges import SpanTracker

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import uuid
 
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.errors import ConnectionLostError, ServerError, TransportError
 from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
-from replica_client.spark.source.file_partition import FIRST_EVENT
 from replica_client.spark.source.live_partition import server_id
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.dump import DumpStream
