@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,14 +55,21 @@ class Costs:
         )
 
 
-def make_tables(server: LocalServer, database: str, first: int, last: int, engine: str) -> None:
-    """Make tables ``t<number>``."""
+def make_tables(
+    server: LocalServer, database: str, first: int, last: int, engine: str, sessions: int = 1
+) -> None:
+    """Make tables ``t<number>``, in some sessions at once."""
     server.execute(f"CREATE DATABASE IF NOT EXISTS {database}")
-    with server.connected() as connection, connection.cursor() as cursor:
-        for number in range(first, last):
-            cursor.execute(
-                f"CREATE TABLE {database}.t{number} (id INT PRIMARY KEY, {COLUMNS}) ENGINE={engine}"
-            )
+
+    def make(begin: int) -> None:
+        with server.connected() as connection, connection.cursor() as cursor:
+            for number in range(begin, last, sessions):
+                cursor.execute(
+                    f"CREATE TABLE {database}.t{number} (id INT PRIMARY KEY, {COLUMNS}) ENGINE={engine}"
+                )
+
+    with ThreadPoolExecutor(sessions) as pool:
+        list(pool.map(make, range(first, first + sessions)))
 
 
 async def measure(server: LocalServer, database: str, count: int, directory: Path) -> Costs:

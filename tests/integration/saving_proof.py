@@ -71,6 +71,20 @@ class Writer(threading.Thread):
         except BaseException as error:
             self.error = error
 
+    def doings(self) -> str:
+        """What the source does, where a loop gets nothing for a minute: whose fault that is."""
+        first = self._rows()
+        time.sleep(1)
+        second = self._rows()
+        sessions = self.server.query("SHOW FULL PROCESSLIST")
+        return (
+            f"the writer is {'alive' if self.is_alive() else 'gone'} ({self.error!r}) and wrote {first} rows, "
+            f"{second} a second later; the binlog is at {self.server.binlog_position()}; sessions: {sessions}"
+        )
+
+    def _rows(self) -> int:
+        return int(self.server.query(f"SELECT COUNT(*) FROM {self.database}.t")[0][0])
+
     def stop(self) -> None:
         """Stop, and raise what went wrong."""
         self.halt.set()
@@ -220,7 +234,7 @@ def prove_kills(
                 )
             deadline = time.monotonic() + 60
             while not said.exists() or not said.stat().st_size:
-                assert time.monotonic() < deadline, "the loop got nothing for 60 s"
+                assert time.monotonic() < deadline, f"run {number}: nothing came: {writer.doings()}"
                 assert client.is_alive(), "the loop ended by itself"
                 time.sleep(0.002)
             time.sleep(chance.random() * 0.4)
