@@ -23,6 +23,7 @@ from typing import Any
 
 import pymysql
 
+from replica_client import FilePositionStore
 from tests.integration.daemon_process import DaemonProcess
 from tests.servers.local import LocalServer
 
@@ -33,8 +34,7 @@ SERVER_OPTIONS = (
 _ROOT = Path(__file__).resolve().parents[2]
 _CHUNK = 20
 _KEPT_ROWS = 100_000
-_KEPT_FILES = 4
-_TABLES = 40
+_TABLES = 10
 _FIRST_SECONDS = 60.0
 
 
@@ -287,6 +287,12 @@ class _Loop:
         assert status == 0, f"{self.name}: {status}: {self._log.read_text()[-2000:]}"
         assert self._delivered() == last
 
+    @property
+    def file(self) -> str:
+        """The binlog file of the saved position, "" where there is none."""
+        position = FilePositionStore(self._store).load()
+        return position.file if position is not None else ""
+
     def close(self) -> None:
         """End it, whatever it does."""
         if self._process is not None and self._process.poll() is None:
@@ -442,9 +448,11 @@ class Soak:
     def _rotate(self) -> None:
         """Begin a file; the oldest go, which nobody reads any more."""
         self._server.execute("FLUSH BINARY LOGS")
-        files = self._server.binlog_files()
-        if len(files) > _KEPT_FILES:
-            self._server.execute(f"PURGE BINARY LOGS TO '{files[-_KEPT_FILES]}'")
+        needed = [loop.file for loop in self._loops]
+        if self._daemon is not None:
+            needed.append(self._daemon.status()["routes"][0]["file"] or "")
+        if all(needed):
+            self._server.execute(f"PURGE BINARY LOGS TO '{min(needed)}'")
         self.found.counts["rotations"] += 1
 
     def _cut(self) -> None:
