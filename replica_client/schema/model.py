@@ -245,7 +245,7 @@ def describe(column: ColumnModel) -> str:
 _COLUMNS: SizedCache[tuple[Any, ...], ColumnModel] = SizedCache(1 << 15)
 
 
-@lru_cache(1 << 15)
+@lru_cache(1 << 12)
 def _column_text(column: ColumnModel) -> str:
     return json.dumps(column.to_json(), separators=(",", ":"))
 

@@ -28,7 +28,9 @@ class Costs:
         one_opened: the same of one wanted table.
         first_row: a row of a stream of all tables came, from the time it was written.
         save: of a position, at most of several.
-        save_after_ddl: of a position behind a DDL, each at most of several.
+        save_after_ddl: of each position behind a DDL.
+        state_after_ddl: of these, what acknowledge() took.
+        processor_after_ddl: what the processor did of these.
         reopened: a stream of all tables is open at the saved position.
         memory: of this process at most.
     """
@@ -40,17 +42,19 @@ class Costs:
     save: float = 0.0
     save_after_ddl: list[float] = field(default_factory=list)
     state_after_ddl: list[float] = field(default_factory=list)
+    processor_after_ddl: list[float] = field(default_factory=list)
     reopened: float = 0.0
     memory: float = 0.0
 
     def __str__(self) -> str:
         ddl, state = sorted(self.save_after_ddl), sorted(self.state_after_ddl)
+        processor = sorted(self.processor_after_ddl)
         return (
             f"{self.tables} tables: open {self.opened:.2f} s, of one wanted table {self.one_opened:.2f} s, at a "
             f"saved position {self.reopened:.2f} s, first row {self.first_row * 1e3:.0f} ms, save "
             f"{self.save * 1e3:.1f} ms, save after a DDL {ddl[len(ddl) // 2] * 1e3:.1f} ms (most "
             f"{ddl[-1] * 1e3:.1f}), of which acknowledge() {state[len(state) // 2] * 1e3:.2f} ms "
-            f"(most {state[-1] * 1e3:.2f}), "
+            f"(most {state[-1] * 1e3:.2f}), and {processor[len(processor) // 2] * 1e3:.2f} ms of processor, "
             f"{self.memory:.0f} MiB"
         )
 
@@ -95,12 +99,13 @@ async def measure(server: LocalServer, database: str, count: int, directory: Pat
                     break
             if not step:
                 costs.first_row = time.perf_counter() - begun
-            begun = time.perf_counter()
+            begun, processor = time.perf_counter(), time.process_time()
             await stream.acknowledge(transaction.position)
             state = time.perf_counter() - begun
             await stream.flush()
             spent = time.perf_counter() - begun
             if step % 2:
+                costs.processor_after_ddl.append(time.process_time() - processor)
                 costs.save_after_ddl.append(spent)
                 costs.state_after_ddl.append(state)
             else:

@@ -433,7 +433,7 @@ class Soak:
     def _change_schema(self) -> None:
         """Alter a table, or drop it and make it anew; and write to it."""
         server, number = self._server, self._chance.randrange(_TABLES)
-        table, self._altered = f"soak.side{number}", self._altered + 1
+        table, self._altered = f"soak.side{number}", self._altered % 97 + 1
         names = [str(row[0]) for row in server.query(f"SHOW COLUMNS FROM {table}")]
         if self._chance.random() < 0.1:
             server.execute(f"DROP TABLE {table}")
