@@ -122,8 +122,16 @@ class BinlogScan:
             ServerError: the source does not have it any more.
         """
         wanted = Place.of(file, offset)
-        if self.begin is None or not self.begin <= wanted <= self.end:
+        if self.begin is None or wanted.base != self.begin.base or wanted > self.end:
             self.touches, self.begin, self._end = Touches(), wanted, Position(file, offset)
+        elif wanted < self.begin:
+            # What lies before is read by itself: behind it there may be gigabytes.
+            part = _Part(self._options, self._decode, Position(file, offset))
+            await part.read("", self.begin)
+            for touch in part.touches:
+                if touch.place < self.begin:
+                    self.touches.add(touch)
+            self.begin = wanted
         # What is read counts also where a connection fails behind it.
         await self.read(self._end.file, self._end.offset)
 
@@ -212,8 +220,8 @@ class _Part:
     def end(self) -> Position:
         return Position(self._place.file, self._place.offset)
 
-    async def read(self, stop: str) -> None:
-        """Read to a file's beginning, or to the end."""
+    async def read(self, stop: str, until: Place | None = None) -> None:
+        """Read to a file's beginning, to a place or a little beyond, or to the end."""
         scan, place = StatementScan(), self._place
         async with await SourceConnection.open(self._options) as connection:
             # Not our own server id: the source ends a dump when the same id begins another.
@@ -229,6 +237,8 @@ class _Part:
                     while events:
                         tail = self._decoder.format.checksum_size
                         count = scan.pass_over(events, place.offset, tail)
+                        if until is not None and self._is_behind(until):
+                            return
                         if count:
                             events.drop(count)
                             place.skip(0, scan.size)
@@ -240,6 +250,9 @@ class _Part:
                         looked_at += 1
                         if looked_at % _TURN_EVENTS == 0:
                             await asyncio.sleep(0)
+
+    def _is_behind(self, place: Place) -> bool:
+        return Place.of(self._place.file, self._place.offset) >= place
 
     def _look(self, data: bytes) -> None:
         header = self._decoder.peek_header(data)

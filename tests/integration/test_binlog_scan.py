@@ -95,3 +95,38 @@ def test_a_scan_finds_what_reading_finds(
         asyncio.run(scan.extend(first, offset))
         assert len(scan.touches.all) == len(expected) + 1
         expected = [str(one.place) for one in scan.touches.all]
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+def test_what_lies_before_is_read_without_what_was_read(
+    fresh_server, monkeypatch, name: str
+) -> None:
+    server = fresh_server(name, [])
+    first, offset = server.binlog_position()
+    places = []
+    for statement in (*STATEMENTS[:11], "CREATE TABLE scanned.z (id INT, t MEDIUMTEXT)"):
+        places.append(server.binlog_position())
+        server.execute(statement)
+    for number in range(8):
+        server.execute(f"INSERT INTO scanned.z VALUES ({number}, REPEAT('x', 2000000))")
+    options = parse_url(server.url())
+    whole = BinlogScan(options, DecodeOptions())
+    asyncio.run(whole.extend(first, offset))
+    assert len(whole.touches.all) == 7
+    sizes: list[int] = []
+    real = binlog_scan._Part.read
+
+    async def counted(part, *arguments):
+        begin = part.end
+        await real(part, *arguments)
+        if part.end.file == begin.file:
+            sizes.append(part.end.offset - begin.offset)
+
+    monkeypatch.setattr(binlog_scan._Part, "read", counted)
+    scan = BinlogScan(options, DecodeOptions())
+    for file, at in reversed(places):
+        asyncio.run(scan.extend(file, at))
+    assert sum(sizes) < 2 * 16_000_000  # the large rows were read once
+    assert sorted(one.place for one in scan.touches.all) == [one.place for one in whole.touches.all]
+    assert (scan.begin, scan.end) == (whole.begin, whole.end)
