@@ -128,6 +128,20 @@ class RowsOfEvent:
         return len(cython.cast(bytes, self._data))
 
     @property
+    def type_code(self) -> int:
+        """Of the event; known without decoding it."""
+        if self._data is None:
+            return self.event.header.type_code
+        return int(cython.cast(bytes, self._data)[4])
+
+    @property
+    def column_bitmaps(self) -> tuple[bytes, bytes | None]:
+        """Which columns the images have, before and after; of other kinds than updates the one image, and None."""
+        if self._data is None:
+            return self.event.body.columns_before, self.event.body.columns_after
+        return self._columns_before, self._columns_after
+
+    @property
     def shape(self) -> TableShape:
         """See the class."""
         shape: TableShape = self._shape

@@ -236,7 +236,10 @@ def _changes(writer: Writer, seconds: float) -> Lags:
         assert client.stdout is not None
         watch = LineWatch(pipe=client.stdout.fileno())
         watch.start()
-        time.sleep(2.0)
+        asked = "SELECT 1 FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
+        while not writer.server.query(asked):
+            assert client.poll() is None, "it ended by itself"
+            time.sleep(0.1)
         begun = _cpu(client.pid)
         _write(writer, seconds)
         cpu = _cpu(client.pid) - begun

@@ -278,13 +278,13 @@ def _check_images(rows: RowsOfEvent) -> None:
     Where binlog_row_image is not FULL it logs a REPLACE as an UPDATE without the columns that got their defaults,
     and nothing tells it from an UPDATE that left them alone.
     """
-    body = rows.event.body
-    if body.type_code not in _MARIADB_UPDATES or body.columns_after is None:
+    if rows.type_code not in _MARIADB_UPDATES:
         return
-    told = int.from_bytes(body.columns_before, "little") | int.from_bytes(
-        body.columns_after, "little"
-    )
-    every = (1 << body.column_count) - 1
+    before, after = rows.column_bitmaps
+    if after is None:
+        return
+    told = int.from_bytes(before, "little") | int.from_bytes(after, "little")
+    every = (1 << len(rows.shape.columns)) - 1
     if told & every != every:
         raise SinkError(
             f"{rows.event.file} position {rows.event.position}: an update of {rows.shape.database}."
