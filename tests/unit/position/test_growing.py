@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replica_client.errors import PositionFormatError
-from replica_client.position.stores.growing import GrowingRows, rows_of, stored_before
+from replica_client.position.stores.growing import GrowingKeys, GrowingRows, rows_of, stored_before
 
 
 def texts(first: int, behind: int) -> tuple[str, ...]:
@@ -82,3 +82,22 @@ def test_numbers_that_are_none(value: object) -> None:
     assert rows_of({"first": 0, "count": 0}) == (0, 0)
     with pytest.raises(PositionFormatError):
         rows_of(value)
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "1", '{"$growing": {"x": {}}}', '{"$growing": {"x": {"first": 0, "count": 1}}}']
+)
+def test_states_that_are_damaged(text: str) -> None:
+    with pytest.raises(PositionFormatError):
+        GrowingKeys().read(text, {})
+
+
+def test_states_by_key() -> None:
+    keys = GrowingKeys()
+    assert keys.read(None, {}) == {}
+    assert keys.read(
+        '{"a": 1, "$growing": {"x": {"first": 3, "count": 2}}}', {"state-3": "p", "state-4": "q"}
+    ) == {
+        "a": 1,
+        "x": ("p", "q"),
+    }

@@ -12,6 +12,7 @@ from tests.unit.position import events as e
 from tests.unit.position.events import SID
 
 F1, F2 = "binlog.000001", "binlog.000002"
+KNOWN = str(Gtid(SID, 1)).partition(":")[0]
 
 
 def feed(tracker, *events):
@@ -428,3 +429,20 @@ def test_events_outside_of_transactions_count_inside_of_one():
     tracker = started()
     (found,) = feed(tracker, e.gtid(5), e.query("BEGIN"), e.previous_gtids(""), e.xid())
     assert found.event_count == 4
+
+
+def test_the_gtids_before_the_transaction_that_ended_last():
+    tracker = started(f"{KNOWN}:1-4")
+    (ended,) = feed(tracker, e.gtid(5), e.query("BEGIN"), e.xid())
+    assert tracker.gtids_before(ended) == GtidSet.parse(f"{KNOWN}:1-4")
+    assert tracker.position.gtid_set == GtidSet.parse(f"{KNOWN}:1-5")
+
+
+def test_gtids_that_were_learned_join_the_position():
+    tracker = started(f"{KNOWN}:1-4")
+    tracker.learn_gtids(None)
+    assert tracker.position.gtid_set == GtidSet.parse(f"{KNOWN}:1-4")
+    tracker.learn_gtids(GtidSet.parse(f"{KNOWN}:1-9"))
+    assert tracker.position.gtid_set == GtidSet.parse(f"{KNOWN}:1-9")
+    feed(tracker, e.gtid(12), e.query("BEGIN"), e.xid())
+    assert tracker.position.gtid_set == GtidSet.parse(f"{KNOWN}:1-9:12")
