@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from replica_client.schema.character_sets import BINARY, max_length, reread
 from replica_client.schema.ddl.changes import (
@@ -112,7 +113,12 @@ def altered(
         entries.insert(at, entry)
         names.insert(at, entry.column.name.lower())
     if _has_generated_key(table):
-        # MySQL keeps a generated invisible primary key first.
+        # MySQL keeps a generated invisible primary key first: of InnoDB, and the engine is not known.
+        before = list(takewhile(lambda entry: entry.old != _GENERATED_KEY, entries))
+        is_there = len(before) < len(entries)
+        if before and is_there and all(_looks_like_key(entry.column) for entry in before):
+            # In the other order the table would look the same, so that no table map contradicts.
+            raise NotUnderstoodError(f"whether {_GENERATED_KEY} stays first depends on the engine")
         entries.sort(key=lambda entry: entry.old != _GENERATED_KEY)
     columns = [entry.column for entry in entries]
     for step in steps:
@@ -154,6 +160,11 @@ def _changed(old: ColumnModel, new: ColumnModel, text: ColumnText) -> ColumnMode
     if old.nullable is not False or text.nullable is not None or new.nullable is False:
         return new
     return replace(new, nullable=None) if new.kind in _BOUND_KINDS else new
+
+
+def _looks_like_key(column: ColumnModel) -> bool:
+    """Whether a table map shows a column as it does a generated primary key."""
+    return column.kind == "bigint" and column.unsigned and column.nullable is not True
 
 
 def _has_generated_key(table: TableModel) -> bool:
