@@ -6,14 +6,15 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import replica_client
 from replica_client import _compiled
 
 # A busy machine is no fault of an example's.
-settings.register_profile("any load", deadline=None)
-settings.register_profile("quick", deadline=None, max_examples=20)
+_ANY_LOAD = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("any load", _ANY_LOAD)
+settings.register_profile("quick", _ANY_LOAD, max_examples=20)
 settings.load_profile("any load")
 
 # Programs that tests start say nothing about it, where no compiler is.

@@ -151,7 +151,7 @@ def insert(row: rc.Row | None, before: rc.Row | None = None) -> rc.Change:
     return rc.Change(kind, "shop", "things", before, row, "b.000001", 4, 1, 0, "", 0, shape)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(conditions(SQL_TESTS), st.fixed_dictionaries(VALUES))
 def test_it_takes_what_sql_takes(condition: Any, values: dict[str, Any]) -> None:
     ordered = tuple(values[name] for name in COLUMNS)
