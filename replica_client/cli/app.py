@@ -47,25 +47,25 @@ def _common(
 
 # Each is a module of this package of the same name, with a function of that name and an EXAMPLE.
 _COMMANDS = {
-    "events": "Every event.",
-    "changes": "Row changes.",
-    "check": "Whether files are whole.",
-    "annotate": "What each byte of an event means.",
-    "backup": "A byte-identical copy of a source's binlog files.",
-    "doctor": "Whether a source can be followed.",
-    "init": "A commented configuration from a checked URL.",
-    "serve": "Binlog files over the real protocol.",
-    "run": "The position-resume daemon.",
-    "relay": "A source's binlog, read once and served to replicas.",
-    "pipeline": "The Spark pipeline.",
-    "verify": "Whether the lake equals its source.",
-    "demo": "The main job on the embedded source.",
+    "events": "Print every event.",
+    "changes": "Print row changes.",
+    "check": "Check that files are whole.",
+    "annotate": "Explain each byte of an event.",
+    "backup": "Copy a source's binlog files, byte for byte.",
+    "doctor": "Check whether a source can be followed.",
+    "init": "Write a commented configuration from a URL that it checks.",
+    "serve": "Serve binlog files over the replication protocol.",
+    "run": "Run the position-resume daemon.",
+    "relay": "Read a source's binlog once and serve it to replicas.",
+    "pipeline": "Run the Spark pipeline.",
+    "verify": "Compare the lake with its source.",
+    "demo": "See it at work: no server needed.",
 }
 # Each is a module with commands of its own.
 _GROUPS = {
-    "schema": "What tables looked like, by position.",
-    "position": "Saved positions.",
-    "lake": "The tables of a pipeline's lake.",
+    "schema": "Show what tables looked like, by position.",
+    "position": "Show, compare and set saved positions.",
+    "lake": "Look after the tables of a pipeline's lake.",
 }
 
 

@@ -73,11 +73,12 @@ def changes(
         str | None,
         typer.Option(
             metavar="CONDITION",
-            help="Only changes one of whose rows meets it: \"status = 'new' AND total >= 10.5 OR note IS NULL\".",
+            help="Only changes with a row that meets this condition: "
+            "\"status = 'new' AND total >= 10.5 OR note IS NULL\".",
         ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="End after so many changes.")
+        int | None, typer.Option(metavar="N", min=1, help="Stop after N changes.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="The rows of one table as CSV.")] = False,

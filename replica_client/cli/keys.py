@@ -25,7 +25,7 @@ InvalidText = Annotated[
     typer.Option(
         "--invalid-text",
         metavar="HOW",
-        help="Bytes that are no text of their character set (the server shows ?): strict stops, replace puts "
+        help="Bytes that are invalid in their character set (the server shows ?): strict stops, replace puts "
         "U+FFFD, bytes gives the value as bytes.",
     ),
 ]

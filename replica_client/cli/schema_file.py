@@ -29,7 +29,7 @@ LetterCase = Annotated[
         metavar="0|1|2",
         min=0,
         max=2,
-        help="Files: that setting of the server that wrote them, which they do not tell.",
+        help="For files: this setting of the server that wrote them, which files do not record.",
     ),
 ]
 

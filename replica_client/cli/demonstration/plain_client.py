@@ -39,9 +39,9 @@ class PlainClient:
             self._screen.say(f"that {self._served.expected['server']} wrote.")
             if not compiled():
                 self._screen.say(
-                    "The client runs as plain Python here: the same results, but slower. "
-                    "`pip install .` compiles it where a C compiler is installed."
+                    "The client runs as plain Python here: the same results, but slower."
                 )
+                self._screen.say("Where a C compiler is installed, pip compiles it.")
             before = self._first_run()
             self._served.add_rest()
             log, again = self._second_run(before)

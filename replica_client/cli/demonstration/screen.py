@@ -113,7 +113,7 @@ class Screen:
         table.add_column("table")
         for name in ("inserts", "updates", "deletes", "rows in the end"):
             table.add_column(name, justify="right")
-        table.add_column("equals the server's SELECT")
+        table.add_column("equals SELECT")
         for one in proof.tables:
             verdict = Text("yes", style="green")
             if one.differences:
@@ -122,7 +122,7 @@ class Screen:
             table.add_row(one.table, *map(str, counts), verdict)
         self._console.print(table)
         self.say(
-            f"Of {proof.changes} changes in the binlog {proof.missing} are missing, "
+            f"Of {proof.changes} changes in the binlog, {proof.missing} are missing, "
             f"{proof.repeated} repeated, {proof.strange} different."
         )
         self._console.print()

@@ -26,7 +26,7 @@ def test_the_plain_part_is_killed_goes_on_and_equals_the_source(tmp_path):
     result = demo(tmp_path, "--no-spark")
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
-    assert "Of 87 changes in the binlog 0 are missing, 0 repeated, 0 different." in result.stdout
+    assert "Of 87 changes in the binlog, 0 are missing, 0 repeated, 0 different." in result.stdout
     assert " equals the source." in result.stdout
     assert sorted(path.name for path in (tmp_path / "demo-output").iterdir()) == [
         "plain-1.jsonl",
