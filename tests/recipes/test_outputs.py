@@ -172,7 +172,8 @@ def test_duckdb_reads_csv_parquet_and_arrow(table: tuple[Path, str], tmp_path: P
     streamed = pyarrow.ipc.open_stream(
         run("changes", "--arrow", "-", "--tables", name, source)
     ).read_all()
-    assert streamed == stream
+    # A stream has as many batches as its writer had time for, with a dictionary each.
+    assert streamed.to_pylist() == stream.to_pylist()
     batches = list(rc.open_binlog(source, tables=name).batches())
     assert streamed.to_pylist() == pyarrow.Table.from_batches(batches).to_pylist()
 
