@@ -156,7 +156,7 @@ def _page(status: Mapping[str, Any]) -> bytes:
         ("Clients", f"{status['connections']} connected, {status['failed_logins']} logins refused"),
     )  # fmt: skip
     rows = "".join(
-        f"<tr><th scope=row>{name}</th><td>{html.escape(str(text))}</td></tr>"
+        f"<dt>{name}</dt><dd>{html.escape(str(text))}</dd>"
         for name, text in facts
         if text
     )
@@ -174,8 +174,8 @@ def _page(status: Mapping[str, Any]) -> bytes:
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
 <title>replica-client relay</title><link rel="icon" href="data:,"><link rel="stylesheet" href="page.css"></head>
 <body><header><h1>replica-client relay</h1><p>{html.escape(status["host"])}, version {status["version"]}</p></header>
-<main><table>{rows}</table><h2>Clients</h2><table><thead><tr><th>user</th><th>address</th><th>server id</th>
-<th>UUID</th><th>file</th><th>position</th><th>bytes behind</th></tr></thead><tbody>{clients}</tbody></table></main>
+<main><section><dl class="facts">{rows}</dl></section><section><h2>Clients</h2><table><thead><tr><th>user</th><th>address</th><th>server id</th>
+<th>UUID</th><th>file</th><th>position</th><th>bytes behind</th></tr></thead><tbody>{clients}</tbody></table></section></main>
 <footer><a href="status.json">status.json</a> <a href="metrics">metrics</a> <a href="readyz">readyz</a></footer>
 </body></html>
 """.encode()
