@@ -156,9 +156,7 @@ def _page(status: Mapping[str, Any]) -> bytes:
         ("Clients", f"{status['connections']} connected, {status['failed_logins']} logins refused"),
     )  # fmt: skip
     rows = "".join(
-        f"<dt>{name}</dt><dd>{html.escape(str(text))}</dd>"
-        for name, text in facts
-        if text
+        f"<dt>{name}</dt><dd>{html.escape(str(text))}</dd>" for name, text in facts if text
     )
     clients = "".join(
         "<tr>"

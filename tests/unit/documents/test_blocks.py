@@ -14,6 +14,7 @@ import typer
 import replica_client
 from replica_client.cli.app import make_app
 from replica_client.daemon.config_file import read_config
+from replica_client.daemon.relay_config_file import read_relay_config
 from replica_client.transport.hosts import parse_hosts
 from tests.source.test_follow import served
 from tests.unit.documents.pages import PACKAGE, PAGES, ROOT, Block, blocks, for_source, furnish, run
@@ -84,6 +85,9 @@ def test_every_configuration_is_accepted(
     file.write_text(text, encoding="utf-8")
     if "[[source]]" in block.text:
         assert read_config(file, {}).routes
+        return
+    if "[relay]" in block.text:
+        assert read_relay_config(file, {}).accounts
         return
     pytest.importorskip("pyspark", reason="the pipeline's configuration is read with pyspark")
     from replica_client.lake.config import load_config
