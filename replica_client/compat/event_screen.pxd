@@ -17,5 +17,8 @@ cdef class EventScreen:
     cdef readonly long long unplaced
     cdef bytes _last
     cdef dict _models
+    cdef dict _kinds
+    cdef dict _maps
     cdef bint _announced(self, const unsigned char* data, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef object _like(self, EventQueue queue, Py_ssize_t index, object found)
     cdef object _rows(self, EventQueue queue, Py_ssize_t index, object facts)

@@ -31,14 +31,32 @@ TABLE = 2
 ROWS = 3
 """An event of rows, with the usual post-header of its version."""
 
+LIKE = 4
+"""An event that is decoded when one of its attributes is asked for."""
+TABLE_LIKE = 5
+"""A table map that is wanted: the event of the same bytes again."""
+
 _STOP = cython.declare(cython.int, STOP)
 _PASS = cython.declare(cython.int, PASS)
 _TABLE = cython.declare(cython.int, TABLE)
+_ROWS = cython.declare(cython.int, ROWS)
+_LIKE = cython.declare(cython.int, LIKE)
+_TABLE_LIKE = cython.declare(cython.int, TABLE_LIKE)
+_COMMON = ("table_map", "event_type", "_ctl_connection", "mysql_version", "dbms")
 _HEADER = cython.declare(cython.Py_ssize_t, 19)
 _FIRST_V2 = cython.declare(cython.int, 30)
 _UPDATES = cython.declare(tuple, (24, 31))
 _MAX_MODELS = 4096
 _TABLE_MAP = cython.declare(cython.int, 19)
+
+
+class LaterLoaded:
+    """An object whose attributes are set all at once; a subclass may show others as its ``__dict__``."""
+
+
+state_of = vars(LaterLoaded)["__dict__"].__get__
+"""The attributes that an object of a subclass of :class:`LaterLoaded` has by now."""
+_set_state = cython.declare(object, vars(LaterLoaded)["__dict__"].__set__)
 
 
 @cython.final
@@ -89,11 +107,19 @@ class EventScreen:
         self.unplaced = 0
         self._last = b""
         self._models: dict[int, _Model] = {}
+        self._kinds: dict[int, _Model] = {}
+        self._maps: dict[bytes, _Model] = {}
 
     def forget(self) -> None:
-        """Tables are announced otherwise from now on."""
+        """A file begins, or a connection."""
         self._last = b""
         self._models.clear()
+        self._kinds.clear()
+        self._maps.clear()
+
+    def announced(self) -> None:
+        """A table was given its number elsewhere."""
+        self._last = b""
 
     def take(
         self,
@@ -139,7 +165,18 @@ class EventScreen:
             if action == _TABLE:
                 if not self._announced(data, at + _HEADER, end - self.tail):
                     break
-            elif action != _PASS:
+            elif action == _LIKE:
+                found = self._like(queue, i, self._kinds.get(code))
+                if found is None:
+                    break
+            elif action == _TABLE_LIKE:
+                if not self._announced(data, at + _HEADER, end - self.tail):
+                    break
+                if self._tables[load_le(data, at + _HEADER, 6)].wanted:
+                    found = self._like(queue, i, self._maps.get(self._last))
+                    if found is None:
+                        break
+            elif action == _ROWS:
                 facts: object = self._tables.get(load_le(data, at + _HEADER, 6))
                 if facts is None:
                     break
@@ -230,12 +267,49 @@ class EventScreen:
         if is_update:
             fields["columns_present_bitmap2"] = data[place + bitmap : images]
         event: Any = object.__new__(model.kind)
-        event.__dict__ = fields
+        _set_state(event, fields)
         return event
 
-    def learn(self, event: Any, context: Any) -> None:
-        """Make events of rows like this one, which was decoded, and of which nobody knows yet."""
-        fields = vars(event)
+    @cython.cfunc
+    def _like(self, queue: EventQueue, index: cython.Py_ssize_t, found: Any) -> object:
+        """An event with the attributes of a model, and its own bytes; None: it is to be decoded."""
+        if found is None:
+            return None
+        model: _Model = cython.cast(_Model, found)
+        raw: cython.p_uchar = queue.data
+        at: cython.Py_ssize_t = queue.marks[2 * index]
+        end: cython.Py_ssize_t = queue.marks[2 * index + 1]
+        if load_le(raw, at + 9, 4) != end - at:
+            return None
+        if self.tail and sound_until(raw, queue.marks, index, index + 1) == index:
+            return None
+        fields: dict[str, Any] = model.fields.copy()
+        fields["_data"] = bytes(raw[at:end])
+        fields["timestamp"] = load_le(raw, at, 4)
+        fields["event_size"] = end - at - _HEADER - self.tail
+        event: Any = object.__new__(model.kind)
+        _set_state(event, fields)
+        return event
+
+    def learn(self, event: Any, context: Any, data: bytes) -> None:
+        """Make events like this one, which was decoded, and of which nobody knows yet."""
+        action = self.actions[event.event_type]
+        if action == ROWS:
+            self._learn_rows(event, context)
+        elif action == LIKE:
+            fields = {name: getattr(event, name) for name in _COMMON}
+            fields |= {"_context": context, "_is_loaded": False}
+            self._kinds[event.event_type] = _Model(type(event), None, fields, 0)
+        elif action == TABLE_LIKE:
+            if len(self._maps) >= _MAX_MODELS:
+                self._maps.clear()
+            fields = dict(state_of(event), _context=context)
+            del fields["packet"]
+            content = data[_HEADER : len(data) - self.tail]
+            self._maps[content] = _Model(type(event), None, fields, 0)
+
+    def _learn_rows(self, event: Any, context: Any) -> None:
+        fields = state_of(event)
         if fields.get("extra_data_length", 2) != 2 or not 0 < event.number_of_columns < 0x10000:
             return
         if len(self._models) >= _MAX_MODELS:

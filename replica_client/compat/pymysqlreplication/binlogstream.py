@@ -10,7 +10,15 @@ from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent as DecodedEvent
 from replica_client.codec.event_queue import EventQueue
 from replica_client.codec.sized_cache import SizedCache
-from replica_client.compat.event_screen import PASS, ROWS, STOP, TABLE, EventScreen
+from replica_client.compat.event_screen import (
+    LIKE,
+    PASS,
+    ROWS,
+    STOP,
+    TABLE,
+    TABLE_LIKE,
+    EventScreen,
+)
 from replica_client.compat.pymysqlreplication.constants.BINLOG import (
     FORMAT_DESCRIPTION_EVENT,
     ROTATE_EVENT,
@@ -470,6 +478,10 @@ class BinLogStreamReader:
             elif code in _PLAIN_ROWS and usual and not self.skip_to_timestamp:
                 size = _PLAIN_ROWS[code]
                 actions[code] = ROWS if layout.post_header_size(code, size) == size else STOP
+            elif (
+                code in _LOADED_LATER and usual and not self.skip_to_timestamp and not self.__strict
+            ):
+                actions[code] = TABLE_LIKE if code == TABLE_MAP_EVENT else LIKE
         return bytes(actions)
 
     def _drop(self) -> None:
@@ -525,8 +537,8 @@ class BinLogStreamReader:
         event = BinLogPacketWrapper._of(decoded, data, self._context).event
         if not event._processed:
             return None
-        if data is not None and self._screen.actions[event.event_type] == ROWS:
-            self._screen.learn(event, self._context)
+        if data is not None:
+            self._screen.learn(event, self._context, data)
         return event
 
     def _rotate(self, data: bytes) -> Any:
@@ -585,7 +597,7 @@ class BinLogStreamReader:
         """Take a table map that nobody wants; most were there before, and their bytes are the same."""
         content = data[_HEADER_SIZE : -4 if self.__use_checksum else None]
         known = self._known_maps.get(content)
-        self._screen.forget()
+        self._screen.announced()
         if known is None:
             body = self._decoder.decode(data, 0).body
             facts = self._context.tables.facts(body, self._context.dbms)
@@ -597,8 +609,11 @@ class BinLogStreamReader:
     def _mapped(self, decoded: DecodedEvent, data: bytes | None, wanted: bool) -> Any:
         body = decoded.body
         facts = self._context.tables.facts(body, self._context.dbms)
-        self._screen.forget()
+        self._screen.announced()
         self.table_map.announce(body.table_id, facts)
+        if data is not None and (facts.named or not self.__use_column_name_cache):
+            content = data[_HEADER_SIZE : -4 if self.__use_checksum else None]
+            self._known_maps.put(content, (body.table_id, facts), len(content))
         self.__optional_meta_data = facts.named
         return self._made(decoded, data) if wanted and facts.wanted else None
 
@@ -654,4 +669,20 @@ _IN_GROUP = frozenset(
 _GROUP_CODES = bytes(code in _IN_GROUP for code in range(256))
 # Types whose rows are read where they are, and the bytes of their post-headers.
 _PLAIN_ROWS = {23: 8, 24: 8, 25: 8, 30: 10, 31: 10, 32: 10}
+# Types whose events are decoded when an attribute of theirs is asked for.
+_LOADED_LATER = frozenset(
+    code
+    for code, kind in EVENT_CLASSES.items()
+    if kind
+    in (
+        QueryEvent,
+        XidEvent,
+        GtidEvent,
+        RowsQueryLogEvent,
+        MariadbGtidEvent,
+        MariadbAnnotateRowsEvent,
+        MariadbBinLogCheckPointEvent,
+        TableMapEvent,
+    )
+)
 _COMMITS = frozenset((int(EventType.XID_EVENT), int(EventType.XA_PREPARE_LOG_EVENT)))

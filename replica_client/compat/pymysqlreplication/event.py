@@ -7,6 +7,7 @@ import json
 from typing import Any, ClassVar
 
 from replica_client.binlog.events.query_status import parse_query_status
+from replica_client.compat.event_screen import LaterLoaded, state_of
 from replica_client.compat.pymysqlreplication.constants.STATUS_VAR_KEY import *  # noqa: F403
 from replica_client.compat.pymysqlreplication.exceptions import (
     MalformedBinLogEvent as MalformedBinLogEvent,
@@ -15,14 +16,14 @@ from replica_client.compat.pymysqlreplication.exceptions import (
     StatusVariableMismatch as StatusVariableMismatch,
 )
 from replica_client.compat.pymysqlreplication.logger import logger as logger
-from replica_client.compat.pymysqlreplication.query_status import status_attributes
+from replica_client.compat.pymysqlreplication.query_status import STATUS_NAMES, status_attributes
 from replica_client.gtid import GtidSet as _GtidSet
 from replica_client.transport.server_info import parse_version
 
 _EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001
 
 
-class BinLogEvent:
+class BinLogEvent(LaterLoaded):
     """An event.
 
     Attributes:
@@ -50,6 +51,36 @@ class BinLogEvent:
         self._decode(from_packet._event.body)
 
     complete = True
+    # Of an event that was not decoded: its bytes, what the stream knows, and whether its type's
+    # attributes were taken.
+    _data = b""
+    _context: Any = None
+    _is_loaded = True
+
+    def __getattr__(self, name: str) -> Any:
+        # Only for attributes that are not there. Events that were made like an earlier one of their type
+        # have no packet before it is asked for, and are not decoded before one of their attributes is.
+        if self._data and not name.startswith("__"):
+            if name == "packet":
+                packet = self.packet = self._context.packet_of(self._data, self)
+                return packet
+            if not self._is_loaded:
+                self._load()
+                return getattr(self, name)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def _load(self) -> None:
+        self._is_loaded = True
+        self._decode(self.packet._event.body)
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        """All attributes, so that ``vars(event)`` has those that are loaded later, too."""
+        if not self._is_loaded:
+            self._load()
+        if self._data:
+            self.packet  # noqa: B018
+        return state_of(self)
 
     def _decode(self, body: Any) -> None:
         """Take the attributes of an event's type."""
@@ -346,15 +377,15 @@ class QueryEvent(BinLogEvent):
             if strict and (status.unparsed or 130 in status.codes):
                 raise StatusVariableMismatch
             for name, value in status_attributes(status, self.dbms).items():
-                self.__dict__.setdefault(name, value)
+                state_of(self).setdefault(name, value)
 
     def __getattr__(self, name: str) -> Any:
         # Status variables are parsed when the first of them is asked for.
-        if not name.startswith("__") and self.__dict__.get("_status_vars"):
+        if name in STATUS_NAMES and self._is_loaded and state_of(self).get("_status_vars"):
             self._read_status()
-            if name in self.__dict__:
-                return self.__dict__[name]
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+            if name in state_of(self):
+                return state_of(self)[name]
+        return super().__getattr__(name)
 
 
 class BeginLoadQueryEvent(BinLogEvent):

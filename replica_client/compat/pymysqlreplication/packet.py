@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from struct import Struct
 from typing import Any
 
@@ -106,6 +106,16 @@ class Context:
         default_factory=lambda: EVENT_CLASSES | MORE_CLASSES
     )
     format: BinlogFormat | None = None
+    _decoder: BinlogDecoder | None = None
+
+    @property
+    def decoder(self) -> BinlogDecoder:
+        """A decoder of single events in the layout of now."""
+        decoder = self._decoder
+        if decoder is None or decoder.format is not self.format:
+            options = replace(self.tables.decode, verify_checksum=False)
+            decoder = self._decoder = BinlogDecoder(options, "", self.format)
+        return decoder
 
     @property
     def tail(self) -> int:
@@ -220,9 +230,8 @@ class BinLogPacketWrapper(PacketReader):
     def _event(self) -> DecodedEvent:
         decoded = self._decoded
         if decoded is None:
-            # Of an event that was made like an earlier one; its rows need no decoded form.
-            decoder = BinlogDecoder(self._context.tables.decode, "", self._context.format)
-            decoded = self._decoded = decoder.decode(self._data or b"", 0)
+            # Of an event that was made like an earlier one. Its checksum was verified.
+            decoded = self._decoded = self._context.decoder.decode(self._data or b"", 0)
         return decoded
 
     def _checksum_is_right(self) -> bool | None:

@@ -29,6 +29,11 @@ _NAMES = {
 }
 _MARIADB_NAMES = _NAMES | {"microseconds": "hrnow", "ddl_xid": "xid"}
 
+STATUS_NAMES = frozenset(
+    (*_NAMES.values(), *_MARIADB_NAMES.values(), "catalog_nz_code", "mts_accessed_db_names")
+)
+"""The names of all of them."""
+
 
 def status_attributes(status: QueryStatus, dbms: str) -> dict[str, Any]:
     """The attributes of the variables that are there."""

@@ -6,6 +6,7 @@ import datetime
 from enum import Enum
 from typing import Any
 
+from replica_client.compat.event_screen import state_of
 from replica_client.compat.pymysqlreplication.bitmap import BitCount as BitCount
 from replica_client.compat.pymysqlreplication.bitmap import BitGet as BitGet
 from replica_client.compat.pymysqlreplication.column import Column as Column
@@ -184,15 +185,6 @@ class RowsEvent(BinLogEvent):
     # Where the images are in ``_data``; 0: in the decoded event of the packet.
     _images = 0
     _end = 0
-    _data = b""
-    _context: Any = None
-
-    def __getattr__(self, name: str) -> Any:
-        # Events that are made like an earlier one have no packet before it is asked for.
-        if name == "packet" and self._images:
-            packet = self.packet = self._context.packet_of(self._data, self)
-            return packet
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def _decode(self, body: Any) -> None:
         self.table_id: int = body.table_id
@@ -264,7 +256,7 @@ class RowsEvent(BinLogEvent):
         return facts.rows_at(
             self._kind,
             self.columns_present_bitmap,
-            self.__dict__.get("columns_present_bitmap2"),
+            state_of(self).get("columns_present_bitmap2"),
             self._data,
             self._images,
             self._end,
