@@ -8,10 +8,13 @@ from pathlib import Path
 
 from replica_client.compat.shim import install
 
-USAGE = """usage: python -m replica_client.compat run PROGRAM.py [ARGUMENT ...]
-       python -m replica_client.compat run -m MODULE [ARGUMENT ...]
+USAGE = """usage: python -m replica_client.compat run [--names-from-source] PROGRAM.py [ARGUMENT ...]
+       python -m replica_client.compat run [--names-from-source] -m MODULE [ARGUMENT ...]
 
-Runs a program that was written for python-mysql-replication or asyncmy.replication on replica_client."""
+Runs a program that was written for python-mysql-replication or asyncmy.replication on replica_client.
+
+--names-from-source  for programs written for python-mysql-replication before 1.0: where the binlog does not
+                     tell the columns' names (binlog_row_metadata=MINIMAL), ask the source how the table is now"""
 
 
 def main(arguments: list[str]) -> int:
@@ -19,10 +22,13 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] in (["-h"], ["--help"]):
         print(USAGE)  # noqa: T201
         return 0
+    from_source = arguments[1:2] == ["--names-from-source"]
+    if from_source:
+        arguments = [arguments[0], *arguments[2:]]
     if len(arguments) < 2 or arguments[0] != "run" or arguments[1:] == ["-m"]:
         print(USAGE, file=sys.stderr)  # noqa: T201
         return 2
-    install()
+    install(names_from_source=from_source)
     if arguments[1] == "-m":
         sys.argv = arguments[2:]
         sys.path.insert(0, "")

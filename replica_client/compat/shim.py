@@ -74,8 +74,16 @@ class _Kept(_Same):
         module.__spec__ = self._own
 
 
-def install() -> None:
-    """Let imports from now on find this package's modules."""
+def install(*, names_from_source: bool = False) -> None:
+    """Let imports from now on find this package's modules.
+
+    Args:
+        names_from_source: ask the source for names that the binlog does not have, as
+            python-mysql-replication did before its release 1.0.
+    """
+    if names_from_source:
+        stream = importlib.import_module("replica_client.compat.pymysqlreplication.binlogstream")
+        stream.BinLogStreamReader.names_from_source = True
     if not any(isinstance(finder, CompatFinder) for finder in sys.meta_path):
         for name in REPLACED:
             for loaded in [m for m in sys.modules if m == name or m.startswith(f"{name}.")]:

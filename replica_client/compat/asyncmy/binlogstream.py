@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from replica_client.compat.asyncmy.errors import BinLogNotEnabledError
@@ -17,9 +18,8 @@ from replica_client.compat.pymysqlreplication import row_event
 from replica_client.compat.pymysqlreplication.binlogstream import BinLogStreamReader
 from replica_client.compat.pymysqlreplication.event import BinLogEvent
 from replica_client.compat.pymysqlreplication.gtid import Gtid, GtidSet
+from replica_client.compat.source_tables import definition, questions
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.errors import ReplicaClientError
-from replica_client.schema import information_schema
 from replica_client.schema.model import TableModel
 from replica_client.transport import statements
 from replica_client.transport.server_info import ServerInfo, parse_version
@@ -43,6 +43,7 @@ class _Reader(BinLogStreamReader):
         context = self._context
         context.classes = {code: classes.get(kind, kind) for code, kind in context.classes.items()}
         context.tables._none_sources = False
+        context.tables._wanted = replace(context.tables._wanted, qualified=True)
         context.tables._model_of = lambda schema, table: self.models.get((schema, table))
         self.models: dict[tuple[str, str], TableModel | None] = {}
 
@@ -69,8 +70,8 @@ class BinLogStream:
         only_events: classes of wanted events.
         ignored_events: classes of unwanted events.
         filter_non_implemented_events: leave out events that have no class.
-        only_tables: names of wanted tables.
-        ignored_tables: names of unwanted tables.
+        only_tables: names of wanted tables, ``database.table``.
+        ignored_tables: names of unwanted tables, ``database.table``.
         only_schemas: names of wanted databases.
         ignored_schemas: names of unwanted databases.
         freeze_schema: without effect: table maps are kept as they come.
@@ -239,27 +240,13 @@ class BinLogStream:
     async def _learn(self, data: bytes) -> None:
         """Ask for the definition of a table whose names the binlog does not have."""
         asked = self._reader.unnamed_table(data)
-        if asked is None or asked in self._reader.models:
+        if asked is None:
             return
-        where = information_schema.where_table(asked)
-        flavor = ServerFlavor.MARIADB if self._reader.dbms == "mariadb" else ServerFlavor.MYSQL
+        dbms, version = self._reader.dbms, self._reader.mysql_version
         answers = [
-            await _query(self._ctl_connection, *query)
-            for query in (
-                information_schema.tables_query(where),
-                information_schema.columns_query(flavor, where),
-                information_schema.keys_query(where),
-            )
+            await _query(self._ctl_connection, *question) for question in questions(asked, dbms)
         ]
-        model = None
-        try:
-            found = information_schema.read_tables(
-                answers[0], answers[1], answers[2], flavor, self._reader.mysql_version
-            )
-            model = found[0] if found else None
-        except ReplicaClientError as error:
-            _LOG.warning("%s.%s: %s", *asked, error)
-        self._reader.models[asked] = model
+        self._reader.models[asked] = definition(asked, answers, dbms, version)
 
 
 def _gtids(given: Iterable[Gtid] | str | None) -> str | None:

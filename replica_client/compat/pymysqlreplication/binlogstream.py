@@ -68,10 +68,12 @@ from replica_client.compat.pymysqlreplication.row_event import (
 )
 from replica_client.compat.pymysqlreplication.table_map import TableMap
 from replica_client.compat.pymysqlreplication.tables import TableBook, TableFacts, TableFilter
+from replica_client.compat.source_tables import definition, questions
 from replica_client.constants.event_types import EventType
 from replica_client.errors import ServerError
 from replica_client.gtid import GtidSet as CoreGtidSet
 from replica_client.gtid import MariadbGtidSet
+from replica_client.schema.model import TableModel
 from replica_client.transport import driver_dump
 from replica_client.transport.driver_dump import DriverDump
 from replica_client.transport.request import DumpRequest
@@ -179,6 +181,9 @@ class BinLogStreamReader:
     """
 
     report_slave: ReportSlave | None = None
+    names_from_source = False
+    """Ask the source how a table is now, where the binlog does not tell its columns' names: as releases before
+    1.0 did. Names, labels and signedness are taken if they fit the rows."""
 
     def __init__(
         self,
@@ -261,6 +266,7 @@ class BinLogStreamReader:
             strict=strict_compat,
             ignore_decode_errors=ignore_decode_errors,
             names_of=self._names_of if use_column_name_cache else None,
+            model_of=self._model_of if self.names_from_source else None,
         )
         classes = EVENT_CLASSES if strict_compat else EVENT_CLASSES | MORE_CLASSES
         self._context = Context(tables, self.table_map, strict=strict_compat, classes=classes)
@@ -314,6 +320,16 @@ class BinLogStreamReader:
         if not self.__connected_ctl:
             self.__connect_to_ctl()
         return fetch_column_names(self._ctl_connection, schema, table, True)
+
+    def _model_of(self, schema: str, table: str) -> TableModel | None:
+        if not self.__connected_ctl:
+            self.__connect_to_ctl()
+        asked = schema, table
+        answers = [
+            driver_dump.query(self._ctl_connection, *question)
+            for question in questions(asked, self.dbms)
+        ]
+        return definition(asked, answers, self.dbms, self.mysql_version)
 
     def __connect_to_stream(self) -> None:
         self._stream_connection = connection = self.pymysql_wrapper(**self.__connection_settings)

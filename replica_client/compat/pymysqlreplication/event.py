@@ -80,7 +80,8 @@ class BinLogEvent(LaterLoaded):
             self._load()
         if self._data:
             self.packet  # noqa: B018
-        return state_of(self)
+        state: dict[str, Any] = state_of(self)
+        return state
 
     def _decode(self, body: Any) -> None:
         """Take the attributes of an event's type."""

@@ -59,18 +59,23 @@ _KEPT = 1024
 
 @dataclass(frozen=True, slots=True)
 class TableFilter:
-    """Which tables are wanted, by the names alone; None: no rule."""
+    """Which tables are wanted, by the names alone; None: no rule.
+
+    ``qualified``: names of tables are ``database.table``, as asyncmy has it.
+    """
 
     only_tables: Container[str] | None = None
     ignored_tables: Container[str] | None = None
     only_schemas: Container[str] | None = None
     ignored_schemas: Container[str] | None = None
+    qualified: bool = False
 
     def wants(self, schema: str, table: str) -> bool:
         """Whether the events of a table are given."""
+        name = f"{schema}.{table}" if self.qualified else table
         return not (
-            (self.only_tables is not None and table not in self.only_tables)
-            or (self.ignored_tables is not None and table in self.ignored_tables)
+            (self.only_tables is not None and name not in self.only_tables)
+            or (self.ignored_tables is not None and name in self.ignored_tables)
             or (self.only_schemas is not None and schema not in self.only_schemas)
             or (self.ignored_schemas is not None and schema in self.ignored_schemas)
         )
@@ -276,7 +281,9 @@ class TableBook:
         Raises:
             BinlogDecodeError: its metadata does not fit its columns.
         """
-        key = (body.definition, dbms)
+        # What the source says of a table is true of one number of it: with the next one it was altered.
+        number = body.table_id if self._model_of is not None else 0
+        key = (body.definition, dbms, number)
         found = self._facts.get(key)
         if found is None:
             found = self._new(body, dbms)

@@ -1,0 +1,1 @@
+"""Programs that others wrote on python-mysql-replication and asyncmy, run with the originals and with the shim."""

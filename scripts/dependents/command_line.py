@@ -1,0 +1,98 @@
+"""Arguments, runs, and the table of scripts/prove_dependents."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from dependents.environments import Environment
+from dependents.programs import PROGRAMS, Program
+from dependents.shop import Shop, fill, make_user, prepare
+from tests.servers.local import LocalServer, LocalServers
+
+STREAM_ALONE = Path(__file__).with_name("stream_alone.py")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command line; 0 when every program delivers the same with both."""
+    parser = argparse.ArgumentParser(prog="scripts/prove_dependents")
+    parser.add_argument("names", nargs="*", help="of programs, in part")
+    parser.add_argument("--rows", type=int, default=20_000, help="that the table gets (20,000)")
+    parser.add_argument("--environments", type=Path, help="where they are installed and stay")
+    chosen = parser.parse_args(arguments)
+    wanted = [
+        program
+        for program in PROGRAMS
+        if not chosen.names or any(name in program.name for name in chosen.names)
+    ]
+    faults = 0
+    servers: dict[str, LocalServer] = {}
+    local = LocalServers()
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        environments = (chosen.environments or directory / "environments").resolve()
+        try:
+            for kind in wanted:
+                server = servers.get(kind.server)
+                if server is None:
+                    server = servers[kind.server] = local.fresh(kind.server, _options(kind.server))
+                    make_user(server)
+                prepare(server)
+                shop = fill(server, chosen.rows if kind.step > 1 else chosen.rows // 4, kind.step)
+                faults += not _compare(kind, shop, environments, directory)
+        finally:
+            local.close()
+    return int(bool(faults))
+
+
+def _options(server: str) -> list[str]:
+    options = ["max-binlog-size=1G", "sync-binlog=0", "innodb-flush-log-at-trx-commit=0"]
+    return options if server == "mysql-5.6" else [*options, "binlog-row-metadata=FULL"]
+
+
+def _compare(kind: type[Program], shop: Shop, environments: Path, directory: Path) -> bool:
+    environment = Environment(environments / kind.name.replace(" ", "_"), kind.packages)
+    program = kind(environment, directory)
+    theirs, ours = program.run(shop, False), program.run(shop, True)
+    streams = [_stream_alone(kind, shop, environment, directory, ours) for ours in (False, True)]
+    same = theirs.output == ours.output and bool(ours.output)
+    result = "same" if same else "DIFFERENT"
+    print(f"{kind.name}, {kind.server}, {shop.rows} rows: {result}, {len(ours.output)} characters")
+    print(
+        f"    whole program  {theirs.cpu:6.2f} s  {ours.cpu:6.2f} s  {theirs.cpu / ours.cpu:5.1f}x"
+    )
+    one, two = streams
+    print(f"    stream alone   {one:6.2f} s  {two:6.2f} s  {one / two:5.1f}x", flush=True)
+    for whose, run in (("the original", theirs), ("the shim", ours)):
+        if run.fault:
+            print(f"    with {whose}: {run.fault}")
+    if not same:
+        _show_difference(theirs.output, ours.output)
+    return same and not ours.fault
+
+
+def _stream_alone(
+    kind: type[Program], shop: Shop, environment: Environment, directory: Path, ours: bool
+) -> float:
+    settings = [str(shop.settings[key]) for key in ("host", "port", "user", "password")]
+    command = environment.command(
+        ours, str(STREAM_ALONE), kind.stream, *settings, shop.file, str(shop.rows)
+    )
+    done = environment.run(command, directory)
+    if done.fault:
+        raise RuntimeError(done.fault)
+    rows, cpu = done.output.split()
+    if int(rows) != shop.rows:
+        raise RuntimeError(f"{rows} of {shop.rows} rows")
+    return float(cpu)
+
+
+def _show_difference(theirs: str, ours: str) -> None:
+    lines = theirs.splitlines(), ours.splitlines()
+    print(f"    lines: {len(lines[0])} with the original, {len(lines[1])} with the shim")
+    for one, two in zip(*lines, strict=False):
+        if one != two:
+            print(f"    original: {one[:300]}\n    shim:     {two[:300]}")
+            return

@@ -1,0 +1,74 @@
+"""Reads a file's rows through the stream of an original, or of the shim, and tells its CPU seconds.
+
+stream_alone.py STREAM HOST PORT USER PASSWORD FILE ROWS
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+STREAM, HOST, PORT, USER, PASSWORD, FILE, ROWS = sys.argv[1:]
+
+
+def pymysqlreplication() -> Callable[[], int]:
+    """Counts the rows that python-mysql-replication gives."""
+    from pymysqlreplication import BinLogStreamReader
+    from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
+
+    def run() -> int:
+        stream = BinLogStreamReader(
+            {"host": HOST, "port": int(PORT), "user": USER, "passwd": PASSWORD},
+            7773,
+            log_file=FILE,
+            log_pos=4,
+            resume_stream=True,
+            only_events=[WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent],
+        )
+        return sum(len(event.rows) for event in stream)
+
+    return run
+
+
+def asyncmy() -> Callable[[], int]:
+    """Counts the rows that asyncmy gives."""
+    import asyncmy as driver
+    from asyncmy.replication import BinLogStream
+    from asyncmy.replication.row_events import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
+
+    async def run() -> int:
+        place: dict[str, Any] = {
+            "host": HOST,
+            "port": int(PORT),
+            "user": USER,
+            "password": PASSWORD,
+        }
+        one, two = await driver.connect(**place), await driver.connect(**place)
+        stream = BinLogStream(
+            one,
+            two,
+            7774,
+            master_log_file=FILE,
+            master_log_position=4,
+            resume_stream=True,
+            blocking=True,
+            only_events=[WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent],
+        )
+        count = 0
+        async for event in stream:
+            count += len(event.rows)
+            if count >= int(ROWS):
+                break
+        await stream.close()
+        return count
+
+    return lambda: asyncio.run(run())
+
+
+reader = {"pymysqlreplication": pymysqlreplication, "asyncmy": asyncmy}[STREAM]()
+before = time.process_time()
+rows = reader()
+print(rows, time.process_time() - before)
