@@ -86,7 +86,6 @@ class Binlog2sql(Program):
     name = "binlog2sql"
     packages = ("PyMySQL==0.7.11", "mysql-replication==0.13")
     server = "mysql-5.6"
-    arguments: tuple[str, ...] = ()
     source = "https://github.com/danfengcao/binlog2sql.git"
 
     def run(self, shop: Shop, ours: bool) -> Run:
@@ -97,24 +96,17 @@ class Binlog2sql(Program):
             subprocess.run(clone, check=True)
         settings = shop.settings
         arguments = [f"-h{settings['host']}", f"-P{settings['port']}", "-udep", "-pdep", "-dshop"]
-        arguments += ["--start-file", shop.file, *self.arguments]
+        arguments += ["--start-file", shop.file]
         options = ("--names-from-source",)
         command = self.environment.command(ours, str(program), *arguments, options=options)
         return self.environment.run(command, self.directory)
-
-
-class Binlog2sqlFlashback(Binlog2sql):
-    """The same, backwards: what undoes the changes."""
-
-    name = "binlog2sql --flashback"
-    arguments = ("--flashback", "--back-interval=0")
 
 
 class Meilisync(Program):
     """Rows into a search engine, on asyncmy; it takes the first row of each event."""
 
     name = "meilisync 0.1.3"
-    packages = ("meilisync[mysql]==0.1.3", "asyncmy==0.2.18", "PyMySQL")
+    packages = ("meilisync[all]==0.1.3", "asyncmy==0.2.18", "PyMySQL")
     server = "mysql-9.7"
     step = 1
     stream = "asyncmy"
@@ -144,4 +136,4 @@ class Meilisync(Program):
             return Run(recorder.text(), done.cpu, done.fault)
 
 
-PROGRAMS = (TapMysql, Binlog2sql, Binlog2sqlFlashback, Meilisync)
+PROGRAMS = (TapMysql, Binlog2sql, Meilisync)

@@ -257,3 +257,32 @@ def test_is_mariadb_alone_begins_with_the_oldest_event(any_server, new_database)
         "with a file": file,
         "with a file, as theirs": oldest if is_mariadb else file,
     }
+
+
+class _WithNames(BinLogStreamReader):
+    names_from_source = True
+
+
+def test_names_come_from_the_source_where_the_binlog_has_none(any_server, new_database):
+    """As with releases before 1.0; the definition is asked for again when the table was altered."""
+    database = new_database(any_server)
+    any_server.execute(
+        f"CREATE TABLE {database}.t (a INT PRIMARY KEY, e ENUM('x','y'), u TINYINT UNSIGNED)"
+    )
+    file = _start(any_server)
+    stream = _WithNames(
+        _settings(any_server),
+        70_001,
+        log_file=file,
+        log_pos=4,
+        resume_stream=True,
+        only_events=ROWS,
+    )
+    any_server.execute(f"INSERT INTO {database}.t VALUES (1, 'y', 255)")
+    rows = [row["values"] for event in stream for row in event.rows]
+    assert rows == [{"a": 1, "e": "y", "u": 255}]
+    any_server.execute(f"ALTER TABLE {database}.t CHANGE u w TINYINT UNSIGNED")
+    any_server.execute(f"INSERT INTO {database}.t VALUES (2, 'x', 254)")
+    rows = [row["values"] for event in stream for row in event.rows]
+    assert rows == [{"a": 2, "e": "x", "w": 254}]
+    stream.close()

@@ -12,7 +12,7 @@ from replica_client.binlog.values.geometry import Geometry
 from replica_client.binlog.values.json_binary import JsonDocument
 from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
 from replica_client.compat import row_dicts as ops
-from replica_client.compat.pymysqlreplication.tables import TableFacts
+from replica_client.compat.pymysqlreplication.tables import TableFacts, TableFilter
 from replica_client.constants.column_types import ColumnType
 from replica_client.errors import ColumnDecodeError
 from replica_client.rows.absent import ABSENT
@@ -116,3 +116,10 @@ def _same_end(decoder, dicts, marks, cut):
         assert str(found.value) == str(error)
     else:
         dicts.rows("insert", marks, None, cut, 0, len(cut))
+
+
+def test_asyncmys_filters_name_tables_with_their_database():
+    for given, wanted in ((["shop.t"], True), (["t"], False)):
+        assert TableFilter(only_tables=given, qualified=True).wants("shop", "t") is wanted
+        assert TableFilter(ignored_tables=given, qualified=True).wants("shop", "t") is not wanted
+        assert TableFilter(only_tables=given).wants("shop", "t") is not wanted
