@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pymysql
 import pytest
 
 from replica_client.transport.connection import SourceConnection
@@ -142,3 +144,36 @@ def test_a_relay_of_a_relay(fresh: Fresh, tmp_path: Path) -> None:
             write_some(source, rng)
             wait_until_equal(source, replica, ["shop"])
             assert_same_files(second, source)
+
+
+@pytest.mark.timeout(240)
+def test_what_a_semi_synchronous_source_committed_is_on_the_relays_disk(
+    fresh: Fresh, tmp_path: Path
+) -> None:
+    """The source waits for the relay; then its disk is gone, and the replica comes only afterwards."""
+    source, replica = fresh("mysql-9.7", 11), fresh("mysql-9.7", 21)
+    source.execute("INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'")
+    source.execute("SET GLOBAL rpl_semi_sync_source_enabled = ON")
+    source.execute("SET GLOBAL rpl_semi_sync_source_timeout = 60000")
+    urls = [source.url()]
+    with RelayProcess(tmp_path / "relay", urls, source="semi_sync = true\n") as relay:
+        relay.wait("connected")
+        source.execute("CREATE DATABASE shop")
+        source.execute("CREATE TABLE shop.t (id INT PRIMARY KEY AUTO_INCREMENT)")
+        for _ in range(200):
+            source.execute("INSERT INTO shop.t VALUES ()")
+        assert source.query("SHOW STATUS LIKE 'Rpl_semi_sync_source_yes_tx'")[0][1] == "202"
+        source.kill()
+        relay.kill()
+        relay.start()
+        relay.wait()
+        begin_replica(replica, relay.port)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            try:
+                if replica.query("SELECT COUNT(*), MAX(id) FROM shop.t") == [(200, 200)]:
+                    return
+            except pymysql.Error:
+                pass
+            time.sleep(0.2)
+        raise AssertionError(replica_status(replica))
