@@ -83,7 +83,7 @@ def test_following_a_source_imports_no_more_than_it_did() -> None:
     loaded = loaded_by(code)
     assert not loaded & {"pyarrow", "msgspec", "sqlite3", "replica_client.daemon.service"}
     # Each costs about 0.7 ms of CPU. Before one is added here: can it wait until it is needed?
-    assert len(loaded) <= 550
+    assert len(loaded) <= 600
 
 
 @pytest.mark.parametrize("name", replica_client.__all__)
