@@ -49,6 +49,7 @@ def _common(
 _COMMANDS = {
     "events": "Print every event.",
     "changes": "Print row changes.",
+    "sql": "Ask row changes in SQL.",
     "check": "Check that files are whole.",
     "annotate": "Explain each byte of an event.",
     "backup": "Copy a source's binlog files, byte for byte.",

@@ -11,16 +11,20 @@ The tables are views ``database.table``. Only the columns that a statement names
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import duckdb
+import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from replica_client.archive.tables import BinlogTable
-from replica_client.errors import ConfigError
+from replica_client.errors import ConfigError, ReplicaClientError
+
+_ROWS = 10_000
 
 _ANYTHING = (exp.Command, exp.Columns, exp.Describe, exp.Summarize, exp.Pivot, exp.Copy)
 """What may use columns that it does not name."""
@@ -109,12 +113,12 @@ def add_views(
     databases = set()
     for number, table in enumerate(tables.values()):
         databases.add(table.database)
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(table.database)}")
         if not needed.uses(table):
             continue
         columns = needed.columns_of(table)
         stream = f"replica_client_{number}"
         connection.register(stream, table.select(columns))
-        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(table.database)}")
         name = f"{_quoted(table.database)}.{_quoted(table.name)}"
         connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {stream}")
     if len(databases) == 1:
@@ -141,12 +145,42 @@ def query(
     connection = connection or duckdb.connect()
     add_views(connection, tables, sql)
     try:
-        found = connection.sql(sql)
+        try:
+            found = connection.sql(sql)
+        except duckdb.BinderException:
+            # So that its message names what there is.
+            add_views(connection, tables)
+            found = connection.sql(sql)
     except duckdb.Error as error:
-        raise ConfigError(f"SQL: {' '.join(str(error).split())}") from None
+        raise ConfigError(_text(error)) from None
     if found is None:
         raise ConfigError("SQL: a statement that gives rows is wanted, such as SELECT")
     return found
+
+
+@contextmanager
+def rows_of(
+    sql: str, tables: Mapping[str, BinlogTable]
+) -> Iterator[tuple[list[str], Iterator[pa.RecordBatch]]]:
+    """The columns' names and the rows of a query, which come as it goes on.
+
+    Raises:
+        ConfigError: DuckDB does not take the statement, or it gives no rows.
+        ReplicaClientError: the source cannot be read.
+    """
+    with duckdb.connect() as connection:
+        connection.execute("SET python_enable_replacements = false")
+        found = query(sql, tables, connection)
+        try:
+            yield list(found.columns), iter(found.to_arrow_reader(_ROWS))
+        except (duckdb.Error, pa.ArrowException) as error:
+            # What the binlog's reader said is in it.
+            raise ReplicaClientError(_text(error)) from None
+
+
+def _text(error: Exception) -> str:
+    """Another library's error in one line."""
+    return "SQL: " + " ".join(str(error).split())
 
 
 def _quoted(name: str) -> str:

@@ -74,13 +74,13 @@ class CsvLines:
                 " --position-file the next run begins there"
             )
         self._table, self._columns = table, columns
-        return ",".join(map(_cell, (*CHANGE_COLUMNS, *columns)))
+        return ",".join(map(csv_cell, (*CHANGE_COLUMNS, *columns)))
 
 
 def _line(kind: str, common: tuple[str, ...], row: Row) -> str:
     absent = [name for name, value in zip(row.columns, row, strict=True) if value is ABSENT]
     left_out = json.dumps(absent, ensure_ascii=False) if absent else None
-    return ",".join((kind, *map(_cell, (*common, left_out)), *map(_value, row)))
+    return ",".join((kind, *map(csv_cell, (*common, left_out)), *map(_value, row)))
 
 
 def _value(value: Any) -> str:
@@ -89,10 +89,11 @@ def _value(value: Any) -> str:
     text = value_to_json(value)
     # A JSON document that is a string stays JSON: so it is told from others.
     is_text = text[0] == '"' and not isinstance(value, JsonDocument)
-    return _cell(json.loads(text) if is_text else text)
+    return csv_cell(json.loads(text) if is_text else text)
 
 
-def _cell(text: str | None) -> str:
+def csv_cell(text: str | None) -> str:
+    """A text as CSV: NULL is nothing, empty text has quotes."""
     if text is None:
         return ""
     if text and _QUOTED.isdisjoint(text):
