@@ -1,0 +1,171 @@
+"""A dlt source of a server's tables: a first copy, then changes; the extra ``dlt``.
+
+::
+
+    import dlt
+    from replica_client.integrations.dlt_tables import load
+
+    pipeline = dlt.pipeline("shop", destination="duckdb", dataset_name="shop")
+    load(pipeline, "mysql://repl:secret@db1:3306/", tables=["shop.*"])
+
+Each run brings the destination's tables to what the source's are. The state is dlt's, which the destination gets in the
+same load package as the rows: a run that was killed is made again, or its package is loaded by the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import dlt
+from dlt.common.schema.typing import TColumnSchema
+
+from replica_client.integrations.table_sync import CopiedRows, TableSync
+from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.snapshot import Locking
+
+ORDER, DELETED = "_change_order", "_deleted"
+"""Columns of the tables that tell dlt which of a row's changes is the last, and whether the row is gone."""
+
+_ROWS_AT_ONCE = 5000
+_RESOURCE = "changes"
+_INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit")
+_BINARIES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+_GEOMETRIES = (
+    *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"),
+    *("multipolygon", "geometrycollection", "geomcollection"),
+)
+_OTHERS = {"float": "double", "double": "double", "date": "date", "json": "json", "vector": "json"}
+_MOST_DIGITS = 38
+
+
+def table_name(database: str, table: str) -> str:
+    """What a table is called in the destination."""
+    return f"{database}__{table}"
+
+
+@dlt.source(name="replica_client")
+def mysql_tables(
+    url: str,
+    tables: Sequence[str] | str | None = None,
+    exclude: Sequence[str] | str | None = None,
+    locking: Locking = "never",
+    name: Callable[[str, str], str] = table_name,
+) -> Any:
+    """A dlt source with the tables of a MySQL or MariaDB server.
+
+    Args:
+        url: of the server.
+        tables: patterns ``database.table`` of the wanted tables; None takes all but the server's own.
+        exclude: patterns of unwanted ones.
+        locking: ``brief`` where the copy takes a read lock for a moment: for a MySQL without GTIDs.
+        name: of a table in the destination, from database and table.
+
+    Raises:
+        ConfigError: a table cannot be kept equal, such as one without a primary key; says why.
+        ReplicaClientError: the source cannot be read.
+    """
+
+    @dlt.resource(name=_RESOURCE)
+    def changes() -> Iterator[Any]:
+        state = dlt.current.resource_state()
+        sync = TableSync(url, tables, exclude, state, locking=locking)
+        yield from _items(sync, name)
+
+    return changes
+
+
+def load(
+    pipeline: dlt.Pipeline,
+    url: str,
+    *,
+    tables: Sequence[str] | str | None = None,
+    exclude: Sequence[str] | str | None = None,
+    locking: Locking = "never",
+    name: Callable[[str, str], str] = table_name,
+) -> list[Any]:
+    """Run a pipeline until its destination has what the source has; arguments as of :func:`mysql_tables`.
+
+    A second run follows where a table was altered, to copy it anew.
+
+    Returns:
+        dlt's load infos.
+
+    Raises:
+        ReplicaClientError: as :func:`mysql_tables`; dlt's own errors are around it.
+    """
+    infos = []
+    if pipeline.has_pending_data:
+        # What a run left that was ended; dlt would pass over anything new beside it.
+        infos.append(pipeline.run())
+    while True:
+        source = mysql_tables(url, tables, exclude, locking, name)
+        infos.append(pipeline.run(source))
+        resources = pipeline.state["sources"]["replica_client"]["resources"]
+        if not resources[_RESOURCE].get("again"):
+            return infos
+
+
+def _items(sync: TableSync, name: Callable[[str, str], str]) -> Iterator[Any]:
+    rows: list[dict[str, Any]] = []
+    hints: Any = None
+    last: TableModel | None = None
+    for order, item in enumerate(sync.run()):
+        if isinstance(item, CopiedRows):
+            copy = _hints(item.table, name, "replace")
+            if not item.rows:
+                # A table that has no rows is emptied, too.
+                empty = dlt.mark.materialize_table_schema()
+                yield dlt.mark.with_hints(empty, copy, create_table_variant=True)
+                continue
+            found = [{**row, ORDER: order} for row in item.rows]
+            yield dlt.mark.with_hints(found, copy, create_table_variant=True)
+            continue
+        if rows and (item.table is not last or len(rows) >= _ROWS_AT_ONCE):
+            yield dlt.mark.with_hints(rows, hints, create_table_variant=True)
+            rows = []
+        if item.table is not last:
+            last, hints = item.table, _hints(item.table, name, "merge")
+        rows.append({**item.values, ORDER: order, DELETED: True if item.deleted else None})
+    if rows:
+        yield dlt.mark.with_hints(rows, hints, create_table_variant=True)
+
+
+def _hints(table: TableModel, name: Callable[[str, str], str], disposition: Any) -> Any:
+    columns: dict[str, TColumnSchema] = {
+        column.name: _column(column) for column in table.columns if not column.hidden
+    }
+    key = [name for name, _ in table.primary_key]
+    for part in key:
+        columns[part]["nullable"] = False
+    columns[ORDER] = {"name": ORDER, "data_type": "bigint", "dedup_sort": "desc"}
+    columns[DELETED] = {"name": DELETED, "data_type": "bool", "hard_delete": True}
+    return dlt.mark.make_hints(
+        table_name=name(table.database, table.name),
+        write_disposition=disposition,
+        primary_key=key,
+        columns=columns,
+    )
+
+
+def _column(column: ColumnModel) -> TColumnSchema:
+    """A column in dlt's types."""
+    kind, length = column.kind, column.length or 0
+    found: TColumnSchema = {"name": column.name, "nullable": True}
+    if kind in _INTEGERS:
+        wide = (kind == "bigint" and column.unsigned) or (kind == "bit" and length == 64)
+        found["data_type"] = "decimal" if wide else "bigint"
+        if wide:
+            found["precision"], found["scale"] = 20, 0
+    elif kind == "decimal":
+        found["data_type"] = "decimal" if length <= _MOST_DIGITS else "text"
+        if length <= _MOST_DIGITS:
+            found["precision"], found["scale"] = length, column.scale
+    elif kind in ("datetime", "timestamp"):
+        found["data_type"], found["precision"] = "timestamp", 6
+        found["timezone"] = kind == "timestamp"
+    elif kind in _BINARIES or kind in _GEOMETRIES:
+        found["data_type"] = "binary"
+    else:
+        found["data_type"] = _OTHERS.get(kind, "text")  # type: ignore[typeddict-item]
+    return found
