@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import dlt
+from dlt.common.destination import TLoaderFileFormat
 from dlt.common.schema.typing import TColumnSchema
 
 from replica_client.integrations.table_sync import CopiedRows, TableSync
@@ -95,12 +96,17 @@ def load(
         ReplicaClientError: as :func:`mysql_tables`; dlt's own errors are around it.
     """
     infos = []
+    # As text DuckDB would read a DOUBLE a last digit wrong.
+    is_duckdb = (
+        pipeline.destination is not None and "duckdb" in pipeline.destination.destination_type
+    )
+    form: TLoaderFileFormat | None = "parquet" if is_duckdb else None
     if pipeline.has_pending_data:
         # What a run left that was ended; dlt would pass over anything new beside it.
         infos.append(pipeline.run())
     while True:
         source = mysql_tables(url, tables, exclude, locking, name)
-        infos.append(pipeline.run(source))
+        infos.append(pipeline.run(source, loader_file_format=form))
         resources = pipeline.state["sources"]["replica_client"]["resources"]
         if not resources[_RESOURCE].get("again"):
             return infos

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -121,8 +121,11 @@ class TableSync:
                     model = self._models[name]
                     yield CopiedRows(model, [])
                     copy = self._copy(connection, model)
-                    while (rows := runner.run(anext(copy, None))) is not None:
-                        yield CopiedRows(model, rows)
+                    try:
+                        while (rows := runner.run(anext(copy, None))) is not None:
+                            yield CopiedRows(model, rows)
+                    finally:
+                        runner.run(copy.aclose())
                     now = runner.run(read_definitions(connection, name)).get(name)
                     if now != model:
                         unstable.add(name)
@@ -171,7 +174,7 @@ class TableSync:
 
     async def _copy(
         self, connection: SourceConnection, model: TableModel
-    ) -> AsyncIterator[list[dict[str, Any]]]:
+    ) -> AsyncGenerator[list[dict[str, Any]], None]:
         async for part in key_ranges(connection, model, self._chunk_rows):
             async with reading(connection, model, part, locking=self._locking) as chunk:
                 async for rows in chunk.rows():
