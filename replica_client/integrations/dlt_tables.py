@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import dlt
-from dlt.common.destination import TLoaderFileFormat
 from dlt.common.schema.typing import TColumnSchema
 
 from replica_client.integrations.table_sync import CopiedRows, TableSync
@@ -36,7 +35,13 @@ _GEOMETRIES = (
     *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"),
     *("multipolygon", "geometrycollection", "geomcollection"),
 )
-_OTHERS = {"float": "double", "double": "double", "date": "date", "json": "json", "vector": "json"}
+_OTHERS: dict[str, Any] = {
+    "float": "double",
+    "double": "double",
+    "date": "date",
+    "json": "json",
+    "vector": "json",
+}
 _MOST_DIGITS = 38
 
 
@@ -100,13 +105,13 @@ def load(
     is_duckdb = (
         pipeline.destination is not None and "duckdb" in pipeline.destination.destination_type
     )
-    form: TLoaderFileFormat | None = "parquet" if is_duckdb else None
+    options = {"loader_file_format": "parquet"} if is_duckdb else {}
     if pipeline.has_pending_data:
         # What a run left that was ended; dlt would pass over anything new beside it.
         infos.append(pipeline.run())
     while True:
         source = mysql_tables(url, tables, exclude, locking, name)
-        infos.append(pipeline.run(source, loader_file_format=form))
+        infos.append(pipeline.run(source, **options))
         resources = pipeline.state["sources"]["replica_client"]["resources"]
         if not resources[_RESOURCE].get("again"):
             return infos
@@ -173,5 +178,5 @@ def _column(column: ColumnModel) -> TColumnSchema:
     elif kind in _BINARIES or kind in _GEOMETRIES:
         found["data_type"] = "binary"
     else:
-        found["data_type"] = _OTHERS.get(kind, "text")  # type: ignore[typeddict-item]
+        found["data_type"] = _OTHERS.get(kind, "text")
     return found
