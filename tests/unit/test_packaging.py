@@ -277,6 +277,7 @@ def test_casts_of_the_stand_in_convert_as_c_does() -> None:
 # Import name -> distribution, where they differ.
 # py4j is pyspark's own way to Java, of whatever version it wants.
 DISTRIBUTIONS = {
+    "singer_sdk": "singer-sdk",
     "prometheus_client": "prometheus-client",
     "pymysql": "PyMySQL",
     "cython": "Cython",
