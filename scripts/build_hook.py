@@ -118,9 +118,17 @@ def _compile_here(root: Path, into: Path, modules: list[str]) -> None:
     os.chdir(root)
     work = root / "build" / "cython" if into == root else into / ".work"
     sources = [Path(*module.split(".")).with_suffix(".py").as_posix() for module in modules]
+    # What the .pxd files take from C.
+    headers = [path.as_posix() for path in Path(PACKAGE).rglob("*.h")]
     extensions = cythonize(  # type: ignore[no-untyped-call]
         [
-            Extension(module, [source], extra_compile_args=_flags(module))
+            Extension(
+                module,
+                [source],
+                extra_compile_args=_flags(module),
+                include_dirs=["."],
+                depends=headers,
+            )
             for module, source in zip(modules, sources, strict=True)
         ],
         build_dir=str(work),

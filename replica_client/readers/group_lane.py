@@ -442,6 +442,7 @@ class GroupLane:
         state: cython.int = State.BETWEEN
         class_table: cython.p_const_uchar = self._classes
         step_table: cython.p_const_uchar = _STEP_TABLE
+        tagged: TaggedGtid = self._tagged
         # What was verified before more of the transaction was waited for is not verified again.
         if offset != self._verified_begin:
             self._verified_begin = self._verified = offset
@@ -479,7 +480,7 @@ class GroupLane:
                     next_position or (in_file and i == first)
                 ):
                     return 0
-            state = _step(tables, self._tagged, class_table, step_table, raw, start, end, state)
+            state = _step(tables, tagged, class_table, step_table, raw, start, end, state)
             if state == State.OPEN or state == State.NAMED:
                 continue
             if state == State.PAYLOAD:
@@ -537,6 +538,7 @@ class GroupLane:
         gtids: GtidRuns = self._gtids
         class_table: cython.p_const_uchar = self._classes
         step_table: cython.p_const_uchar = _STEP_TABLE
+        tagged: TaggedGtid = self._tagged
         at: cython.Py_ssize_t = first
         i: cython.Py_ssize_t
         start: cython.Py_ssize_t
@@ -555,7 +557,7 @@ class GroupLane:
                 start = marks[2 * i]
                 end = marks[2 * i + 1]
                 state = _step(
-                    tables, self._tagged, class_table, step_table, raw, start, end - tail, state
+                    tables, tagged, class_table, step_table, raw, start, end - tail, state
                 )
                 if tables.wanted or (state != State.OPEN and state != State.NAMED):
                     break
@@ -651,12 +653,13 @@ class GroupLane:
         data: cython.p_const_uchar = inner.data
         class_table: cython.p_const_uchar = self._classes
         step_table: cython.p_const_uchar = _STEP_TABLE
+        tagged: TaggedGtid = self._tagged
         state: cython.int = State.PAYLOAD
         i: cython.Py_ssize_t
         for i in range(inner.last):
             at = inner.marks[2 * i]
             end = inner.marks[2 * i + 1]
-            state = _step(tables, self._tagged, class_table, step_table, data, at, end, state)
+            state = _step(tables, tagged, class_table, step_table, data, at, end, state)
             if state != State.PAYLOAD_OPEN:
                 break
         if state == Ending.ENDS and i == inner.last - 1:

@@ -91,7 +91,7 @@ def test_a_wheel_without_a_compiler_is_pure_and_says_so(checkout: Path) -> None:
     packed = {
         path.relative_to(checkout).as_posix()
         for path in (checkout / "replica_client").rglob("*")
-        if path.suffix in (".py", ".pxd", ".typed", ".html", ".css", ".js")
+        if path.suffix in (".py", ".pxd", ".h", ".typed", ".html", ".css", ".js")
         or path.name == "py.typed"
     }
     assert packed <= files

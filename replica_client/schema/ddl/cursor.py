@@ -47,9 +47,9 @@ class Cursor:
 
     def step(self) -> Token:
         """The token here; goes on."""
-        token = self.token
-        self.at += 1
-        return token
+        at = self.at
+        self.at = at + 1
+        return self.tokens[at] if at < len(self.tokens) else _END
 
     def take(self, *words: str) -> bool:
         """Go on behind these words or operators, when all of them are next."""
@@ -167,13 +167,18 @@ class Cursor:
             NotUnderstoodError: no bracket is here, or none closes it.
         """
         self.expect("(")
-        start, depth = self.at, 1
-        while depth:
-            if self.done:
-                raise NotUnderstoodError("a bracket is not closed")
-            upper = self.step().upper
-            depth += (upper == "(") - (upper == ")")
-        return list(self.tokens[start : self.at - 1])
+        tokens, start, depth = self.tokens, self.at, 1
+        for at in range(start, len(tokens)):
+            upper = tokens[at].upper
+            if upper == "(":
+                depth += 1
+            elif upper == ")":
+                depth -= 1
+                if not depth:
+                    self.at = at + 1
+                    return list(tokens[start:at])
+        self.at = len(tokens)
+        raise NotUnderstoodError("a bracket is not closed")
 
     def skip_brackets(self) -> bool:
         """Go on behind a pair of brackets, when one opens here."""
@@ -205,10 +210,16 @@ def split_commas(tokens: Sequence[Token]) -> list[list[Token]]:
         return []
     parts: list[list[Token]] = [[]]
     depth = 0
+    part = parts[0]
     for token in tokens:
-        depth += (token.upper == "(") - (token.upper == ")")
-        if token.upper == "," and not depth:
-            parts.append([])
-        else:
-            parts[-1].append(token)
+        upper = token.upper
+        if upper == "," and not depth:
+            part = []
+            parts.append(part)
+            continue
+        if upper == "(":
+            depth += 1
+        elif upper == ")":
+            depth -= 1
+        part.append(token)
     return parts
