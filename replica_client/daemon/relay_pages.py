@@ -172,8 +172,9 @@ def _page(status: Mapping[str, Any]) -> bytes:
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
 <title>replica-client relay</title><link rel="icon" href="data:,"><link rel="stylesheet" href="page.css"></head>
 <body><header><h1>replica-client relay</h1><p>{html.escape(status["host"])}, version {status["version"]}</p></header>
-<main><section><dl class="facts">{rows}</dl></section><section><h2>Clients</h2><table><thead><tr><th>user</th><th>address</th><th>server id</th>
-<th>UUID</th><th>file</th><th>position</th><th>bytes behind</th></tr></thead><tbody>{clients}</tbody></table></section></main>
+<main><section><dl class="facts">{rows}</dl></section><section><h2>Clients</h2><table>
+<thead><tr><th>user</th><th>address</th><th>server id</th><th>UUID</th><th>file</th><th>position</th>
+<th>bytes behind</th></tr></thead><tbody>{clients}</tbody></table></section></main>
 <footer><a href="status.json">status.json</a> <a href="metrics">metrics</a> <a href="readyz">readyz</a></footer>
 </body></html>
 """.encode()
