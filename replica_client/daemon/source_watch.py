@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from replica_client.errors import AccessDeniedError, ReplicaClientError
-from replica_client.position.position import Position
+from replica_client.position.position import Position, split_file_name
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.options import ConnectOptions
 
@@ -38,9 +38,15 @@ class SourceEnd:
     version: str
 
     def bytes_behind(self, position: Position | None) -> int | None:
-        """Bytes of binlog behind a position; None where that is not known."""
-        if position is None or position.file not in self.sizes:
+        """Bytes of binlog behind a position; None where that is not known.
+
+        In a file that came after this look at the source there are none.
+        """
+        if position is None:
             return None
+        if position.file not in self.sizes:
+            (base, number), (last_base, last) = map(split_file_name, (position.file, self.file))
+            return 0 if base == last_base and number > last else None
         names = list(self.sizes)
         later = names[names.index(position.file) + 1 :]
         if position.file == self.file:

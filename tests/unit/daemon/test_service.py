@@ -273,6 +273,8 @@ def test_bytes_behind():
     assert end.bytes_behind(Position("b.1", 30)) == 70 + 200 + 60
     assert end.bytes_behind(Position("b.2", 200)) == 60
     assert end.bytes_behind(Position("b.0", 4)) is None
+    assert end.bytes_behind(Position("b.4", 4)) == 0  # begun since
+    assert end.bytes_behind(Position("other.4", 4)) is None
     assert end.bytes_behind(None) is None
 
 
