@@ -70,6 +70,35 @@ def test_a_mirror_is_strict_again_and_copies_what_it_cannot_follow(fresh_server,
         assert "1 of 1 rows to change are not there" in daemon.route("mirror")["error"]
 
 
+def test_a_table_that_is_gone_from_a_mirror_is_copied_again(fresh_server, server, tmp_path) -> None:
+    """As when somebody drops it, or a kill falls between the renames of one statement."""
+    source: LocalServer = fresh_server("mysql-9.7", ["binlog-row-metadata=FULL"])
+    fill(source, 200)
+    target = server("mysql-9.7")
+    options = {
+        "url": target.url("root"),
+        "database_prefix": "gone_",
+        "state_database": "gone_state",
+    }
+    sink = {"type": "mysql", "name": "mirror", "snapshot": True, "retry_seconds": 1.0, **options}
+    settings = {"url": source.url(), "tables": [f"{DATABASE}.*"], "heartbeat": 1.0}
+    swap = f"RENAME TABLE {DATABASE}.a TO {DATABASE}.z, {DATABASE}.b TO {DATABASE}.a, {DATABASE}.z TO {DATABASE}.b"
+    try:
+        with DaemonProcess(tmp_path, settings, [sink]) as daemon:
+            daemon.until_level()
+            for statement in (f"UPDATE {DATABASE}.b SET n = n + 1", swap):
+                target.execute(f"DROP TABLE gone_{DATABASE}.b")
+                source.execute(statement)
+                source.execute(f"UPDATE {DATABASE}.b SET n = n + 1 WHERE id < 50")
+                daemon.until_level()
+            assert daemon.stop() == 0
+        compared = compare_sink("mysql", options, source, tables=[f"{DATABASE}.*"])
+        assert compared.tables == 4
+    finally:
+        for name in ("gone_state", f"gone_{DATABASE}"):
+            target.execute(f"DROP DATABASE IF EXISTS {name}")
+
+
 def test_a_table_whose_rows_cascade_is_refused(fresh_server, tmp_path) -> None:
     source: LocalServer = fresh_server("mariadb-11.8", ["binlog-row-metadata=FULL"])
     source.execute("CREATE DATABASE cascading")

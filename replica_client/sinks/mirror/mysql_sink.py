@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from replica_client.errors import ConfigError, SinkError
+from replica_client.errors import ConfigError, ServerError, SinkError
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.row import Row
@@ -31,8 +31,10 @@ from replica_client.sinks.mirror.mysql_values import mysql_encoder
 from replica_client.sinks.options import read_options
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.worker import Batches, Worker
-from replica_client.tables.table_copy import TableCopy, TableName
+from replica_client.tables.table_copy import CopyNeededError, TableCopy, TableName
 from replica_client.transport.url import parse_url
+
+_NO_SUCH_TABLE = 1146
 
 
 class MysqlOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -199,6 +201,20 @@ class MysqlSink:
             await self._do(store, step)
 
     async def _do(self, store: MysqlStore, step: Step) -> None:
+        try:
+            await self._do_step(store, step)
+        except ServerError as error:
+            names = _tables_of(step)
+            if error.errno != _NO_SUCH_TABLE or not names:
+                raise
+            # Dropped by somebody, or a kill fell between the renames of one statement and a copy took away what tells
+            # how many were done: DDL ends transactions.
+            raise CopyNeededError(
+                f"mirror on {self._where}: {error}; the mirror needs a new copy of it (snapshot = true)",
+                names,
+            ) from error
+
+    async def _do_step(self, store: MysqlStore, step: Step) -> None:
         if isinstance(step, ApplyRows):
             await store.begin()
             await store.apply(step.changes)
@@ -229,3 +245,14 @@ class MysqlSink:
         if self._store is None or self._collector is None:
             raise SinkError(f"mirror on {self._where}: the sink is not open")
         return self._store, self._collector
+
+
+def _tables_of(step: Step) -> set[TableName]:
+    """The tables that a step touches."""
+    if isinstance(step, ApplyRows):
+        return {(step.changes.model.database, step.changes.model.name)}
+    if isinstance(step, NewTable) or not step.change.table:
+        return set()
+    after = step.change.after
+    names = {(step.change.database, step.change.table)}
+    return names if after is None else names | {(after.database, after.name)}
