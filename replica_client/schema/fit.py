@@ -11,7 +11,7 @@ from replica_client.schema.model import TEXT_KINDS, ColumnModel
 from replica_client.schema.shape import ColumnShape
 
 _T = ColumnType
-_CODES: Final[dict[str, tuple[int, ...]]] = {
+TYPE_CODES: Final[dict[str, tuple[int, ...]]] = {
     "tinyint": (_T.MYSQL_TYPE_TINY,),
     "smallint": (_T.MYSQL_TYPE_SHORT,),
     "mediumint": (_T.MYSQL_TYPE_INT24,),
@@ -46,6 +46,7 @@ _CODES: Final[dict[str, tuple[int, ...]]] = {
         (_T.MYSQL_TYPE_BLOB, _T.MYSQL_TYPE_BLOB_COMPRESSED),
     ),
 }
+"""The type codes that a kind can have in a table map; the first is what servers of today write."""
 _BLOB_SIZES: Final = {"tiny": 1, "": 2, "medium": 3, "long": 4}
 NUMBER_KINDS: Final = frozenset(
     ("tinyint", "smallint", "mediumint", "int", "bigint", "float", "double", "decimal")
@@ -57,7 +58,7 @@ _WIDTHS: Final = (1, 2, 3, 4)
 
 def misfit(shape: ColumnShape, model: ColumnModel) -> str:
     """Why a column of a table map is not the one of the definition; ``""`` when it can be."""
-    if shape.type_code not in _CODES.get(model.kind, ()):
+    if shape.type_code not in TYPE_CODES.get(model.kind, ()):
         return f"type {_type_name(shape.type_code)} is not {model.kind}"
     if shape.resolved and shape.name.lower() != model.name.lower():
         return f"name {shape.name!r} is not {model.name!r}"

@@ -19,20 +19,22 @@ from replica_client.schema.shape import (
     TableShape,
 )
 
-_LOGICAL: Final[dict[str, LogicalType]] = {
+LOGICAL_TYPES: Final[dict[str, LogicalType]] = {
     "uuid": "uuid",
     "inet4": "inet4",
     "inet6": "inet6",
     "vector": "vector",
 }
+"""What values of a kind are, where the type code does not say it."""
 _T = ColumnType
-_TEXT: Final = frozenset(
+TEXT_CODES: Final = frozenset(
     (
         *(_T.MYSQL_TYPE_STRING, _T.MYSQL_TYPE_VARCHAR, _T.MYSQL_TYPE_VAR_STRING),
         *(_T.MYSQL_TYPE_VARCHAR_COMPRESSED, _T.MYSQL_TYPE_BLOB, _T.MYSQL_TYPE_BLOB_COMPRESSED),
         *(_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET),
     )
 )
+"""Type codes of values that are text or bytes, by their collation."""
 _INTEGERS: Final = frozenset(
     (
         *(_T.MYSQL_TYPE_TINY, _T.MYSQL_TYPE_SHORT, _T.MYSQL_TYPE_INT24, _T.MYSQL_TYPE_LONG),
@@ -57,7 +59,7 @@ def tells_everything(shape: TableShape) -> bool:
 def _is_told(column: ColumnShape) -> bool:
     if column.type_code in _LABELLED and column.labels is None:
         return False
-    if column.type_code in _TEXT and column.collation_id is None:
+    if column.type_code in TEXT_CODES and column.collation_id is None:
         return False
     return column.type_code not in _INTEGERS or column.unsigned is not None
 
@@ -184,7 +186,7 @@ def _definition(model: ColumnModel, shape: ColumnShape, index: int | None) -> Co
         primary_key_index=index,
         visible=model.visible,
         fraction_digits=model.fraction_digits or None,
-        logical_type=_LOGICAL.get(model.kind) if shape.type_code in _TEXT else None,
+        logical_type=LOGICAL_TYPES.get(model.kind) if shape.type_code in TEXT_CODES else None,
     )
 
 

@@ -1,0 +1,64 @@
+"""The shape that a table's rows have in the binlog, by its definition alone."""
+
+from __future__ import annotations
+
+from replica_client.constants.column_types import ColumnType
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.errors import SchemaError
+from replica_client.schema.character_sets import BINARY, representative_id
+from replica_client.schema.fit import NUMBER_KINDS, TYPE_CODES
+from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
+from replica_client.schema.resolve import LOGICAL_TYPES, TEXT_CODES
+from replica_client.schema.shape import ColumnShape, TableShape
+
+_T = ColumnType
+
+
+def shape_of(model: TableModel, flavor: ServerFlavor) -> TableShape:
+    """The columns as a server of today writes them; columns that no listing shows are left out.
+
+    Sizes in bytes are left out, too: of those, only a row image needs them.
+
+    Raises:
+        SchemaError: a type that has no form in the binlog is among them.
+    """
+    names = [name for name, _ in model.primary_key]
+    columns = [column for column in model.columns if not column.hidden]
+    return TableShape(
+        model.database,
+        model.name,
+        tuple(
+            _column(column, names.index(column.name) if column.name in names else None, flavor)
+            for column in columns
+        ),
+    )
+
+
+def _column(column: ColumnModel, key_index: int | None, flavor: ServerFlavor) -> ColumnShape:
+    codes = TYPE_CODES.get(column.kind)
+    if codes is None:
+        raise SchemaError(f"column {column.name} has the type {column.kind}, which is not known")
+    code = codes[0]
+    logical = LOGICAL_TYPES.get(column.kind)
+    if column.kind == "vector":
+        is_text = flavor == ServerFlavor.MARIADB
+        code, logical = (_T.MYSQL_TYPE_VARCHAR, logical) if is_text else (code, None)
+    collation = None
+    if code in TEXT_CODES:
+        charset = column.charset if column.kind in TEXT_KINDS else BINARY
+        collation = None if charset is None else representative_id(charset)
+    return ColumnShape(
+        name=column.name,
+        type_code=code,
+        nullable=column.nullable is not False,
+        unsigned=column.unsigned if column.kind in NUMBER_KINDS else None,
+        collation_id=collation,
+        labels=column.labels,
+        unknown_labels=column.unknown_labels,
+        primary_key_index=key_index,
+        visible=column.visible,
+        length=(column.length or 0) if column.kind in ("decimal", "bit") else 0,
+        scale=column.scale,
+        fraction_digits=column.fraction_digits,
+        logical_type=logical,
+    )
