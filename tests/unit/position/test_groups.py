@@ -3,7 +3,15 @@
 import pytest
 
 from replica_client.binlog.layout import EventClass
-from replica_client.position.groups import STEPS, Ending, State, control_of, query_class, step
+from replica_client.position.groups import (
+    STEPS,
+    Ending,
+    State,
+    _table,
+    control_of,
+    query_class,
+    step,
+)
 
 # Classes one after the other; | where a group ends, ! where the one before was never finished, & where the
 # one before, in a payload, was complete.
@@ -84,3 +92,52 @@ def test_control_statements_are_those_of_the_full_text(text: bytes) -> None:
     wrong = bytearray(body)
     wrong[-len(text) - 1] = 1  # behind the database
     assert control_of(wrong, 0, len(wrong)) == EventClass.QUERY
+
+
+def test_the_steps_are_those_of_the_grammar() -> None:
+    """The table is made once, when the module is imported; made again it is the same, and of full size."""
+    assert _table() == STEPS
+    expected = {
+        (State.BETWEEN, EventClass.GTID): State.NAMED,
+        (State.BETWEEN, EventClass.GTID_BEGIN): State.OPEN,
+        (State.PAYLOAD, EventClass.GTID): State.NAMED | Ending.COMPLETE,
+        (State.OPEN, EventClass.GTID): State.NAMED | Ending.ABANDONED,
+        (State.OPEN, EventClass.COMMIT): State.BETWEEN | Ending.ENDS,
+        (State.OPEN, EventClass.STATEMENT): State.OPEN,
+        (State.NAMED, EventClass.STATEMENT): State.BETWEEN | Ending.ENDS,
+        (State.BETWEEN, EventClass.PART): State.PARTS,
+        (State.NAMED, EventClass.TABLE_MAP): State.NAMED_PARTS,
+        (State.OPEN, EventClass.OUTSIDE): State.OPEN,
+        (State.BEGUN, EventClass.BEGIN): State.BEGUN | Ending.ABANDONED,
+        (State.PAYLOAD, EventClass.BEGIN): State.PAYLOAD_OPEN,
+        (State.BEGUN, EventClass.PAYLOAD): State.PAYLOAD_OPEN,
+        (State.NAMED, EventClass.PAYLOAD): State.PAYLOAD,
+        (State.OPEN, EventClass.ROWS): State.OPEN,
+        (State.NAMED, EventClass.ROWS): Ending.UNCERTAIN,
+    }
+    assert {key: _table()[key[0] << 5 | key[1]] for key in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "expected"),
+    [
+        (b"", b"BEGIN", "BEGIN"),
+        (b"shop", b"BEGIN", "BEGIN"),
+        (b"shop", b"COMMIT", "COMMIT"),
+        (b"", b"begin", "QUERY"),
+        (b"", b"BEGIN ", "QUERY"),
+        (b"", b"COMMI", "QUERY"),
+        (b"", b"BEGI", "QUERY"),
+        (b"", b"COMMITS", "QUERY"),
+        (b"", b"", "QUERY"),
+    ],
+)
+def test_only_the_plain_texts_begin_and_commit(schema: bytes, text: bytes, expected: str) -> None:
+    """The body of a QUERY event: thread, seconds, size of the schema, error code, size of the variables."""
+    for variables in (b"", b"\0\1\2\3\4"):
+        head = bytes(8) + bytes((len(schema), 0, 0, len(variables), 0))
+        body = head + variables + schema + b"\0" + text
+        for before in (0, 19):
+            data = bytes(before) + body
+            assert control_of(data, before, len(data)) == EventClass[expected]
+        assert control_of(body[:12], 0, 12) == EventClass.QUERY

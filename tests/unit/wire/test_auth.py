@@ -337,3 +337,13 @@ def test_random_servers_raise_only_typed_errors() -> None:
                 session.receive(payload)
         except (ProtocolError, ServerError):
             continue
+
+
+def test_ed25519_base_point_is_that_of_rfc_8032() -> None:
+    x = 15112221349535400772501151409588531511454012693041857206046113283949847762202
+    y = 46316835694926478169428394003475163141307993866256225615783033603165251855960
+    point = ed25519._base_point()
+    assert point == (x, y, 1, x * y % (2**255 - 19))
+    assert ed25519._encode(point).hex() == "58" + "66" * 31
+    # The base's order times the base is the neutral element.
+    assert ed25519._encode(ed25519._multiply(ed25519._L, point)) == bytes([1, *bytes(31)])
