@@ -42,10 +42,9 @@ _LOG = logging.getLogger("replica_client")
 
 _MAX_DAMAGED: Final = 3
 _INDEX_INTERVAL: Final = 10.0
-# A source that is shut down, restarted or full says so with an ERR packet; it will be back.
-_PASSING: Final = frozenset(
-    (1040, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1317, 1927, 3032)
-)
+
+PASSING: Final = frozenset((1040, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1317, 1927, 3032))
+"""Errors of a source that is shut down, restarted or full: it will be back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +230,7 @@ class Backup:
         if isinstance(error, BackupError):
             raise error
         if isinstance(error, ServerError):
-            if error.errno in _PASSING:
+            if error.errno in PASSING:
                 return
             if isinstance(error, (UnknownBinlogError, BinlogPurgedError)):
                 raise unknown_file(error, receiver.copy) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 import uuid
 from collections.abc import Iterable, Mapping
@@ -192,13 +193,18 @@ class BinlogServer:
             if session.replica is not None
         ]
 
-    def kill(self, connection_id: int) -> bool:
-        """End a connection; False when there is none of that number."""
+    def kill(self, connection_id: int, user: str) -> None:
+        """End a connection of the same user.
+
+        Raises:
+            ServerError: there is none of that number, or it is another user's.
+        """
         found = self._sessions.get(connection_id)
         if found is None:
-            return False
+            raise ServerError(1094, "HY000", f"Unknown thread id: {connection_id}")
+        if found[0].user != user:
+            raise ServerError(1095, "HY000", f"You are not owner of thread {connection_id}")
         found[1].cancel()
-        return True
 
     def dump_begins(self, session: ServerSession) -> None:
         """End an older dump of the same replica."""
@@ -236,6 +242,8 @@ class BinlogServer:
         if self._is_full():
             await self._turn_away(writer)
             return
+        self._end_oldest_login()
+        _watch(writer, self.limits.write_timeout)
         session = self._session(number, reader, writer)
         self._sessions[number] = (session, task)
         try:
@@ -246,12 +254,18 @@ class BinlogServer:
             self._sessions.pop(number, None)
 
     def _is_full(self) -> bool:
-        limits = self.limits
-        if limits.connections is not None and len(self._sessions) >= limits.connections:
-            return True
-        if limits.logins is None:
-            return False
-        return sum(not session.user for session, _ in self._sessions.values()) >= limits.logins
+        most = self.limits.connections
+        return most is not None and len(self._sessions) >= most
+
+    def _end_oldest_login(self) -> None:
+        """With too many logins at once the oldest ends: a flood of them keeps nobody out who logs in at once."""
+        most = self.limits.logins
+        if most is None:
+            return
+        # Dictionaries keep their order: the oldest comes first.
+        waiting = [task for session, task in self._sessions.values() if not session.user]
+        for task in waiting[: max(0, len(waiting) - most + 1)]:
+            task.cancel()
 
     async def _turn_away(self, writer: asyncio.StreamWriter) -> None:
         output = Output(writer, self.limits.write_timeout)
@@ -262,6 +276,19 @@ class BinlogServer:
             pass
         finally:
             writer.transport.abort()
+
+
+def _watch(writer: asyncio.StreamWriter, write_timeout: float | None) -> None:
+    """Have the kernel notice a client that is gone without a word, and end its connection."""
+    sock: socket.socket | None = writer.get_extra_info("socket")
+    if sock is None or sock.family == socket.AF_UNIX:
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, option):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    if write_timeout is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(write_timeout * 1000))
 
 
 def _default_plugin(library: BinlogLibrary) -> str:

@@ -22,29 +22,17 @@ from replica_client.binlog.events import (
 )
 from replica_client.binlog.file_scan import FIRST_EVENT, MAGIC
 from replica_client.binlog.header import EventHeader
-from replica_client.binlog.layout import HEADER_SIZE
+from replica_client.binlog.layout import EVENT_SIZE_OFFSET, HEADER_SIZE
 from replica_client.codec.reader import ByteReader
 from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import BinlogFormatError
-from replica_client.gtid import Gtid, GtidSet, GtidSetBuilder, MariadbGtid, MariadbGtidSet
+from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
+from replica_client.server.transactions import GTID_TYPES, Transactions
 
 MAX_SCANNED_SIZE = 1 << 30
 MAX_KEPT = 10_000
 _CHUNK_SIZE = 256 * 1024
-
-GTID_TYPES = frozenset(
-    (
-        EventType.GTID_LOG_EVENT,
-        EventType.ANONYMOUS_GTID_LOG_EVENT,
-        EventType.GTID_TAGGED_LOG_EVENT,
-        EventType.GTID_EVENT,
-    )
-)
-"""Events that begin a transaction and name it."""
-
-ENDING_TYPES = GTID_TYPES | {EventType.ROTATE_EVENT, EventType.STOP_EVENT}
-"""Events that do not belong to the transaction before them."""
 
 _HEAD_TYPES = frozenset(
     (
@@ -76,6 +64,7 @@ class ServedFile:
         server_id: of the server that wrote it.
         head_size: where the first event after the descriptive ones is.
         previous: GTIDs of all files before it; None when it does not say.
+        transactions: which stand where in it.
     """
 
     def __init__(
@@ -98,11 +87,10 @@ class ServedFile:
         self._base_size = self._size_on_disk()
         self._extra = bytearray(data)
         self._headers: dict[int, EventHeader] = {}
-        self._spans: dict[int, tuple[Gtid | MariadbGtid | None, int]] = {}
-        self._counted: tuple[int, GtidSetBuilder | MariadbGtidSet] | None = None
         self._last: int | None = None
         self.previous: GtidSet | MariadbGtidSet | None = None
         self._read_head()
+        self.transactions = Transactions(self)
 
     @property
     def size(self) -> int:
@@ -142,8 +130,8 @@ class ServedFile:
         self._limit = size
         self._base_size = min(self._base_size, size)
         self._headers.clear()
-        self._spans.clear()
-        self._counted = self._last = None
+        self._last = None
+        self.transactions.clear()
 
     def _size_on_disk(self) -> int:
         if self.path is None:
@@ -232,26 +220,6 @@ class ServedFile:
             return None
         return self.gtid_of(self.read(position, header.event_size))
 
-    def transaction_at(
-        self, position: int, header: EventHeader
-    ) -> tuple[Gtid | MariadbGtid | None, int | None]:
-        """The GTID that the event at a position names, and where the transaction that it begins ends.
-
-        Files only grow, so what was once found is kept; the end is None while nothing follows.
-        """
-        known = self._spans.get(position)
-        if known is not None:
-            return known
-        gtid = self.begins_transaction(position, header)
-        after = position + header.event_size
-        for at, following in self.headers(after):
-            if following.type_code in ENDING_TYPES:
-                if len(self._spans) >= MAX_KEPT:
-                    self._spans.clear()
-                self._spans[position] = gtid, at
-                return gtid, at
-        return gtid, None
-
     def gtids(self) -> Iterator[Gtid | MariadbGtid]:
         """The GTIDs of the transactions in it."""
         for position, header in self.headers():
@@ -270,24 +238,16 @@ class ServedFile:
             return Gtid(body.sid, body.gno, body.tag)
         return None
 
+    @staticmethod
+    def event_size(data: bytes, offset: int) -> int:
+        """Bytes of the event that begins in a buffer at an offset."""
+        return int.from_bytes(
+            data[offset + EVENT_SIZE_OFFSET : offset + EVENT_SIZE_OFFSET + 4], "little"
+        )
+
     def executed(self) -> GtidSet | MariadbGtidSet:
         """GTIDs of all files up to the end of this one. What was counted once is not read again."""
-        position, counted = self._counted or (FIRST_EVENT, self._counter())
-        for at, header in self.headers(position):
-            position = at + header.event_size
-            gtid = self.begins_transaction(at, header)
-            if isinstance(gtid, MariadbGtid) and isinstance(counted, MariadbGtidSet):
-                counted = counted.add(gtid)
-            elif isinstance(gtid, Gtid) and isinstance(counted, GtidSetBuilder):
-                counted.add(gtid)
-        self._counted = position, counted
-        return counted.snapshot() if isinstance(counted, GtidSetBuilder) else counted
-
-    def _counter(self) -> GtidSetBuilder | MariadbGtidSet:
-        before = self.previous
-        if self.flavor is ServerFlavor.MARIADB:
-            return before if isinstance(before, MariadbGtidSet) else MariadbGtidSet()
-        return GtidSetBuilder(before if isinstance(before, GtidSet) else None)
+        return self.transactions.executed()
 
     def sent_description(self, from_start: bool = True, keep_created: bool = True) -> bytes:
         """The format description as a source sends it.

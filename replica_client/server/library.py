@@ -56,10 +56,12 @@ class BinlogLibrary:
 
     Attributes:
         files: in order, at least one.
+        gtid_mode: whether the MySQL server that writes them has GTIDs on; None: as the files say.
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self.files: list[ServedFile] = []
+        self.gtid_mode: bool | None = None
         self._growth: set[asyncio.Event] = set()
         self._executed: tuple[str, int, GtidSet | MariadbGtidSet] | None = None
         self._paths = list(paths)
@@ -91,7 +93,9 @@ class BinlogLibrary:
 
     @property
     def has_gtids(self) -> bool:
-        """Whether MySQL GTIDs are in the last file, or before it."""
+        """Whether the server has MySQL GTIDs: as it says, or by what is in the last file and before it."""
+        if self.gtid_mode is not None:
+            return self.gtid_mode
         executed = self.executed()
         return isinstance(executed, GtidSet) and bool(executed)
 

@@ -15,14 +15,15 @@ from replica_client.binlog.events import (
 )
 from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.header import EventHeader
-from replica_client.binlog.layout import HEADER_SIZE
+from replica_client.binlog.layout import HEADER_SIZE, TYPE_OFFSET
 from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag, EventType
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ServerError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, format_uuid
-from replica_client.server.files import GTID_TYPES, ServedFile
+from replica_client.server.files import ServedFile
 from replica_client.server.library import BinlogLibrary, gtid_list, make_event
 from replica_client.server.output import Output
+from replica_client.server.transactions import GTID_TYPES
 from replica_client.transport.server_info import parse_version
 from replica_client.wire.framing import SEMI_SYNC_MAGIC
 from replica_client.wire.packets import EofPacket
@@ -80,6 +81,7 @@ class DumpSender:
         self.file: ServedFile | None = None
         self.position = 0
         self._have = order.gtid_set
+        self._has_passed = order.gtid_set is None
         self._skipping = False
         self._skipped_to: int | None = None
         self._state = MariadbGtidSet()
@@ -122,7 +124,9 @@ class DumpSender:
                 break
             if following.epoch != file.epoch:
                 # Another server's files, which begin with transactions that were sent already.
+                await file.transactions.count()
                 self._have = _joined(self._have, file.executed())
+                self._has_passed = False
             file, position = following, FIRST_EVENT
         self._output.packet(EofPacket().encode())
         await self._output.flush()
@@ -218,6 +222,8 @@ class DumpSender:
             raise fatal(f"bogus data in log event at {position}: {head[:8].hex()}")
         self._skipping = False
         with file.opened():
+            if not self._sends_all(file) and self._have is not None and position <= file.head_size:
+                position = await self._pass_over(file, position, self._have)
             while True:
                 growth.clear()
                 if self._sends_all(file):
@@ -240,6 +246,8 @@ class DumpSender:
         if self._skipping or self._skipped_to is not None or not self.sends_chunks:
             return False
         have, before = self._have, file.previous
+        if self._has_passed:
+            return True
         if isinstance(have, GtidSet):
             return isinstance(before, GtidSet) and have <= before
         if isinstance(have, MariadbGtidSet):
@@ -262,32 +270,71 @@ class DumpSender:
             await self._output.flush()
             self.position = position
 
-    async def _send_events(self, file: ServedFile, position: int) -> int:
-        """Send what is there but what the client has."""
-        while True:
+    async def _pass_over(
+        self, file: ServedFile, position: int, have: GtidSet | MariadbGtidSet
+    ) -> int:
+        """Skip the part of a file of which it is known that the client has all of it."""
+        start, before = await file.transactions.first_for(have)
+        if start <= file.head_size or before is None:
+            return position
+        while position < file.head_size:
             header = file.header_at(position)
             if header is None:
-                return position
-            if header.type_code in GTID_TYPES:
-                gtid, end = file.transaction_at(position, header)
-                self._skipping = gtid is not None and self._has(gtid)
-                if isinstance(gtid, MariadbGtid) and self._skipping:
-                    self._state = self._state.add(gtid)
-                if self._skipping and end is not None:
-                    self._skipped_to = position = end
-                    continue
-            elif header.type_code in (EventType.ROTATE_EVENT, EventType.STOP_EVENT):
-                self._skipping = False
-            if self._skipping:
-                self._skipped_to = position + header.event_size
-            elif header.type_code != EventType.ANNOTATE_ROWS_EVENT or self._order.annotate_rows:
-                self._end_of_skip(file, position)
-                self._before(file, position, header.event_size)
-                self._send(file.read(position, header.event_size), file)
+                break
+            self._before(file, position, header.event_size)
+            self._send(file.read(position, header.event_size), file)
             position += header.event_size
+        if isinstance(before, MariadbGtidSet):
+            self._state = before
+        self._skipped_to = start
+        return start
+
+    async def _send_events(self, file: ServedFile, position: int) -> int:
+        """Send what is there but what the client has."""
+        piece, base = b"", position
+        while True:
+            at = position - base
+            if at + HEADER_SIZE > len(piece) or at + file.event_size(piece, at) > len(piece):
+                if piece:
+                    await asyncio.sleep(0)  # a client that skips much keeps nobody waiting
+                piece, base, at = self._piece(file, position), position, 0
+                if not piece:
+                    break
+            size = file.event_size(piece, at)
+            self._send_event(file, position, piece[at : at + size])
+            position += size
             if self._output.pending_size >= self._output.chunk_size:
                 await self._output.flush()
                 self.position = position
+        have = self._have
+        if have is not None and not self._has_passed:
+            await file.transactions.count(position)
+            self._has_passed = file.transactions.all_counted_are_before(position, have)
+        return position
+
+    def _piece(self, file: ServedFile, position: int) -> bytes:
+        """What stands at a position, at least one whole event; empty when there is none."""
+        header = file.header_at(position)
+        if header is None:
+            return b""
+        return file.read(position, max(self._output.chunk_size, header.event_size))
+
+    def _send_event(self, file: ServedFile, position: int, event: bytes) -> None:
+        """Send an event, or pass over it."""
+        code = event[TYPE_OFFSET]
+        if code in GTID_TYPES:
+            gtid = None if self._has_passed else file.gtid_of(event)
+            self._skipping = gtid is not None and self._has(gtid)
+            if isinstance(gtid, MariadbGtid) and self._skipping:
+                self._state = self._state.add(gtid)
+        elif code in (EventType.ROTATE_EVENT, EventType.STOP_EVENT):
+            self._skipping = False
+        if self._skipping:
+            self._skipped_to = position + len(event)
+        elif code != EventType.ANNOTATE_ROWS_EVENT or self._order.annotate_rows:
+            self._end_of_skip(file, position)
+            self._before(file, position, len(event))
+            self._send(event, file)
 
     def _has(self, gtid: Gtid | MariadbGtid) -> bool:
         have = self._have

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import socket
 import ssl
@@ -34,11 +35,15 @@ from replica_client.wire.resultset import encode_result
 if TYPE_CHECKING:
     from replica_client.server.binlog_server import BinlogServer
 
-MAX_COMMAND_SIZE: Final = 64 << 20
+_LOG = logging.getLogger("replica_client.server")
+
+MAX_COMMAND_SIZE: Final = 16 << 20
 MAX_LOGIN_SIZE: Final = 64 << 10
 """Bytes of a packet before the client is known; connection attributes are the largest part."""
 
 _LONGEST_USER: Final = 128
+_LONGEST_HEARTBEAT: Final = 1 << 62
+_LONGEST_NUMBER: Final = 40
 _SSL_REQUEST_SIZE = 32
 
 LONG_SCRAMBLE_PLUGINS = ("client_ed25519", "parsec")
@@ -107,7 +112,12 @@ class ServerSession:
             async with asyncio.timeout(self._source.limits.login_timeout):
                 known = await self._login()
             if known:
-                await self._commands()
+                try:
+                    await self._commands()
+                except ProtocolError as error:
+                    if self._dump is None:
+                        text = f"Malformed communication packet: {error}"
+                        await self._fail(ServerError(1835, "HY000", text))
         except (ConnectionError, asyncio.IncompleteReadError, ProtocolError, TimeoutError):
             pass
         finally:
@@ -346,7 +356,7 @@ class ServerSession:
         if self._sql is None:
             return
         try:
-            result = self._sql.execute(sql)
+            result = await self._sql.execute(sql)
         except ServerError as error:
             await self._fail(error)
             return
@@ -375,6 +385,9 @@ class ServerSession:
                 await self._fail(ServerError(1236, "HY000", str(error)))
         except ConnectionError:
             pass
+        except OSError as error:
+            _LOG.error("connection %d: a dump ended: %s", self.connection_id, error)
+            await self._fail(ServerError(1236, "HY000", "the binary log cannot be read"))
         finally:
             # Wakes the command loop; a source closes the connection after a dump.
             self._writer.close()
@@ -414,8 +427,23 @@ class ServerSession:
             non_block=bool(flags & DumpFlag.BINLOG_DUMP_NON_BLOCK),
             gtid_set=gtid_set,
             checksum=checksum,
-            heartbeat_period=int(str(period)) / 1e9,
+            heartbeat_period=_seconds(period),
             heartbeat_v2=not mariadb and bool(flags & DumpFlag.USE_HEARTBEAT_EVENT_V2),
             annotate_rows=bool(flags & DumpFlag.BINLOG_SEND_ANNOTATE_ROWS_EVENT),
             semi_sync=semi_sync and self._source.semi_sync,
         )
+
+
+def _seconds(period: object) -> float:
+    """A heartbeat period, which clients give in nanoseconds.
+
+    Raises:
+        ServerError: it is no such number.
+    """
+    try:
+        nanoseconds = float(str(period)[:_LONGEST_NUMBER])
+    except ValueError:
+        nanoseconds = -1.0
+    if not 0 <= nanoseconds <= _LONGEST_HEARTBEAT:
+        raise ServerError(1704, "HY000", "The requested value for the heartbeat period is wrong")
+    return nanoseconds / 1e9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any, Final
 
@@ -20,9 +21,10 @@ MAX_ROWS: Final = 100_000
 """Events that one answer may have; more are asked for with LIMIT."""
 
 _MAX_INFO: Final = 64 << 10
+_AT_ONCE: Final = 64
 _STATEMENT: Final = re.compile(
     r"SHOW\s+BINLOG\s+EVENTS(?:\s+IN\s+(?P<quote>['\"])(?P<file>[^'\"]+)(?P=quote))?"
-    r"(?:\s+FROM\s+(?P<position>\d+))?(?:\s+LIMIT\s+(?:(?P<offset>\d+)\s*,\s*)?(?P<count>\d+))?$",
+    r"(?:\s+FROM\s+(?P<position>[0-9]{1,20}))?(?:\s+LIMIT\s+(?:(?P<offset>[0-9]{1,20})\s*,\s*)?(?P<count>[0-9]{1,20}))?$",
     re.IGNORECASE,
 )
 _NAMES: Final = {
@@ -37,7 +39,7 @@ _NAMES: Final = {
 _SUFFIX: Final = re.compile(r"(_LOG)?_EVENT(_V[12])?$")
 
 
-def show_binlog_events(library: BinlogLibrary, text: str) -> list[tuple[Value, ...]] | None:
+async def show_binlog_events(library: BinlogLibrary, text: str) -> list[tuple[Value, ...]] | None:
     """Rows of the statement; None when it is another one.
 
     Raises:
@@ -58,6 +60,8 @@ def show_binlog_events(library: BinlogLibrary, text: str) -> list[tuple[Value, .
     rows: list[tuple[Value, ...]] = []
     with file.opened():
         for number, (at, header) in enumerate(file.headers(position)):
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # others are served meanwhile
             if number < offset:
                 continue
             if count is not None and len(rows) >= count:

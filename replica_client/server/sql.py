@@ -6,10 +6,12 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
+from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import GtidFormatError, ServerError
-from replica_client.gtid import GtidSet, MariadbGtid, MariadbGtidSet
+from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.server.library import BinlogLibrary
 from replica_client.server.show_events import COLUMNS, show_binlog_events
 from replica_client.server.variables import system_variables
@@ -18,11 +20,25 @@ from replica_client.wire.resultset import Value
 Rows = tuple[Sequence[str], Sequence[Sequence[Value]]]
 """Column names and rows."""
 
-_COMMENT = re.compile(r"/\*.*?\*/|^\s*--\s[^\n]*|^\s*#[^\n]*", re.DOTALL | re.MULTILINE)
+MAX_STATEMENT_SIZE: Final = 1 << 20
+"""Characters of a statement; sets of GTIDs are the longest part."""
+
+_MAX_SHOW_SIZE: Final = 4096
+_MAX_DEPTH: Final = 16
+"""Functions inside functions."""
+
+_MAX_DIGITS: Final = 30
+_MAX_VARIABLES: Final = 100
+_MAX_NAME: Final = 64
+_MAX_VALUE: Final = 256 << 10
+# Linear in the text, whatever it holds: a comment that does not end reaches to the end.
+_COMMENT = re.compile(
+    r"/\*.*?(?:\*/|\Z)|^[^\S\n]*--\s[^\n]*|^[^\S\n]*#[^\n]*", re.DOTALL | re.MULTILINE
+)
 _TOKEN = re.compile(
     r"""\s*(?:
         (?P<text>'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*")
-      | (?P<number>-?\d+(?:\.\d+)?)
+      | (?P<number>-?[0-9]+(?:\.[0-9]+)?)
       | (?P<system>@@(?:(?:global|session|local)\.)?`?\w+`?)
       | (?P<user>@`?\w+`?)
       | (?P<word>`?[A-Za-z_]\w*`?(?:\.\w+)*)
@@ -35,7 +51,7 @@ _SHOW_VARIABLES = re.compile(
     r"(?:\s+LIKE\s+(?P<like>\S+)|\s+WHERE\s+(?P<where>.*))?$",
     re.IGNORECASE | re.DOTALL,
 )
-_KILL = re.compile(r"KILL\s+(?:CONNECTION\s+|QUERY\s+)?(\d+)$", re.IGNORECASE)
+_KILL = re.compile(r"KILL\s+(?:CONNECTION\s+|QUERY\s+)?([0-9]{1,20})$", re.IGNORECASE)
 _LITERAL = re.compile(r"'((?:[^'\\]|''|\\.)*)'")
 
 
@@ -57,7 +73,7 @@ class SqlSession:
         user: who logged in.
         answers: statements (case and blanks do not matter) with rows of the test's own.
         replicas: rows of SHOW REPLICAS.
-        kill: ends another connection.
+        kill: ends another connection, for a user.
         semi_sync: the source is a semi-synchronous one.
         comment: the server's ``version_comment``.
         user_variables: what SET @… left.
@@ -70,18 +86,22 @@ class SqlSession:
     user: str
     answers: Mapping[str, Rows]
     replicas: Callable[[], list[tuple[Value, ...]]]
-    kill: Callable[[int], bool]
+    kill: Callable[[int, str], None]
     semi_sync: bool = False
     comment: str = "replica_client"
     user_variables: dict[str, Value] = field(default_factory=dict)
     _variables: tuple[object, dict[str, Value]] | None = None
 
-    def execute(self, sql: str) -> Rows | None:
+    async def execute(self, sql: str) -> Rows | None:
         """Run a statement: rows, or None for an OK.
 
         Raises:
             ServerError: it is not understood, as a server would say it.
         """
+        if len(sql) > MAX_STATEMENT_SIZE:
+            raise ServerError(
+                1153, "08S01", f"the statement has more than {MAX_STATEMENT_SIZE} characters"
+            )
         text = _COMMENT.sub(" ", sql).strip().rstrip(";").strip()
         known = self.answers.get(normal(text))
         if known is not None:
@@ -89,24 +109,23 @@ class SqlSession:
         upper = normal(text)
         word = upper.partition(" ")[0]
         if word == "SELECT":
-            return self._select(text)
+            return await self._select(text)
         if word == "SET":
-            self._set(text)
+            await self._set(text)
             return None
-        if word == "SHOW":
-            return self._show(text, upper)
+        if word == "SHOW" and len(text) <= _MAX_SHOW_SIZE:
+            return await self._show(text, upper)
         if word in ("BEGIN", "START", "COMMIT", "ROLLBACK", "USE", "FLUSH", "DO", ""):
             return None
         if match := _KILL.match(text):
-            if not self.kill(int(match[1])):
-                raise ServerError(1094, "HY000", f"Unknown thread id: {match[1]}")
+            self.kill(int(match[1]), self.user)
             return None
         raise _not_understood(text)
 
     def variables(self) -> dict[str, Value]:
         """System variables by lower-case name."""
         files = self.library.files
-        state = (files[0].name, files[-1].name, files[-1].size)
+        state = (files[0].name, files[-1].name, files[-1].size, self.library.gtid_mode)
         if self._variables is None or self._variables[0] != state:
             values = system_variables(
                 self.library,
@@ -120,7 +139,7 @@ class SqlSession:
 
     # SHOW
 
-    def _show(self, text: str, upper: str) -> Rows:
+    async def _show(self, text: str, upper: str) -> Rows:
         library = self.library
         if upper in ("SHOW BINARY LOGS", "SHOW MASTER LOGS"):
             rows: list[tuple[Value, ...]] = [(file.name, file.size) for file in library.files]
@@ -146,7 +165,7 @@ class SqlSession:
             return ("Slave_IO_State",), []
         if upper in ("SHOW DATABASES", "SHOW SCHEMAS"):
             return ("Database",), [("information_schema",)]  # it has no tables of its own
-        events = show_binlog_events(library, text)
+        events = await show_binlog_events(library, text)
         if events is not None:
             return COLUMNS, events
         if match := _SHOW_VARIABLES.match(text):
@@ -170,13 +189,13 @@ class SqlSession:
 
     # SELECT and SET
 
-    def _select(self, text: str) -> Rows:
+    async def _select(self, text: str) -> Rows:
         tokens = _Tokens(text, text.upper().index("SELECT") + 6)
         names: list[str] = []
         row: list[Value] = []
         while True:
             start = tokens.offset
-            row.append(self._value(tokens))
+            row.append(await self._value(tokens))
             name = text[start : tokens.offset].strip()
             if tokens.take_word("AS"):
                 name = tokens.next()[1].strip("`'\"")
@@ -189,7 +208,7 @@ class SqlSession:
             raise _not_understood(text)
         return names, [row]
 
-    def _set(self, text: str) -> None:
+    async def _set(self, text: str) -> None:
         if re.match(r"SET\s+(NAMES|CHARACTER|TRANSACTION|SESSION TRANSACTION)\b", text, re.I):
             return
         tokens = _Tokens(text, 3)
@@ -199,30 +218,37 @@ class SqlSession:
             kind, name = tokens.next()
             if not (tokens.take("=") or tokens.take(":=")):
                 raise _not_understood(text)
-            value = self._value(tokens)
+            value = await self._value(tokens)
             if kind == "user":
-                self.user_variables[name[1:].strip("`").lower()] = value
+                self._keep(name[1:].strip("`").lower(), value)
             if not tokens.take(","):
                 break
         if not tokens.at_end:
             raise _not_understood(text)
 
-    def _value(self, tokens: _Tokens) -> Value:
+    def _keep(self, name: str, value: Value) -> None:
+        variables = self.user_variables
+        full = name not in variables and len(variables) >= _MAX_VARIABLES
+        if full or len(name) > _MAX_NAME or (isinstance(value, str) and len(value) > _MAX_VALUE):
+            raise ServerError(1041, "HY000", "the user variables are too many, or too large")
+        variables[name] = value
+
+    async def _value(self, tokens: _Tokens, depth: int = 0) -> Value:
         kind, token = tokens.next()
         if kind == "text":
             return unquote(token)
         if kind == "number":
-            return token if "." in token else int(token)
+            return token if "." in token or len(token) > _MAX_DIGITS else int(token)
         if kind == "system":
             return self._system(token[2:].rpartition(".")[2].strip("`").lower())
         if kind == "user":
             return self.user_variables.get(token[1:].strip("`").lower())
-        if kind == "word" and tokens.take("("):
+        if kind == "word" and depth < _MAX_DEPTH and tokens.take("("):
             arguments: list[Value] = []
             while not tokens.take(")"):
-                arguments.append(self._value(tokens))
+                arguments.append(await self._value(tokens, depth + 1))
                 tokens.take(",")
-            return self._function(token.upper(), arguments)
+            return await self._function(token.upper(), arguments)
         if kind == "word" and token.upper() in ("NULL", "DEFAULT"):
             return None
         if kind == "word":
@@ -235,7 +261,7 @@ class SqlSession:
             raise ServerError(1193, "HY000", f"Unknown system variable '{name}'")
         return variables[name]
 
-    def _function(self, name: str, arguments: Sequence[Value]) -> Value:
+    async def _function(self, name: str, arguments: Sequence[Value]) -> Value:
         if name == "VERSION":
             return self.library.server_version
         if name == "CONNECTION_ID":
@@ -249,27 +275,19 @@ class SqlSession:
         if name in ("NOW", "UTC_TIMESTAMP", "CURRENT_TIMESTAMP"):
             return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
         if name == "BINLOG_GTID_POS" and len(arguments) == 2:
-            return self._gtid_position(str(arguments[0]), int(str(arguments[1])))
+            return await self._gtid_position(str(arguments[0]), arguments[1])
         if name in ("GTID_SUBTRACT", "GTID_SUBSET") and len(arguments) == 2:
             return _compare_gtids(name, arguments)
         raise ServerError(1305, "42000", f"FUNCTION {name} does not exist")
 
-    def _gtid_position(self, name: str, position: int) -> Value:
+    async def _gtid_position(self, name: str, position: Value) -> Value:
         file = self.library.find(name)
-        if file is None:
+        if file is None or not isinstance(position, int):
             return None
-        reached = file.previous if isinstance(file.previous, MariadbGtidSet) else MariadbGtidSet()
-        pending: MariadbGtid | None = None
-        for at, header in file.headers():
-            if at >= position:
-                break
-            gtid = file.begins_transaction(at, header)
-            if isinstance(gtid, MariadbGtid):
-                reached = reached if pending is None else reached.add(pending)
-                pending = gtid
-        if pending is not None:
-            reached = reached.add(pending)
-        return reached.slave_connect_state()
+        if position < FIRST_EVENT or position > file.size:
+            return None
+        executed = await file.transactions.executed_at(position)
+        return executed.slave_connect_state() if isinstance(executed, MariadbGtidSet) else None
 
 
 def _compare_gtids(name: str, arguments: Sequence[Value]) -> Value:

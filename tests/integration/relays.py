@@ -202,7 +202,9 @@ def checksums(server: LocalServer, databases: Iterable[str]) -> dict[str, Any]:
             (database,),
         )
         for (table,) in rows:
-            [(name, value)] = server.query(f"CHECKSUM TABLE `{database}`.`{table}` EXTENDED")
+            quoted = str(table).replace("`", "``")
+            sql = f"CHECKSUM TABLE `{database}`.`{quoted}` EXTENDED"
+            [(name, value)] = server.query(sql)
             found[name] = value
     return found
 

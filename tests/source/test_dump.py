@@ -83,6 +83,28 @@ async def test_gtid_start_skips_what_we_have(tmp_path) -> None:
     assert len(heartbeats) == 2  # one after each gap tells the position
 
 
+@pytest.mark.parametrize("last", [2, 7, 10])
+async def test_what_is_appended_after_a_gtid_start_comes_once(tmp_path, last) -> None:
+    have = GtidSet.parse(f"{SOURCE_UUID}:1-{last}")
+    more = BinlogMaker(first=11)
+    begun = len(more.events)
+    for _ in range(5):
+        more.transaction()
+    numbers: list[int] = []
+    async with BinlogSource(two_files(tmp_path)) as source:
+        async with await start_dump(source.url, DumpRequest(gtid_set=have)) as dump:
+            async with asyncio.timeout(30):
+                for event in more.events[begun:]:
+                    source.append(event)
+                    while type_of(event) == EventType.XID_EVENT:
+                        for got in await dump.read():
+                            if type_of(got) == EventType.GTID_LOG_EVENT:
+                                numbers.append(struct.unpack_from("<Q", got, 36)[0])
+                        if numbers and numbers[-1] == struct.unpack_from("<Q", event, 19)[0]:
+                            break
+    assert numbers == list(range(last + 1, 16))
+
+
 async def test_gtid_start_in_the_second_file(tmp_path) -> None:
     paths = two_files(tmp_path)
     have = GtidSet.parse(f"{SOURCE_UUID}:1-7")

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,19 +76,39 @@ async def test_tls_can_be_required(tmp_path) -> None:
         assert await log_in(server, PLUGINS[0], "secret", "tls=required") == "9.7.4"
 
 
-async def test_connections_that_say_nothing_end_and_are_counted(tmp_path) -> None:
-    async with serving(tmp_path) as server:
+async def test_connections_that_say_nothing_end_and_keep_nobody_out(tmp_path) -> None:
+    limits = replace(LIMITS, login_timeout=60.0)
+    async with serving(tmp_path, limits=limits) as server:
         opened = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(60)]
-        answers = await asyncio.gather(*(reader.read(5) for reader, _ in opened))
-        refused = [answer for answer in answers if answer[4:5] == b"\xff"]
-        assert len(refused) == 40
+        try:
+            await asyncio.gather(*(reader.readexactly(5) for reader, _ in opened[-20:]))
+            # The oldest have ended; one that logs in now ends another of them.
+            async with asyncio.timeout(30):
+                await asyncio.gather(*(reader.read() for reader, _ in opened[:40]))
+            assert len(server.sessions) == 20
+            assert await log_in(server, PLUGINS[0], "secret") == "9.7.4"
+        finally:
+            for _, writer in opened:
+                writer.close()
+        await no_session_stays(server)
+
+
+async def test_connections_that_say_nothing_end(tmp_path) -> None:
+    async with serving(tmp_path) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        await reader.read()  # until the server ends it
+        writer.close()
+        await no_session_stays(server)
+
+
+async def test_connections_are_counted(tmp_path) -> None:
+    async with serving(tmp_path, limits=Limits(connections=2)) as server:
+        opened = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(2)]
+        await asyncio.gather(*(reader.readexactly(5) for reader, _ in opened))
         with pytest.raises(ServerError, match="Too many connections"):
             await log_in(server, PLUGINS[0], "secret")
-        for reader, writer in opened:
-            await reader.read()  # until the server ends it
+        for _, writer in opened:
             writer.close()
-        await no_session_stays(server)
-        assert await log_in(server, PLUGINS[0], "secret") == "9.7.4"
 
 
 async def test_connections_of_one_account_are_bounded(tmp_path) -> None:

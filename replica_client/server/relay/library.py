@@ -21,6 +21,10 @@ class RelayLibrary(BinlogLibrary):
     def _open(self) -> None:
         self.refresh()
 
+    def tell_gtid_mode(self, on: bool) -> None:
+        """What the source says; a file without a transaction does not tell."""
+        self.gtid_mode = on
+
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to serve yet."""

@@ -116,6 +116,7 @@ class Relay:
                 options.upstream,
                 on_growth=self._growth.set,
                 on_epoch=self._epoch_began,
+                on_gtid_mode=library.tell_gtid_mode,
             )
             try:
                 async with asyncio.TaskGroup() as tasks:
@@ -143,7 +144,9 @@ class Relay:
 
     async def _listen(self, library: RelayLibrary) -> None:
         options = self._options
-        self.server = BinlogServer(
+        # Before anybody waits for it: a file of gigabytes takes seconds.
+        await asyncio.to_thread(library.executed)
+        server = BinlogServer(
             library,
             self._accounts,
             host=options.host,
@@ -155,8 +158,9 @@ class Relay:
             comment="replica_client relay",
             server_uuid=self._server_uuid,
         )
-        await self.server.start()
-        _LOG.info("serving %d files at %s:%d", len(library.files), options.host, self.server.port)
+        await server.start()
+        self.server = server
+        _LOG.info("serving %d files at %s:%d", len(library.files), options.host, server.port)
         self.listening.set()
 
     def _epoch_began(self) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from replica_client.backup.backup_catalog import SourceIdentity
-from replica_client.backup.engine import Backup, BackupOptions, BackupStatus
+from replica_client.backup.engine import PASSING, Backup, BackupOptions, BackupStatus
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.events import RotateEvent
 from replica_client.errors import (
@@ -65,6 +65,7 @@ class Upstream:
         options: how.
         on_growth: called after each piece that was written.
         on_epoch: called when a new epoch has begun.
+        on_gtid_mode: called with whether a MySQL source has GTIDs on, at each connection.
 
     Attributes:
         host: the server that is followed, or tried, as ``host:port``.
@@ -81,12 +82,14 @@ class Upstream:
         *,
         on_growth: Callable[[], None],
         on_epoch: Callable[[], None],
+        on_gtid_mode: Callable[[bool], None],
     ) -> None:
         self._hosts = list(hosts)
         self._epochs = epochs
         self._options = options
         self._on_growth = on_growth
         self._on_epoch = on_epoch
+        self._on_gtid_mode = on_gtid_mode
         self._connected = 0
         self.connected = False
         self.host = self._hosts[0].address
@@ -122,6 +125,8 @@ class Upstream:
 
     def _goes_on(self, error: ReplicaClientError) -> bool:
         """Whether another host, or another try, may be better."""
+        if isinstance(error, ServerError) and error.errno in PASSING:
+            return True
         return isinstance(error, TransportError) or len(self._hosts) > 1
 
     async def _follow(self, host: ConnectOptions) -> None:
@@ -147,19 +152,20 @@ class Upstream:
 
     async def _epoch(self, host: ConnectOptions) -> tuple[Epoch, str]:
         """The epoch of a host's server, and the file at which a new one begins."""
-        current = self._epochs.current
-        if current is None:
-            return self._epochs.begin(), ""
-        known = (await asyncio.to_thread(current.catalog)).source
-        if not known.flavor:
-            return current, ""
         connection = await SourceConnection.open(host)
         async with connection:
             server = connection.server
+            if not server.is_mariadb:
+                [[mode]] = await connection.query("SELECT @@global.gtid_mode", columns=1)
+                self._on_gtid_mode(str(mode) == "ON")
+            current = self._epochs.current
+            if current is None:
+                return self._epochs.begin(), ""
+            known = (await asyncio.to_thread(current.catalog)).source
             found = SourceIdentity(
                 str(server.flavor), server.version_text, server.server_uuid, server.server_id
             )
-            if _same(known, found):
+            if not known.flavor or _same(known, found):
                 return current, ""
             have = await asyncio.to_thread(self._epochs.executed)
             if have is None:
@@ -206,6 +212,6 @@ def _same(known: SourceIdentity, found: SourceIdentity) -> bool:
 
 def _is_final(error: ReplicaClientError) -> bool:
     """Whether a host that answers so will answer so again."""
-    return isinstance(error, BackupError | SourceChangedError) or (
-        isinstance(error, ServerError) and not isinstance(error, BinlogReadError)
-    )
+    if isinstance(error, ServerError):
+        return not isinstance(error, BinlogReadError) and error.errno not in PASSING
+    return isinstance(error, BackupError | SourceChangedError)

@@ -8,10 +8,15 @@ from replica_client.server.sql import SqlSession, normal
 from tests.source.binlogs import SOURCE_UUID, two_files
 
 
+def no_kill(number: int, user: str) -> None:
+    if (number, user) != (3, "repl"):
+        raise ServerError(1094, "HY000", "Unknown thread id")
+
+
 @pytest.fixture
 def session(tmp_path):
     library = BinlogLibrary(two_files(tmp_path))
-    yield SqlSession(library, 7, 3306, SOURCE_UUID, "repl", {}, list, lambda number: number == 3)
+    yield SqlSession(library, 7, 3306, SOURCE_UUID, "repl", {}, list, no_kill)
 
 
 @pytest.mark.parametrize(
@@ -36,17 +41,20 @@ def session(tmp_path):
         ("SELECT GTID_SUBSET(NULL, '')", [[None]]),
     ],
 )
-def test_answers(session, sql, rows) -> None:
-    result = session.execute(sql)
+async def test_answers(session, sql, rows) -> None:
+    result = await session.execute(sql)
     assert result is not None
     assert [type(row)(row) for row in result[1]] == rows
 
 
-def test_user_variables(session) -> None:
-    assert session.execute("SET @a = 1, @B := @@server_id, @c = 'x', autocommit = 1") is None
-    assert session.execute("SELECT @a, @b, @`c`, @none")[1] == [[1, 11, "x", None]]
-    for sql in ("SET NAMES utf8mb4", "SET SESSION net_write_timeout = 60", "BEGIN", "COMMIT", ""):
-        assert session.execute(sql) is None
+async def test_user_variables(session) -> None:
+    assert await session.execute("SET @a = 1, @B := @@server_id, @c = 'x', autocommit = 1") is None
+    assert (await session.execute("SELECT @a, @b, @`c`, @none"))[1] == [[1, 11, "x", None]]
+    for sql in (
+        *("SET NAMES utf8mb4", "SET SESSION net_write_timeout = 60", "BEGIN", "COMMIT", ""),
+        "/*x" * 300_000,
+    ):
+        assert await session.execute(sql) is None
 
 
 @pytest.mark.parametrize(
@@ -59,24 +67,40 @@ def test_user_variables(session) -> None:
         ("KILL 99", 1094),
         ("SELECT (", 1064),
         ("SET @a", 1064),
+        ("SELECT " + "f(" * 5000, 1064),
+        ("SELECT " + "9" * 5000 + "(", 1064),
+        ("SELECT '" + "\\'" * 100_000, 1064),
+        ("SHOW VARIABLES WHERE " + "\\'" * 100_000, 1064),
+        ("\n" * 400_000 + "x", 1064),
+        ("SELECT " + "x" * (1 << 20), 1153),
+        ("SET @a = '" + "x" * (300 << 10) + "'", 1041),
+        ("SET " + ", ".join(f"@a{number} = 1" for number in range(101)), 1041),
+        ("SELECT BINLOG_GTID_POS('binlog.000001', 'x')", None),
+        ("SELECT BINLOG_GTID_POS('binlog.000001', 99999999999999999999999)", None),
+        ("KILL " + "9" * 30, 1064),
+        ("KILL 3x", 1064),
     ],
+    ids=lambda value: str(value)[:30],
 )
-def test_refusals(session, sql, errno) -> None:
+async def test_refusals(session, sql, errno) -> None:
+    if errno is None:
+        assert (await session.execute(sql))[1] == [[None]]
+        return
     with pytest.raises(ServerError) as caught:
-        session.execute(sql)
+        await session.execute(sql)
     assert caught.value.errno == errno
 
 
-def test_kill(session) -> None:
-    assert session.execute("KILL CONNECTION 3") is None
+async def test_kill(session) -> None:
+    assert await session.execute("KILL CONNECTION 3") is None
 
 
 def test_normal_form() -> None:
     assert normal(" select\n 1 ;") == "SELECT 1"
 
 
-def test_events_of_a_file(session) -> None:
-    names, rows = session.execute("SHOW BINLOG EVENTS")
+async def test_events_of_a_file(session) -> None:
+    names, rows = await session.execute("SHOW BINLOG EVENTS")
     assert names == ("Log_name", "Pos", "Event_type", "Server_id", "End_log_pos", "Info")
     assert [row[2] for row in rows[:5]] == [
         "Format_desc",
@@ -88,7 +112,9 @@ def test_events_of_a_file(session) -> None:
     assert rows[0][:2] == ("binlog.000001", 4)
     assert rows[2][5] == f"SET @@SESSION.GTID_NEXT= '{SOURCE_UUID}:1'"
     assert [row[1] for row in rows[1:]] == [row[4] for row in rows[:-1]]
-    _, some = session.execute(f"show binlog events in 'binlog.000001' from {rows[2][1]} limit 1, 2")
+    _, some = await session.execute(
+        f"show binlog events in 'binlog.000001' from {rows[2][1]} limit 1, 2"
+    )
     assert list(some) == rows[3:5]
     for sql in (
         "SHOW BINLOG EVENTS IN 'binlog.000099'",
@@ -96,4 +122,4 @@ def test_events_of_a_file(session) -> None:
         "SHOW BINLOG EVENTS IN '../etc/passwd'",
     ):
         with pytest.raises(ServerError, match="SHOW BINLOG EVENTS"):
-            session.execute(sql)
+            await session.execute(sql)

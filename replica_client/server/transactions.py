@@ -1,0 +1,188 @@
+"""Which transactions stand where in a served file."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from replica_client.binlog.event_search import find_events, type_table
+from replica_client.binlog.file_scan import FIRST_EVENT
+from replica_client.binlog.layout import (
+    GTID_NUMBER_OFFSET,
+    GTID_SID_OFFSET,
+    GTID_SID_SIZE,
+    HEADER_SIZE,
+    MARIADB_SEQUENCE_OFFSET,
+    SERVER_ID_OFFSET,
+    TYPE_OFFSET,
+)
+from replica_client.constants.event_types import EventType
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.gtid import Gtid, GtidSet, GtidSetBuilder, MariadbGtid, MariadbGtidSet
+
+if TYPE_CHECKING:
+    from replica_client.server.files import ServedFile
+
+GTID_TYPES: Final = frozenset(
+    (
+        EventType.GTID_LOG_EVENT,
+        EventType.ANONYMOUS_GTID_LOG_EVENT,
+        EventType.GTID_TAGGED_LOG_EVENT,
+        EventType.GTID_EVENT,
+    )
+)
+"""Events that begin a transaction and name it."""
+
+_TABLE: Final = type_table(GTID_TYPES)
+_PIECE_SIZE: Final = 1 << 20
+_STEP: Final = 4 << 20
+_SID: Final = slice(HEADER_SIZE + GTID_SID_OFFSET, HEADER_SIZE + GTID_SID_OFFSET + GTID_SID_SIZE)
+_NUMBER: Final = Struct(f"<{HEADER_SIZE + GTID_NUMBER_OFFSET}xQ")
+_MARIADB: Final = Struct(
+    f"<{SERVER_ID_OFFSET}xI{HEADER_SIZE + MARIADB_SEQUENCE_OFFSET - SERVER_ID_OFFSET - 4}xQI"
+)
+
+
+class Transactions:
+    """The GTIDs of one file, counted as it grows, each event once.
+
+    Every few megabytes it keeps what was executed before a place (a *checkpoint*), so that a client's start is found
+    without reading all of the file again.
+
+    Args:
+        file: whose transactions they are.
+    """
+
+    def __init__(self, file: ServedFile) -> None:
+        self._file = file
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what was counted."""
+        self._position = FIRST_EVENT
+        self._mysql: GtidSetBuilder | None = None
+        self._mariadb = MariadbGtidSet()
+        self._starts: list[int] = []
+        self._before: list[GtidSet | MariadbGtidSet] = []
+        previous = self._file.previous
+        if self._file.flavor is ServerFlavor.MARIADB:
+            self._mariadb = previous if isinstance(previous, MariadbGtidSet) else self._mariadb
+        else:
+            self._mysql = GtidSetBuilder(previous if isinstance(previous, GtidSet) else None)
+
+    @property
+    def position(self) -> int:
+        """Up to which transactions were counted."""
+        return self._position
+
+    def counted(self) -> GtidSet | MariadbGtidSet:
+        """What was executed up to :attr:`position`, the files before included."""
+        return self._mariadb if self._mysql is None else self._mysql.snapshot()
+
+    def count_some(self, limit: int | None = None) -> bool:
+        """Count a piece more, up to a position; False when there is no whole event more."""
+        data = self._file.read(self._position, _PIECE_SIZE)
+        starts, size = find_events(data, _TABLE)
+        if not size:
+            header = self._file.header_at(self._position)
+            if header is None:
+                return False
+            # An event larger than a piece: none that names a transaction.
+            starts, size = [], header.event_size
+        if limit is not None and self._position + size > limit:
+            starts = [start for start in starts if self._position + start < limit]
+            size = limit - self._position
+        if (
+            starts
+            and self._position + starts[0] - (self._starts[-1] if self._starts else 0) >= _STEP
+        ):
+            self._starts.append(self._position + starts[0])
+            self._before.append(self.counted())
+        self._add(data, starts)
+        self._position += size
+        return True
+
+    def _add(self, data: bytes, starts: list[int]) -> None:
+        mysql, file = self._mysql, self._file
+        latest: dict[tuple[int, int], int] = {}
+        for start in starts:
+            code = data[start + TYPE_OFFSET]
+            if code == EventType.GTID_LOG_EVENT and mysql is not None:
+                [number] = _NUMBER.unpack_from(data, start)
+                if number:
+                    mysql.add_number(data[start + _SID.start : start + _SID.stop], number)
+            elif code == EventType.GTID_EVENT and mysql is None:
+                server, sequence, domain = _MARIADB.unpack_from(data, start)
+                latest.pop((domain, server), None)
+                latest[domain, server] = sequence
+            elif code == EventType.GTID_TAGGED_LOG_EVENT and mysql is not None:
+                gtid = file.gtid_of(data[start : start + file.event_size(data, start)])
+                if isinstance(gtid, Gtid):
+                    mysql.add(gtid)
+        for (domain, server), sequence in latest.items():
+            self._mariadb = self._mariadb.add(MariadbGtid(domain, server, sequence))
+
+    def executed(self) -> GtidSet | MariadbGtidSet:
+        """GTIDs of all files up to the end of this one."""
+        while self.count_some():
+            pass
+        return self.counted()
+
+    async def count(self, position: int | None = None) -> None:
+        """Count up to a position, or to the end, and let other tasks run meanwhile."""
+        while (position is None or self._position < position) and self.count_some():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+    def checkpoint(self, position: int) -> tuple[int, GtidSet | MariadbGtidSet | None]:
+        """The last place up to a position of which it is known what was executed before."""
+        at = bisect_right(self._starts, position)
+        return (self._starts[at - 1], self._before[at - 1]) if at else (FIRST_EVENT, None)
+
+    async def executed_at(self, position: int) -> GtidSet | MariadbGtidSet:
+        """What was executed before an event that begins at a position."""
+        await self.count(position)
+        if self._position == position:
+            return self.counted()
+        start, before = self.checkpoint(position)
+        part = Transactions(self._file)
+        if before is not None:
+            part._position = start
+            if isinstance(before, MariadbGtidSet):
+                part._mariadb = before
+            else:
+                part._mysql = GtidSetBuilder(before)
+        while part._position < position and part.count_some(position):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        return part.counted()
+
+    async def first_for(
+        self, have: GtidSet | MariadbGtidSet
+    ) -> tuple[int, GtidSet | MariadbGtidSet | None]:
+        """Where to begin for a client: it has every transaction of the file before there.
+
+        Returns:
+            The position, and what was executed before it; None at the file's start.
+        """
+        await self.count()
+        low, high = 0, len(self._starts)
+        while low < high:
+            middle = (low + high) // 2
+            if _is_part(self._before[middle], have):
+                low = middle + 1
+            else:
+                high = middle
+        return (self._starts[low - 1], self._before[low - 1]) if low else (FIRST_EVENT, None)
+
+    def all_counted_are_before(self, position: int, have: GtidSet | MariadbGtidSet) -> bool:
+        """Whether all that a client has stands before a position: nothing behind it needs to be skipped."""
+        return self._position <= position and _is_part(have, self.counted())
+
+
+def _is_part(part: GtidSet | MariadbGtidSet, whole: GtidSet | MariadbGtidSet) -> bool:
+    if isinstance(part, GtidSet) and isinstance(whole, GtidSet):
+        return part <= whole
+    if isinstance(part, MariadbGtidSet) and isinstance(whole, MariadbGtidSet):
+        return part <= whole
+    return False
