@@ -139,7 +139,7 @@ async def test_follows_new_events_with_heartbeats_between(any_server, new_databa
         await asyncio.to_thread(
             any_server.execute, f"CREATE TABLE `{database}`.{marker.decode()} (id INT)"
         )
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not any(marker in event for event in await stream.read()):
                 pass
 
@@ -215,7 +215,7 @@ async def test_the_same_uuid_again_replaces_the_older_dump(server) -> None:
     )
     await second.read()
     with pytest.raises((BinlogReadError, ConnectionLostError)):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while await first.read():
                 pass
     await first.close()
@@ -397,7 +397,7 @@ async def test_semi_sync(fresh_server, tls) -> None:
             await asyncio.sleep(0.3)
             assert not running.done()  # the source waits for us
             await stream.acknowledge_semi_sync(file, end)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 await running
         status = dict(await asyncio.to_thread(mysql.query, "SHOW STATUS LIKE 'Rpl_semi_sync%'"))
         assert int(status["Rpl_semi_sync_source_yes_tx"]) >= 3

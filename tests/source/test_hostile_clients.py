@@ -138,7 +138,7 @@ async def exchange(port: int, data: bytes) -> bytes:
         await reader.read(4096)
         writer.write(data)
         writer.write_eof()
-        return await asyncio.wait_for(reader.read(1 << 20), 5)
+        return await asyncio.wait_for(reader.read(1 << 20), 30)
     except (ConnectionError, TimeoutError):
         return b""
     finally:

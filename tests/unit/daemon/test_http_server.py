@@ -32,7 +32,7 @@ async def _send(server: HttpServer, data: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(data)
     try:
-        return await asyncio.wait_for(reader.read(), 10)
+        return await asyncio.wait_for(reader.read(), 30)
     finally:
         writer.close()
         with contextlib.suppress(ConnectionError):
@@ -147,12 +147,13 @@ async def test_silent_and_deaf_peers_keep_nobody_out():
             elif number % 3 == 2:
                 peer.send(_request("/"))
             if number % 50 == 49:
-                async with asyncio.timeout(3):
+                async with asyncio.timeout(30):
                     assert (await _send(one, _request("/healthz"))).endswith(b"ok")
         assert len(one._open) <= 64
-        await asyncio.sleep(5.5)  # the time that a request may take
-        assert len(one._open) == 0
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(60):  # a request may take 5 seconds
+            while one._open:
+                await asyncio.sleep(0.05)
+        async with asyncio.timeout(30):
             assert (await _send(one, _request("/healthz"))).endswith(b"ok")
     finally:
         for peer in peers:

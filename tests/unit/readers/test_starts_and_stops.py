@@ -99,6 +99,7 @@ def lanes(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
 
 @pytest.mark.parametrize("source", SOURCES, ids=IDS)
 @pytest.mark.slow
+@pytest.mark.both_forms
 def test_starts_and_stops(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for choose in lanes(monkeypatch):
         choose()
