@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 _T = TypeVar("_T")
 
 compiled = False
+NULL = None
 
 
 class CType:
@@ -53,7 +54,21 @@ def _option(*arguments: Any, **options: Any) -> Callable[[_T], _T]:
     return lambda decorated: decorated
 
 
-cclass = cfunc = ccall = final = inline = nogil = no_gc = no_gc_clear = _mark
+class _Block:
+    """``with cython.gil``, and ``with cython.nogil``, which is a decorator, too: they change nothing."""
+
+    def __call__(self, decorated: _T) -> _T:
+        return decorated
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+
+gil = nogil = _Block()
+cclass = cfunc = ccall = final = inline = no_gc = no_gc_clear = _mark
 boundscheck = wraparound = cdivision = nonecheck = overflowcheck = initializedcheck = _option
 locals = returns = exceptval = freelist = infer_types = annotation_typing = profile = _option
 

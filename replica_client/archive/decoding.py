@@ -70,7 +70,7 @@ def piece_batches(contents: Contents, piece: Piece, how: Decoding) -> Iterator[p
     batches = BatchAssembler(how.max_rows, how.decode)
     if how.where is None:
         steps: FileSteps = FileBatches(
-            feed, assembler, batches, piece.stop, lambda transaction: None, notices=False
+            feed, assembler, batches, piece.stop, lambda _: None, notices=False, shares=True
         )
     else:
         steps = FileSteps(feed, assembler, RowLane(feed, assembler, True), piece.stop)

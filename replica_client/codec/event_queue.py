@@ -248,16 +248,17 @@ class EventQueue:
         last: cython.Py_ssize_t = self.last
         first: cython.Py_ssize_t = last
         while True:
-            last = cut_sound(
-                self.data,
-                at,
-                self.filled,
-                self.marks,
-                self.last,
-                self._marks_capacity,
-                max_event_size,
-                stops,
-            )
+            with cython.nogil:
+                last = cut_sound(
+                    self.data,
+                    at,
+                    self.filled,
+                    self.marks,
+                    self.last,
+                    self._marks_capacity,
+                    max_event_size,
+                    stops,
+                )
             if last > self.last:
                 at = self.marks[2 * last - 1]
                 self.last = last

@@ -9,7 +9,7 @@ This module is compiled where that is possible and runs as it stands everywhere 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import cython
 
@@ -35,6 +35,7 @@ if cython.compiled:
     from cython.cimports.replica_client.readers.group_lane import GroupLane
     from cython.cimports.replica_client.readers.gtid_runs import GtidRuns
     from cython.cimports.replica_client.readers.lane_tables import LaneTable, LaneTables
+    from cython.cimports.replica_client.rows.column_layout import Layout
     from cython.cimports.replica_client.rows.columnar import ColumnarRows
     from cython.cimports.replica_client.rows.runs import EventRuns
 else:
@@ -55,8 +56,12 @@ else:
     from replica_client.readers.group_lane import GroupLane
     from replica_client.readers.gtid_runs import GtidRuns
     from replica_client.readers.lane_tables import LaneTable, LaneTables
+    from replica_client.rows.column_layout import Layout
     from replica_client.rows.columnar import ColumnarRows
     from replica_client.rows.runs import EventRuns
+
+    RowsRecord: TypeAlias = Any
+    RecordPointer: TypeAlias = Any
 
 if TYPE_CHECKING:
     from replica_client.readers.assembler import TransactionAssembler
@@ -71,6 +76,57 @@ _INSIDE = "/0000000000.0000000000"
 _INSIDE_BYTES = _INSIDE.encode()
 
 
+# What a value raises that its column cannot hold.
+_FAULTS = (ValueError, OverflowError, LookupError, BinlogDecodeError)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(-1, check=False)
+def _take_record(
+    rows: ColumnarRows,
+    runs: EventRuns,
+    before: Layout,
+    after: Layout | None,
+    raw: cython.p_const_uchar,
+    record: RecordPointer,
+) -> cython.int:
+    """Take the rows of a record; 0 where the batch is full before its end."""
+    if not record.begun:
+        rows._start(before, after, raw, record.at, record.end)
+        record.begun = True
+    done: cython.int = rows._take_images(before, after)
+    _add_run(runs, rows, record)
+    return done
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(-1, check=False)
+def _add_run(runs: EventRuns, rows: ColumnarRows, record: RecordPointer) -> cython.int:
+    """What was taken of a record is a run."""
+    if rows.appended:
+        runs._add(
+            record.kind,
+            rows.appended,
+            record.row_index,
+            record.timestamp_us,
+            record.offset,
+            record.index,
+            record.file_text,
+            record.version_text,
+            record.start,
+            record.gtid_text,
+            record.gtid_number,
+            rows.absent_before,
+            rows.absent_after,
+        )
+        record.row_index += rows.appended
+    return 0
+
+
 @cython.final
 @cython.cclass
 class ColumnLane(GroupLane):  # type: ignore[misc]
@@ -81,6 +137,8 @@ class ColumnLane(GroupLane):  # type: ignore[misc]
         assembler: resolves tables.
         batches: takes the rows.
         in_file: whether events stand in a file, or come as a stream.
+        defers: note what rows there are, and take all of them together without the interpreter's
+            lock, so that others can work meanwhile; compiled only.
     """
 
     def __init__(
@@ -89,8 +147,18 @@ class ColumnLane(GroupLane):  # type: ignore[misc]
         assembler: TransactionAssembler,
         batches: BatchAssembler,
         in_file: bool,
+        defers: bool = False,
     ) -> None:
         GroupLane.__init__(self, feed, assembler, batches, in_file)
+        self.defers = defers and cython.compiled
+        self._records_memory = bytearray()
+        self._records_room = self._noted = self._next = 0
+        if not cython.compiled:
+            self._records: Any = None
+            self._raw: Any = b""
+        # What records point to.
+        self._kept: list[Any] = []
+        self._tables_of_turn: list[Any] = []
         self._batches: Any = batches
         self._ready: list[Any] = batches.ready
         # Which of the tables with a name had rows last, and how often that became another one.
@@ -108,6 +176,7 @@ class ColumnLane(GroupLane):  # type: ignore[misc]
     ) -> int:
         """As :meth:`GroupLane.take`."""
         self._last_tables = {}
+        self._tables_of_turn.clear()
         self._switch += 1
         if file != self._named:
             self._named = file
@@ -175,24 +244,44 @@ class ColumnLane(GroupLane):  # type: ignore[misc]
                     stamp = timestamp
                     if stamp < 0:
                         stamp = load_le(raw, at + TIMESTAMP_OFFSET, 4) * _MICROSECONDS
-                    self._append(
-                        table,
-                        raw,
-                        at,
-                        end - tail,
-                        offset,
-                        start,
-                        i - first,
-                        stamp,
-                        gtid,
-                        number,
-                    )
+                    if self.defers:
+                        self._note(
+                            table,
+                            raw,
+                            at,
+                            end - tail,
+                            offset,
+                            start,
+                            i - first,
+                            stamp,
+                            gtid,
+                            number,
+                        )
+                    else:
+                        self._append(
+                            table,
+                            raw,
+                            at,
+                            end - tail,
+                            offset,
+                            start,
+                            i - first,
+                            stamp,
+                            gtid,
+                            number,
+                        )
             if not inside:
                 offset += end - at
+        if inside and self._noted:
+            # Their memory goes with the payload.
+            self._take_notes()
         return 0
 
     def _switch_to(self, table: LaneTable) -> None:
         """Rows of a table come; if it looked otherwise before, those are in a batch of their own."""
+        if self._noted:
+            # The rows before may get a batch of their own.
+            self._take_notes()
         shape = table.builder.shape
         name = (shape.database, shape.table)
         before = self._last_tables.get(name)
@@ -202,6 +291,7 @@ class ColumnLane(GroupLane):  # type: ignore[misc]
             if before is not None:
                 self._switch += 1
         table.switch = self._switch
+        self._tables_of_turn.append(table)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -221,63 +311,307 @@ class ColumnLane(GroupLane):  # type: ignore[misc]
         """Append the rows of the event at ``at``."""
         code: cython.int = raw[at + TYPE_OFFSET]
         rows: ColumnarRows = table.rows
-        runs: EventRuns = table.runs
-        form: cython.int = self._forms[code]
-        kind: cython.int = form & ROWS_KIND
+        kind: cython.int = self._forms[code] & ROWS_KIND
+        at = self._bitmaps(table, raw, at, kind)
+        if (
+            table.gtid is not gtid
+            or table.file is not self._file_text
+            or table.era != table.runs.era
+        ):
+            table.gtid = gtid
+            table.file = self._file_text
+            self._name_texts(table)
+        try:
+            rows._begin(
+                kind == INSERT,
+                kind == DELETE,
+                table.before,
+                table.after if kind == UPDATE else None,
+                raw,
+                at,
+                end,
+            )
+            self._take_rest(
+                table, code, kind, offset, start, index, timestamp_us, gtid_number, 0, False
+            )
+        except BinlogDecodeError as error:
+            rows._abandon()
+            raise self._placed(error, offset, code) from error.__cause__
+        return 0
+
+    def _placed(self, error: BinlogDecodeError, offset: int, code: int) -> BinlogDecodeError:
+        return error.at(
+            file=self._file or None,
+            position=offset,
+            event_type=code,
+            event_name=event_type_name(code),
+        )
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1, check=False)
+    def _bitmaps(
+        self,
+        table: LaneTable,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        kind: cython.int,
+    ) -> cython.Py_ssize_t:
+        """Have the table know the column bitmaps of the event at ``at``; where its images begin."""
         # The number of columns, of which the lane takes 250 at most, has one byte.
-        at = rows_columns(raw, at + HEADER_SIZE, form) + 1
+        at = rows_columns(raw, at + HEADER_SIZE, self._forms[raw[at + TYPE_OFFSET]]) + 1
         bitmap: cython.Py_ssize_t = (table.column_count + 7) >> 3
         known: cython.p_const_uchar = table.before
         if len(table.before) != bitmap or not same_bytes(known, 0, raw, at, bitmap):
             table.before = bytes(raw[at : at + bitmap])
+            if table.before_layout is not None:
+                self._kept.append(table.before_layout)
+                table.before_layout = None
         at += bitmap
-        after: bytes | None = None
         if kind == UPDATE:
             known = table.after
             if len(table.after) != bitmap or not same_bytes(known, 0, raw, at, bitmap):
                 table.after = bytes(raw[at : at + bitmap])
-            after = table.after
+                if table.after_layout is not None:
+                    self._kept.append(table.after_layout)
+                    table.after_layout = None
             at += bitmap
-        if table.gtid is not gtid or table.file is not self._file_text or table.era != runs.era:
+        return at
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1, check=False)
+    def _take_rest(
+        self,
+        table: LaneTable,
+        code: cython.int,
+        kind: cython.int,
+        offset: cython.longlong,
+        start: cython.longlong,
+        index: cython.Py_ssize_t,
+        timestamp_us: cython.longlong,
+        gtid_number: cython.longlong,
+        row_index: cython.Py_ssize_t,
+        is_full: cython.bint,
+    ) -> cython.int:
+        """Take what is left of the images that are before the table's rows."""
+        rows: ColumnarRows = table.rows
+        runs: EventRuns = table.runs
+        done: cython.bint = False
+        while not done:
+            if is_full:
+                self._ready.append(table.builder.finish())
+                self._name_texts(table)
+            try:
+                done = rows._take() == 1
+            finally:
+                if rows.appended:
+                    runs._add(
+                        kind,
+                        rows.appended,
+                        row_index,
+                        timestamp_us,
+                        offset,
+                        index,
+                        table.file_text,
+                        table.version_text,
+                        start,
+                        table.gtid_text,
+                        gtid_number,
+                        rows.absent_before,
+                        rows.absent_after,
+                    )
+                    row_index += rows.appended
+            is_full = not done
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _note(
+        self,
+        table: LaneTable,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        offset: cython.longlong,
+        start: cython.longlong,
+        index: cython.Py_ssize_t,
+        timestamp_us: cython.longlong,
+        gtid: bytes,
+        gtid_number: cython.longlong,
+    ) -> cython.int:
+        """Note that the event at ``at`` has rows; arguments as of :meth:`_append`."""
+        if not cython.compiled:
+            return 0
+        code: cython.int = raw[at + TYPE_OFFSET]
+        kind: cython.int = self._forms[code] & ROWS_KIND
+        at = self._bitmaps(table, raw, at, kind)
+        rows: ColumnarRows = table.rows
+        if table.before_layout is None:
+            table.before_layout = rows._layout(table.before)
+        if kind == UPDATE and table.after_layout is None:
+            table.after_layout = rows._layout(table.after)
+        if (
+            table.gtid is not gtid
+            or table.file is not self._file_text
+            or table.era != table.runs.era
+        ):
+            if self._noted:
+                # What is noted of a table has the same texts.
+                self._take_notes()
             table.gtid = gtid
             table.file = self._file_text
             self._name_texts(table)
-        row_index: cython.Py_ssize_t = 0
-        done: cython.bint = False
+        if self._noted and raw != self._raw:
+            self._take_notes()
+        if self._noted == self._records_room:
+            self._more_records()
+        self._raw = raw
+        record: RecordPointer = cython.address(self._records[self._noted])
+        record.table = cython.cast(cython.p_void, table)
+        record.rows = cython.cast(cython.p_void, rows)
+        record.runs = cython.cast(cython.p_void, table.runs)
+        record.before = cython.cast(cython.p_void, table.before_layout)
+        record.after = cython.cast(cython.p_void, None)
+        if kind == UPDATE:
+            record.after = cython.cast(cython.p_void, table.after_layout)
+        record.at = at
+        record.end = end
+        record.transaction = self._waiting
+        record.index = index
+        record.offset = offset
+        record.start = start
+        record.timestamp_us = timestamp_us
+        record.gtid_number = gtid_number
+        record.row_index = 0
+        record.code = code
+        record.kind = kind
+        record.file_text = table.file_text
+        record.version_text = table.version_text
+        record.gtid_text = table.gtid_text
+        record.begun = False
+        self._noted += 1
+        return 0
+
+    def _more_records(self) -> None:
+        if not cython.compiled:
+            return
+        room = max(2 * self._records_room, 256)
+        memory = bytearray(room * cython.sizeof(RowsRecord))
+        memory[: len(self._records_memory)] = self._records_memory
+        self._records_memory = memory
+        raw: cython.p_uchar = memory
+        self._records = cython.cast(RecordPointer, raw)
+        self._records_room = room
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _take_deferred(self) -> cython.int:
+        """As :meth:`GroupLane._take_deferred`."""
+        return self._take_notes() if self._noted else 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _take_notes(self) -> cython.int:
+        """Take all rows that were noted."""
+        if not cython.compiled:
+            return 0
+        record: RecordPointer
+        table: LaneTable
+        is_full: cython.bint
         try:
-            rows._begin(kind == INSERT, kind == DELETE, table.before, after, raw, at, end)
-            while not done:
+            while self._next < self._noted:
+                is_full = False
                 try:
-                    done = rows._take() == 1
-                finally:
-                    if rows.appended:
-                        runs._add(
-                            kind,
-                            rows.appended,
-                            row_index,
-                            timestamp_us,
-                            offset,
-                            index,
-                            table.file_text,
-                            table.version_text,
-                            start,
-                            table.gtid_text,
-                            gtid_number,
-                            rows.absent_before,
-                            rows.absent_after,
-                        )
-                        row_index += rows.appended
-                if not done:
-                    self._ready.append(table.builder.finish())
-                    self._name_texts(table)
+                    with cython.nogil:
+                        is_full = self._take_noted() == 1
+                except _FAULTS:
+                    # It is looked at again, change by change.
+                    pass
+                if self._next == self._noted:
+                    break
+                record = cython.address(self._records[self._next])
+                self._next += 1
+                table = cython.cast(LaneTable, record.table)
+                self._take_unusual(table, is_full)
+        finally:
+            self._noted = self._next = 0
+            self._kept.clear()
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def _take_noted(self) -> cython.int:
+        """Take the rows that were noted; 1 where a batch is full, and some are left."""
+        if not cython.compiled:
+            return 0
+        record: RecordPointer
+        rows: cython.p_void
+        runs: cython.p_void
+        before: cython.p_void
+        after: cython.p_void
+        while self._next < self._noted:
+            record = cython.address(self._records[self._next])
+            rows = record.rows
+            runs = record.runs
+            before = record.before
+            after = record.after
+            if not _take_record(
+                cython.cast(ColumnarRows, rows),
+                cython.cast(EventRuns, runs),
+                cython.cast(Layout, before),
+                cython.cast(Layout, after),
+                self._raw,
+                record,
+            ):
+                return 1
+            self._next += 1
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _take_unusual(self, table: LaneTable, is_full: cython.bint) -> cython.int:
+        """Take what is left of the record before ``_next``, which a fault or a full batch interrupted."""
+        if not cython.compiled:
+            return 0
+        record: RecordPointer = cython.address(self._records[self._next - 1])
+        rows: ColumnarRows = table.rows
+        era: cython.longlong = table.runs.era
+        i: cython.Py_ssize_t
+        table.file_text = record.file_text
+        table.version_text = record.version_text
+        table.gtid_text = record.gtid_text
+        rows._before = cython.cast(Layout, record.before)
+        rows._after = cython.cast(Layout, record.after)
+        if not is_full:
+            rows._forget_written()
+            _add_run(table.runs, rows, record)
+        try:
+            self._take_rest(
+                table,
+                record.code,
+                record.kind,
+                record.offset,
+                record.start,
+                record.index,
+                record.timestamp_us,
+                record.gtid_number,
+                record.row_index,
+                is_full,
+            )
         except BinlogDecodeError as error:
             rows._abandon()
-            raise error.at(
-                file=self._file or None,
-                position=offset,
-                event_type=code,
-                event_name=event_type_name(code),
-            ) from error.__cause__
+            self._failed = record.transaction
+            raise self._placed(error, record.offset, record.code) from error.__cause__
+        if table.runs.era != era:
+            # The texts have other numbers.
+            for i in range(self._next, self._noted):
+                record = cython.address(self._records[i])
+                if record.table == cython.cast(cython.p_void, table):
+                    record.file_text = table.file_text
+                    record.version_text = table.version_text
+                    record.gtid_text = table.gtid_text
         return 0
 
     def _name_texts(self, table: LaneTable) -> None:

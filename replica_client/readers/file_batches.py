@@ -184,6 +184,8 @@ class FileBatches(FileSteps):
         stop: no transaction that begins there or later is read.
         count_losses: is told each transaction that the lane leaves.
         notices: give schema changes and losses between the batches.
+        shares: whether other threads decode meanwhile; see
+            :class:`~replica_client.readers.column_lane.ColumnLane`.
     """
 
     def __init__(
@@ -195,8 +197,9 @@ class FileBatches(FileSteps):
         count_losses: Callable[[Transaction], None],
         *,
         notices: bool,
+        shares: bool = False,
     ) -> None:
-        super().__init__(feed, assembler, ColumnLane(feed, assembler, batches, True), stop)
+        super().__init__(feed, assembler, ColumnLane(feed, assembler, batches, True, shares), stop)
         self._batches = batches
         self._count_losses = count_losses
         self._notices = notices

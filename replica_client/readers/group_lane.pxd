@@ -33,6 +33,16 @@ cdef class GroupLane:
     cdef long long _verified_begin
     cdef Py_ssize_t _sound
     cdef Py_ssize_t _ahead
+    cdef readonly bint defers
+    cdef bytearray _marks_memory
+    cdef long long* _deferred
+    cdef Py_ssize_t _deferred_room
+    cdef Py_ssize_t _waiting
+    cdef Py_ssize_t _settled
+    cdef Py_ssize_t _failed
+    cdef int _defer(self, Py_ssize_t first, Py_ssize_t count) except -1
+    cdef int _settle(self, EventQueue events) except -1
+    cdef int _take_deferred(self) except -1
     cdef bint _is_large(self, long long size) noexcept
     cdef bint _look_inside(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef Py_ssize_t _look_ahead(self, EventQueue events, Py_ssize_t first) except -1

@@ -58,7 +58,7 @@ if cython.compiled:
     )
     from cython.cimports.replica_client.codec.crc import sound_until
     from cython.cimports.replica_client.codec.event_queue import EventQueue
-    from cython.cimports.replica_client.codec.memory import load_le
+    from cython.cimports.replica_client.codec.memory import load_le, longs
     from cython.cimports.replica_client.position.groups import Ending, State, control_of, step
     from cython.cimports.replica_client.readers.gtid_runs import GtidRuns
     from cython.cimports.replica_client.readers.lane_tables import LaneTables
@@ -97,7 +97,7 @@ else:
     )
     from replica_client.codec.crc import sound_until
     from replica_client.codec.event_queue import EventQueue
-    from replica_client.codec.memory import load_le
+    from replica_client.codec.memory import load_le, longs
     from replica_client.position.groups import Ending, State, control_of, step
     from replica_client.readers.gtid_runs import GtidRuns
     from replica_client.readers.lane_tables import LaneTables
@@ -315,6 +315,12 @@ class GroupLane:
         self.incomplete = False
         self._fault: Any = None
         self._file = ""
+        # Of each transaction whose rows are taken later: index of its first event, how many it has,
+        # the offset behind it.
+        self.defers = False
+        self._marks_memory = bytearray()
+        self._deferred_room = self._waiting = self._settled = 0
+        self._failed = -1
 
     def hand_over(self) -> list[Any]:
         """What became complete since the last time, in order."""
@@ -386,10 +392,15 @@ class GroupLane:
         count: cython.Py_ssize_t
         last: cython.Py_ssize_t = 0
         begin: cython.longlong = offset
+        # What the two were before the first transaction that waits.
+        last_before: cython.Py_ssize_t = 0
+        begin_before: cython.longlong = offset
         try:
             while at < events.last:
                 # One that more was waited for is partly verified.
                 if self._passes_over and not self._tables.wanted and offset != self._verified_begin:
+                    if self._waiting:
+                        self._settle(events)
                     count = self._pass_over(events, at, offset, stop)
                     if count:
                         offset = begin = self._end
@@ -403,16 +414,37 @@ class GroupLane:
                     break
                 if self._tables.wanted:
                     self._apply(events, at, count, offset)
-                self._join(events, at)
+                if self.defers:
+                    if not self._waiting:
+                        last_before = last
+                        begin_before = begin
+                    self._defer(at, count)
+                else:
+                    self._join(events, at)
                 offset = self._end
                 begin = offset
                 last = count
                 at += count
+            if self._waiting:
+                self._settle(events)
         except BinlogDecodeError as error:
+            fault = error
+            if self._waiting:
+                try:
+                    self._settle(events)
+                except BinlogDecodeError as earlier:
+                    fault = earlier
+            if 0 <= self._failed < self._settled:
+                last, begin = last_before, begin_before
+                at = self._deferred[3 * self._failed]
+                if self._failed:
+                    last = self._deferred[3 * self._failed - 2]
+                    begin = self._deferred[3 * self._failed - 1]
+            self._failed = -1
             if at == events.first:
-                raise
+                raise fault from fault.__cause__
             # The transactions before it are done.
-            self._fault = error
+            self._fault = fault
         finally:
             count = at - events.first
             if last:
@@ -421,6 +453,55 @@ class GroupLane:
                 self._feed.tracker.pass_transactions(file, begin, last - 1, gtids)
                 events.drop(count)
         return int(count)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _defer(self, first: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.int:
+        """A transaction of ``count`` events is done when its rows are taken."""
+        if self._waiting == self._deferred_room:
+            self._more_deferred()
+        at: cython.Py_ssize_t = 3 * self._waiting
+        self._deferred[at] = first
+        self._deferred[at + 1] = count
+        self._deferred[at + 2] = self._end
+        self._waiting += 1
+        return 0
+
+    def _more_deferred(self) -> None:
+        memory = bytearray(max(48 * self._deferred_room, 24 << 8))
+        memory[: len(self._marks_memory)] = self._marks_memory
+        self._marks_memory = memory
+        self._deferred = longs(memory)
+        self._deferred_room = len(memory) // 24
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _settle(self, events: EventQueue) -> cython.int:
+        """Take the rows of the transactions that wait for that; then these are done.
+
+        Raises:
+            BinlogDecodeError: rows do not fit their table; ``_failed`` tells in which transaction,
+                and those before it are done.
+        """
+        done: cython.Py_ssize_t = self._waiting
+        i: cython.Py_ssize_t
+        try:
+            if self._failed < 0:
+                self._take_deferred()
+        finally:
+            if 0 <= self._failed < done:
+                done = self._failed
+            for i in range(done):
+                self._join(events, self._deferred[3 * i])
+            self._settled = self._waiting
+            self._waiting = 0
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _take_deferred(self) -> cython.int:
+        """Take the rows that were put off."""
+        raise NotImplementedError
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)

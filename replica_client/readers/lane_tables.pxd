@@ -1,3 +1,4 @@
+from replica_client.rows.column_layout cimport Layout
 from replica_client.rows.columnar cimport ColumnarRows
 from replica_client.rows.runs cimport EventRuns
 
@@ -13,6 +14,8 @@ cdef class LaneTable:
     cdef bint is_wanted
     cdef bytes before
     cdef bytes after
+    cdef Layout before_layout
+    cdef Layout after_layout
     cdef bytes gtid
     cdef bytes file
     cdef long long era

@@ -30,6 +30,7 @@ if cython.compiled:
         UPDATE,
     )
     from cython.cimports.replica_client.codec.memory import load_le, same_bytes
+    from cython.cimports.replica_client.rows.column_layout import Layout
     from cython.cimports.replica_client.rows.columnar import ColumnarRows
     from cython.cimports.replica_client.rows.runs import EventRuns
 else:
@@ -48,6 +49,7 @@ else:
         UPDATE,
     )
     from replica_client.codec.memory import load_le, same_bytes
+    from replica_client.rows.column_layout import Layout
     from replica_client.rows.columnar import ColumnarRows
     from replica_client.rows.runs import EventRuns
 
@@ -94,6 +96,8 @@ class LaneTable:
         self.is_wanted = builder is not None
         self.before = b""
         self.after = b""
+        self.before_layout: Layout | None = None
+        self.after_layout: Layout | None = None
         self.gtid = b""
         self.file = b""
         self.era = -1

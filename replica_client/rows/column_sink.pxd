@@ -33,9 +33,9 @@ cdef class ColumnSink:
     cdef int _read_of(self, Column column) except -1
     cdef int _reserve(self, Py_ssize_t rows) except -1
     cdef int _make_room(self, Py_ssize_t size) except -1
-    cdef int _put_null(self, Py_ssize_t row) except -1
+    cdef int _put_null(self, Py_ssize_t row) except -1 nogil
     cdef int _put_bytes(self, Py_ssize_t row, const unsigned char* data, Py_ssize_t offset,
-                        Py_ssize_t size) except -1
+                        Py_ssize_t size) except -1 nogil
     cdef bint _put_object(self, Py_ssize_t row, object value) except -1
     cdef int _entry(self, object number, object text) except -1
     cdef int _abandon(self, Py_ssize_t row, Py_ssize_t count) except -1

@@ -238,13 +238,15 @@ class ColumnSink:
         return 0
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def _put_null(self, row: cython.Py_ssize_t) -> cython.int:
         storage: cython.int = self.storage
         if self.op == OP_PASS:
             return 0
         if storage == OBJECTS:
-            self.objects.append(None)
+            with cython.gil:
+                self.objects.append(None)
             return 0
         self.bits[row >> 3] &= 0xFF ^ (1 << (row & 7))
         self.nulls += 1
@@ -257,6 +259,7 @@ class ColumnSink:
         return 0
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     @cython.inline
     def _put_bytes(
@@ -267,7 +270,8 @@ class ColumnSink:
         size: cython.Py_ssize_t,
     ) -> cython.int:
         if size > self.room - self.used:
-            self._make_room(size)
+            with cython.gil:
+                self._make_room(size)
         copy_bytes(self.data, self.used, data, offset, size)
         self.used += size
         self.offsets[row + 1] = cython.cast(cython.int, self.used)

@@ -151,6 +151,7 @@ class ColumnWriter:
 
     @cython.final
     @cython.cfunc
+    @cython.nogil
     @cython.inline
     @cython.exceptval(check=False)
     def _value_at(self, sink: ColumnSink, offset: cython.Py_ssize_t) -> cython.void:
@@ -161,6 +162,7 @@ class ColumnWriter:
 
     @cython.final
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def _put_images(
         self, layout: Layout, count: cython.Py_ssize_t, row: cython.Py_ssize_t
@@ -168,19 +170,33 @@ class ColumnWriter:
         """Write the images that were measured into the rows from ``row`` on."""
         slots: cython.pp_void = layout.slots
         stride: cython.Py_ssize_t = layout.count
-        sink: ColumnSink
+        slot: cython.p_void
         i: cython.Py_ssize_t
         for i in range(stride):
-            sink = cython.cast(ColumnSink, slots[i])
-            self._put_column(sink, i, stride, count, row)
+            slot = slots[i]
+            self._put_column(cython.cast(ColumnSink, slot), i, stride, count, row)
         if layout.absent:
-            for sink in layout.missing:
-                for i in range(row, row + count):
-                    sink._put_null(i)
+            with cython.gil:
+                self._put_missing(layout, count, row)
         return 0
 
     @cython.final
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_missing(
+        self, layout: Layout, count: cython.Py_ssize_t, row: cython.Py_ssize_t
+    ) -> cython.int:
+        """Columns that the images left out are null."""
+        sink: ColumnSink
+        i: cython.Py_ssize_t
+        for sink in layout.missing:
+            for i in range(row, row + count):
+                sink._put_null(i)
+        return 0
+
+    @cython.final
+    @cython.cfunc
+    @cython.nogil
     @cython.inline
     @cython.exceptval(-1, check=False)
     def _put_column(
@@ -219,6 +235,7 @@ class ColumnWriter:
 
     @cython.final
     @cython.cfunc
+    @cython.nogil
     @cython.inline
     @cython.exceptval(-1, check=False)
     def _put_numbers(
@@ -253,6 +270,7 @@ class ColumnWriter:
 
     @cython.final
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def _put_texts(
         self,
@@ -303,7 +321,8 @@ class ColumnWriter:
                 sink.used = used
                 sink.nulls += nulls
                 nulls = 0
-                sink._make_room(size + _TEXT_ROOM)
+                with cython.gil:
+                    sink._make_room(size + _TEXT_ROOM)
                 target = sink.data
                 room = sink.room
             if size < _TEXT_ROOM and at <= last:
@@ -317,7 +336,8 @@ class ColumnWriter:
                 sink.used = used
                 sink.nulls += nulls
                 nulls = 0
-                self._put_value(sink, data, at, length, i)
+                with cython.gil:
+                    self._put_value(sink, data, at, length, i)
                 target = sink.data
                 used = sink.used
                 room = sink.room
@@ -327,6 +347,7 @@ class ColumnWriter:
 
     @cython.final
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def _put_entries(
         self,
@@ -359,14 +380,16 @@ class ColumnWriter:
                 entry = 0
                 if at >= 0:
                     self._value_at(sink, cython.cast(cython.Py_ssize_t, at))
-                    entry = self._entry_of(
-                        sink, data, cython.cast(cython.Py_ssize_t, at), size, bits
-                    )
+                    with cython.gil:
+                        entry = self._entry_of(
+                            sink, data, cython.cast(cython.Py_ssize_t, at), size, bits
+                        )
             store_number(values, i, 4, entry)
         return 0
 
     @cython.final
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def _put_others(
         self,
@@ -413,13 +436,15 @@ class ColumnWriter:
             elif op in (OP_UNSIGNED, OP_FLOAT, OP_DOUBLE):
                 store_number(values, i, width, load_le(data, at, size))
             elif op == OP_OBJECT:
-                self._put_value(sink, data, at, length, i)
+                with cython.gil:
+                    self._put_value(sink, data, at, length, i)
             else:
                 self._put_converted(sink, data, at, length, i)
         return 0
 
     @cython.final
     @cython.cfunc
+    @cython.nogil
     @cython.inline
     @cython.exceptval(-1, check=False)
     def _put_decimal(
@@ -449,6 +474,7 @@ class ColumnWriter:
 
     @cython.final
     @cython.cfunc
+    @cython.nogil
     @cython.inline
     @cython.exceptval(-1, check=False)
     def _put_converted(
@@ -478,7 +504,8 @@ class ColumnWriter:
             # The year, from 1901 on.
             number = data[offset] + 1900 if data[offset] else 0
         if number == _NOT_IN_CALENDAR:
-            return self._put_value(sink, data, offset, length, row)
+            with cython.gil:
+                return self._put_value(sink, data, offset, length, row)
         store_number(sink.values, row, sink.width, cython.cast(cython.ulonglong, number))
         return 0
 

@@ -32,10 +32,14 @@ cdef class ColumnarRows(ColumnWriter):
     cdef int _begin(self, bint insert, bint delete, bytes columns_before, bytes columns_after,
                     const unsigned char* data, Py_ssize_t start, Py_ssize_t end) except -1
     cdef int _take(self) except -1
-    cdef int _take_images(self) except -1
+    cdef int _start(self, Layout before, Layout after, const unsigned char* data,
+                    Py_ssize_t start, Py_ssize_t end) except -1 nogil
+    cdef int _take_images(self, Layout before, Layout after) except -1 nogil
     cdef int _reserve(self) except -1
-    cdef bint _take_together(self, int step) except -1
-    cdef Py_ssize_t _measure(self, Layout layout, Py_ssize_t most) except -1
-    cdef int _image(self, Layout layout, Py_ssize_t row) except -1
+    cdef int _have_places(self, Py_ssize_t count) except -1
+    cdef bint _take_together(self, Layout layout, int step) except -1 nogil
+    cdef Py_ssize_t _measure(self, Layout layout, Py_ssize_t most) except -1 nogil
+    cdef int _image(self, Layout layout, Py_ssize_t row) except -1 nogil
+    cdef int _cut_image(self, Layout layout, Py_ssize_t row) except -1
     cdef int _abandon(self) except -1
     cdef int _forget_written(self) except -1

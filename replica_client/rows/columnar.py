@@ -162,16 +162,34 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
     ) -> cython.int:
         """The same with images from ``start`` to ``end`` of a memory that stays until they are read."""
         self._source = b""
-        self._data = data
         self._offset = self._end = end
         self._before = self._layout(columns_before)
         self._after = None
-        self.absent_before = self._before.absent
-        self.absent_after = 0
         if not insert and not delete:
             self._after = self._before if columns_after is None else self._layout(columns_after)
-            self.absent_after = self._after.absent
+        return self._start(self._before, self._after, data, start, end)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.inline
+    @cython.exceptval(-1, check=False)
+    def _start(
+        self,
+        before: Layout,
+        after: Layout | None,
+        data: cython.p_const_uchar,
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Have images of these layouts before us."""
+        self._data = data
         self._base = self._offset = start
+        self._end = end
+        self.absent_before = before.absent
+        self.absent_after = 0 if after is None else after.absent
+        self._in_value = False
+        self._together = after is None or after is before
+        self.appended = 0
         return 0
 
     def skip(self, changes: int) -> None:
@@ -210,7 +228,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
         self.appended = 0
         while True:
             try:
-                return self._take_images()
+                return self._take_images(self._before, self._after)
             except (ValueError, OverflowError, LookupError, BinlogDecodeError) as error:
                 if self._together:
                     # Which change it is, and what stands before it, is found one by one.
@@ -224,37 +242,40 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
                 raise self.decoder._failure(sink.column, offset, error) from error
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
-    def _take_images(self) -> cython.int:
-        step: cython.int = 1 if self._after is None else 2
+    def _take_images(self, before: Layout, after: Layout | None) -> cython.int:
+        """As :meth:`_take`, of images with these layouts."""
+        step: cython.int = 1 if after is None else 2
         start: cython.Py_ssize_t
         while self._offset < self._end:
             if self.rows + step > self._max_rows or self.size >= self._max_size:
                 return 0
             if self.rows + 2 > self._capacity:
-                self._reserve()
+                with cython.gil:
+                    self._reserve()
             start = self._offset
             if self._together:
-                if self._take_together(step):
+                if self._take_together(before, step):
                     continue
                 self._together = False
-            self._image(self._before, self.rows)
+            self._image(before, self.rows)
             if step == 2:
-                self._image(self._after, self.rows + 1)
+                self._image(after, self.rows + 1)
             self.rows += step
             self.size += self._offset - start
             self.appended += 1
         return 1
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
-    def _take_together(self, step: cython.int) -> cython.bint:
+    def _take_together(self, layout: Layout, step: cython.int) -> cython.bint:
         """Take as many changes as there is room for, column by column.
 
         Returns:
             whether some were taken; if not, the next one is not whole.
         """
-        layout: Layout = cython.cast(Layout, self._before)
         start: cython.Py_ssize_t = self._offset
         most: cython.Py_ssize_t = self._capacity
         if most > self._max_rows:
@@ -321,6 +342,16 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
+    def _have_places(self, count: cython.Py_ssize_t) -> cython.int:
+        """Have room for the places of so many values."""
+        self._places_room = count
+        self._places_memory = bytearray(8 * count)
+        self._places = longs(self._places_memory)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
     def _measure(self, layout: Layout, most: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Find the places of the values of the next images, up to one that is not whole.
 
@@ -328,9 +359,8 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
             how many images are whole, which are passed over; ``_last`` tells where the last begins.
         """
         if most * layout.count > self._places_room:
-            self._places_room = most * layout.count
-            self._places_memory = bytearray(8 * self._places_room)
-            self._places = longs(self._places_memory)
+            with cython.gil:
+                self._have_places(most * layout.count)
         # Copies, as what is written to the places could be anything to a compiler.
         data: cython.p_const_uchar = self._data
         places: cython.p_longlong = self._places
@@ -416,11 +446,19 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
         return whole
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def _image(self, layout: Layout, row: cython.Py_ssize_t) -> cython.int:
         """One row image into the row ``row``."""
         if self._measure(layout, 1):
             return self._put_images(layout, 1, row)
+        with cython.gil:
+            return self._cut_image(layout, row)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _cut_image(self, layout: Layout, row: cython.Py_ssize_t) -> cython.int:
+        """One that is cut off: what stands before that is written, and it is refused."""
         data: cython.p_const_uchar = self._data
         nulls: cython.Py_ssize_t = self._offset
         offset: cython.Py_ssize_t = nulls + layout.null_size

@@ -13,7 +13,7 @@ cdef class EventRuns:
     cdef int _add(
         self, int kind, long long changes, long long row_index, long long timestamp_us,
         long long offset, long long event_index, int file, int version, long long version_number,
-        int gtid, long long gtid_number, int absent_before, int absent_after) except -1
+        int gtid, long long gtid_number, int absent_before, int absent_after) except -1 nogil
     cdef long long _common(self, int field) noexcept
     cdef bint _repeats(self, Py_ssize_t run, int field) noexcept
     cdef Py_ssize_t _size_of(self, Py_ssize_t run, int field) except -1

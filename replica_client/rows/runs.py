@@ -173,6 +173,7 @@ class EventRuns:
         )
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def _add(
         self,
@@ -191,7 +192,8 @@ class EventRuns:
         absent_after: cython.int,
     ) -> cython.int:
         if self._count == self._capacity:
-            self._grow()
+            with cython.gil:
+                self._grow()
         fields: cython.p_longlong = self._fields
         at: cython.Py_ssize_t = self._count * _SIZE
         fields[at] = changes

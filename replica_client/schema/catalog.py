@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from replica_client.codec.sized_cache import SizedCache
 from replica_client.schema.character_sets import WIDE_CHARSETS
 from replica_client.schema.ddl.changes import (
     AlterDatabase,
@@ -24,9 +25,11 @@ from replica_client.schema.ddl.changes import (
     TruncateTable,
     Unrelated,
 )
+from replica_client.schema.ddl.columns import ColumnText
 from replica_client.schema.ddl.columns_after import altered, with_system_period
 from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.cursor import NotUnderstoodError
+from replica_client.schema.ddl.definitions import PrimaryKey
 from replica_client.schema.ddl.select_columns import selected_columns
 from replica_client.schema.model import ColumnModel, DatabaseModel, TableModel
 from replica_client.schema.names import fold_name
@@ -117,6 +120,12 @@ _SEQUENCE_COLUMNS = (
     ColumnModel("cycle_option", "tinyint", unsigned=True, nullable=False),
     replace(_BIG, name="cycle_count"),
 )
+
+_COLUMN_SIZE = 256
+_DEFINED: SizedCache[
+    tuple[int, PrimaryKey | None, str | None, bool, bool],
+    tuple[tuple[ColumnText, ...], TableModel],
+] = SizedCache(256)
 
 
 def apply(
@@ -215,19 +224,11 @@ class _Applier:
                 )
             return model.renamed(database, name)
         charset = meaning.charset or self._default_charset(database)
-        columns: tuple[ColumnModel, ...]
+        if not meaning.select:
+            return _defined(meaning, charset).renamed(database, name)
         columns = tuple(text.model(charset) for text in meaning.columns)
-        if meaning.select:
-            columns = selected_columns(meaning.select, columns, self._context, self._known_table)
-        if meaning.versioned and not meaning.period:
-            columns = with_system_period(columns)
-        return altered(
-            TableModel(
-                database, name, columns, meaning.primary_key or (), charset, meaning.versioned
-            ),
-            (),
-            charset,
-        )
+        columns = selected_columns(meaning.select, columns, self._context, self._known_table)
+        return _with_columns(meaning, columns, charset).renamed(database, name)
 
     def _known_table(self, table: TableName) -> TableModel | None:
         if self._is_temporary(table):
@@ -393,6 +394,28 @@ class _Applier:
             named = meaning.databases or (("" if meaning.anything else self._context.database),)
             for database in named:
                 yield TableChange("not_understood", (database, ""))
+
+
+def _defined(meaning: CreateTable, charset: str | None) -> TableModel:
+    """The table of a CREATE TABLE without a query; those of statements that look alike are made once."""
+    # The columns are kept with what was made of them, so that no others can have their id.
+    key = (id(meaning.columns), meaning.primary_key, charset, meaning.versioned, meaning.period)
+    known = _DEFINED.get(key)
+    if known is not None:
+        return known[1]
+    columns = tuple(text.model(charset) for text in meaning.columns)
+    table = _with_columns(meaning, columns, charset)
+    _DEFINED.put(key, (meaning.columns, table), _COLUMN_SIZE * len(columns))
+    return table
+
+
+def _with_columns(
+    meaning: CreateTable, columns: tuple[ColumnModel, ...], charset: str | None
+) -> TableModel:
+    if meaning.versioned and not meaning.period:
+        columns = with_system_period(columns)
+    key = meaning.primary_key or ()
+    return altered(TableModel("", "", columns, key, charset, meaning.versioned), (), charset)
 
 
 def _named(meaning: Meaning, reason: str) -> NotUnderstood:

@@ -62,20 +62,43 @@ def decimal_size(precision: int, scale: int) -> int:
     return 4 * (whole_groups + groups) + _GROUP_SIZES[whole_odd] + _GROUP_SIZES[odd]
 
 
-def _plan(precision: int, scale: int) -> int:
+@cython.cfunc
+@cython.cdivision(True)
+@cython.exceptval(-1, check=False)
+def _plan(precision: cython.int, scale: cython.int) -> cython.int:
     """Have the digits of each group of a DECIMAL(precision, scale) in its plan."""
-    whole_groups, whole_odd = divmod(precision - scale, _GROUP_DIGITS)
-    groups, odd = divmod(scale, _GROUP_DIGITS)
-    digits = [whole_odd] if whole_odd else []
-    digits += [_GROUP_DIGITS] * (whole_groups + groups)
-    if odd:
-        digits.append(odd)
-    at = _PLAN_SIZE * (precision * (MAX_SCALE + 1) + scale)
-    _PLANS_MEMORY[at : at + 1 + len(digits)] = bytes((len(digits), *digits))
+    at: cython.int = _PLAN_SIZE * (precision * (_MAX_SCALE + 1) + scale)
+    last: cython.int = at
+    digits: cython.int = precision - scale
+    if digits % 9:
+        last += 1
+        _PLANS[last] = digits % 9
+    _i: cython.int
+    for _i in range(digits // 9 + scale // 9):
+        last += 1
+        _PLANS[last] = 9
+    if scale % 9:
+        last += 1
+        _PLANS[last] = scale % 9
+    _PLANS[at] = last - at
     return 0
 
 
+def _plan_all() -> None:
+    """Have all plans, as they are read by several threads without a lock."""
+    precision: cython.int
+    scale: cython.int
+    for precision in range(1, MAX_PRECISION + 1):
+        for scale in range(min(precision, MAX_SCALE) + 1):
+            _plan(precision, scale)
+
+
+if cython.compiled:
+    _plan_all()
+
+
 @cython.cfunc
+@cython.nogil
 @cython.boundscheck(False)
 @cython.wraparound(False)
 @cython.cdivision(True)
@@ -90,7 +113,7 @@ def _split(
 ) -> cython.int:
     """The groups of digits, and ten to the power of how many digits each has; returns how many."""
     at: cython.int = _PLAN_SIZE * (precision * (_MAX_SCALE + 1) + scale)
-    if not _PLANS[at]:
+    if not cython.compiled and not _PLANS[at]:
         _plan(precision, scale)
     count: cython.int = _PLANS[at]
     # All bits of a negative number are inverted, and then its top bit is flipped; the bits of a group
@@ -114,13 +137,49 @@ def _split(
         offset += size
         unit = power_of_ten(digits)
         if value >= unit:
-            raise ValueError(f"DECIMAL({precision},{scale}) has a group beyond {digits} digits")
+            with cython.gil:
+                raise ValueError(f"DECIMAL({precision},{scale}) has a group beyond {digits} digits")
         groups[i] = value
         units[i] = unit
     return count
 
 
 @cython.cfunc
+@cython.nogil
+@cython.boundscheck(False)
+@cython.wraparound(False)
+@cython.exceptval(-1, check=False)
+def decimal_fits(
+    data: cython.p_const_uchar,
+    offset: cython.Py_ssize_t,
+    precision: cython.int,
+    scale: cython.int,
+) -> cython.bint:
+    """Whether the groups of the number at ``offset`` have no more digits than they should."""
+    at: cython.int = _PLAN_SIZE * (precision * (_MAX_SCALE + 1) + scale)
+    if not cython.compiled and not _PLANS[at]:
+        _plan(precision, scale)
+    inverted: cython.uint = 0
+    if data[offset] < 0x80:
+        inverted = cython.cast(cython.uint, _LOW_32)
+    flipped: cython.uint = 0x80
+    size: cython.int
+    value: cython.uint
+    i: cython.int
+    for i in range(_PLANS[at]):
+        size = (_PLANS[at + 1 + i] + 1) >> 1 if _PLANS[at + 1 + i] < 9 else 4
+        value = cython.cast(cython.uint, load_be(data, offset, size))
+        value ^= inverted >> (32 - 8 * size)
+        value ^= flipped << (8 * (size - 1))
+        flipped = 0
+        offset += size
+        if value >= power_of_ten(_PLANS[at + 1 + i]):
+            return False
+    return True
+
+
+@cython.cfunc
+@cython.nogil
 @cython.boundscheck(False)
 @cython.wraparound(False)
 @cython.cdivision(True)
@@ -205,6 +264,7 @@ def decimal_at(
 
 
 @cython.cfunc
+@cython.nogil
 @cython.boundscheck(False)
 @cython.wraparound(False)
 @cython.exceptval(-1, check=False)

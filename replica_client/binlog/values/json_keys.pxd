@@ -12,11 +12,19 @@ cdef class KeySection:
     cdef const unsigned char* names
     cdef const unsigned char* text
 
+cdef bint has_keys(
+    KeySection keys, const unsigned char* data, Py_ssize_t start, Py_ssize_t count,
+    Py_ssize_t header, Py_ssize_t size) noexcept nogil
+
 cdef class KeyMemo:
-    cdef list recent
+    cdef void** recent
+    cdef bytearray _recent_memory
     cdef list _sections
+    cdef void** _places
+    cdef bytearray _places_memory
     cdef unsigned long long _missed
-    cdef KeySection find(
+    cdef int _displace(self, Py_ssize_t place, KeySection section) except -1
+    cdef void* find(
         self, const unsigned char* data, Py_ssize_t start, Py_ssize_t count, Py_ssize_t header,
-        Py_ssize_t size, int depth)
+        Py_ssize_t size, int depth) noexcept nogil
     cdef int learn(self, const unsigned char* data, Py_ssize_t start) except -1

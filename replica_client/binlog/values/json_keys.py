@@ -11,6 +11,8 @@ Compiled where that is possible, plain Python everywhere else.
 
 from __future__ import annotations
 
+from typing import Any
+
 import cython
 
 if cython.compiled:
@@ -40,6 +42,7 @@ MOST_BYTES = 1024
 """Bytes of entries and names that a section may have, which bounds what a memo holds."""
 
 _MOST_BYTES = cython.declare(cython.Py_ssize_t, MOST_BYTES)
+_NOWHERE = cython.declare(cython.Py_ssize_t, SECTIONS)
 # Leaves the number of a place, below SECTIONS.
 _PLACE_SHIFT = cython.declare(cython.int, 59)
 # Behind the text of a section, which is copied 16 bytes at a time.
@@ -80,16 +83,47 @@ class KeyMemo:
 
     Attributes:
         recent: what was found last at a depth, of which the bits of ``RECENT_MASK`` count; at first
-            a section without keys.
+            a section without keys. No references.
     """
 
     def __init__(self) -> None:
         nothing = KeySection(0, b"", b"", b"")
-        self.recent: list[KeySection] = [nothing] * (RECENT_MASK + 1)
-        self._sections: list[KeySection] = [nothing] * SECTIONS
+        # The last one stays without keys. It is here that the sections are kept; what is read
+        # without the interpreter's lock has no references.
+        self._sections: list[KeySection] = [nothing] * (SECTIONS + 1)
         self._missed = 0
+        if not cython.compiled:
+            self._places: Any = self._sections
+            self.recent: Any = [nothing] * (RECENT_MASK + 1)
+            return
+        self._places_memory = bytearray(8 * (SECTIONS + 1))
+        raw: cython.p_uchar = self._places_memory
+        self._places = cython.cast(cython.pp_void, raw)
+        self._recent_memory = bytearray(8 * (RECENT_MASK + 1))
+        raw = self._recent_memory
+        self.recent = cython.cast(cython.pp_void, raw)
+        i: cython.int
+        for i in range(SECTIONS + 1):
+            self._places[i] = cython.cast(cython.p_void, nothing)
+        for i in range(RECENT_MASK + 1):
+            self.recent[i] = cython.cast(cython.p_void, nothing)
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _displace(self, place: cython.Py_ssize_t, section: KeySection) -> cython.int:
+        """Keep a section instead of the one that is there."""
+        i: cython.int
+        for i in range(RECENT_MASK + 1):
+            if self.recent[i] == self._places[place]:
+                self.recent[i] = self._places[_NOWHERE]
+        self._sections[place] = section
+        if cython.compiled:
+            self._places[place] = cython.cast(cython.p_void, section)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
     def find(
         self,
         data: cython.p_const_uchar,
@@ -98,8 +132,8 @@ class KeyMemo:
         header: cython.Py_ssize_t,
         size: cython.Py_ssize_t,
         depth: cython.int,
-    ) -> KeySection | None:
-        """The keys of the small object at ``start`` when they are known.
+    ) -> cython.p_void:
+        """The keys of the small object at ``start`` when they are known; no reference to them.
 
         Then all of them lie between its header and its end.
 
@@ -113,19 +147,15 @@ class KeyMemo:
         """
         names: cython.Py_ssize_t = _names_size(data, start, count, header)
         if names <= 0 or names > size - header:
-            return None
+            return cython.NULL
         mark: cython.ulonglong = _mark(data, start, count, header, names)
-        section: KeySection = cython.cast(KeySection, self._sections[_place(mark)])
-        if (
-            section.mark == mark
-            and section.count == count
-            and section.size == names
-            and same_bytes(section.entries, 0, data, start + 4, 4 * count)
-            and same_bytes(section.names, 0, data, start + header, names)
+        found: cython.p_void = self._places[_place(mark)]
+        if cython.cast(KeySection, found).mark == mark and has_keys(
+            cython.cast(KeySection, found), data, start, count, header, size
         ):
-            self.recent[depth & RECENT_MASK] = section
-            return section
-        return None
+            self.recent[depth & RECENT_MASK] = found
+            return found
+        return cython.NULL
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -150,12 +180,34 @@ class KeyMemo:
         if text is not None:
             entries: bytes = data[start + 4 : start + 4 + 4 * count]
             name_bytes: bytes = data[start + header : start + header + names]
-            self._sections[_place(mark)] = KeySection(mark, entries, name_bytes, text)
+            self._displace(_place(mark), KeySection(mark, entries, name_bytes, text))
             return 1
         return 0
 
 
 @cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def has_keys(
+    keys: KeySection,
+    data: cython.p_const_uchar,
+    start: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    header: cython.Py_ssize_t,
+    size: cython.Py_ssize_t,
+) -> cython.bint:
+    """Whether the small object at ``start`` has these keys; arguments as of :meth:`KeyMemo.find`."""
+    return (
+        keys.count == count
+        and keys.size <= size - header
+        and same_bytes(keys.entries, 0, data, start + 4, 4 * count)
+        and same_bytes(keys.names, 0, data, start + header, keys.size)
+    )
+
+
+@cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def _place(mark: cython.ulonglong) -> cython.Py_ssize_t:
@@ -163,6 +215,7 @@ def _place(mark: cython.ulonglong) -> cython.Py_ssize_t:
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def _names_size(
@@ -178,6 +231,7 @@ def _names_size(
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def _mark(

@@ -21,11 +21,12 @@ from replica_client.errors import ColumnDecodeError
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
     from cython.cimports.replica_client.binlog.values import json_layout as layout
-    from cython.cimports.replica_client.binlog.values.decimal import put_decimal
+    from cython.cimports.replica_client.binlog.values.decimal import decimal_fits, put_decimal
     from cython.cimports.replica_client.binlog.values.json_keys import (
         RECENT_MASK,
         KeyMemo,
         KeySection,
+        has_keys,
     )
     from cython.cimports.replica_client.codec.memory import (
         copy_bytes,
@@ -38,13 +39,17 @@ if cython.compiled:
         put_literal,
         put_signed,
         put_ten_thousandths,
-        same_bytes,
         utf8_ok,
     )
 else:
     from replica_client.binlog.values import json_layout as layout
-    from replica_client.binlog.values.decimal import put_decimal
-    from replica_client.binlog.values.json_keys import RECENT_MASK, KeyMemo, KeySection
+    from replica_client.binlog.values.decimal import decimal_fits, put_decimal
+    from replica_client.binlog.values.json_keys import (
+        RECENT_MASK,
+        KeyMemo,
+        KeySection,
+        has_keys,
+    )
     from replica_client.codec.memory import (
         copy_bytes,
         copy_over,
@@ -56,7 +61,6 @@ else:
         put_literal,
         put_signed,
         put_ten_thousandths,
-        same_bytes,
         utf8_ok,
     )
 
@@ -93,6 +97,7 @@ class JsonTextWriter:
 
     def __init__(self) -> None:
         self._source: Any = b""
+        self._has_source = False
         self._size = self.used = 0
         self._budget = 0
         # A single document is done before anything could be learnt from it.
@@ -115,6 +120,7 @@ class JsonTextWriter:
         return self._out[: self.used].decode()
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def document(
         self, data: cython.p_const_uchar, offset: cython.Py_ssize_t, size: cython.Py_ssize_t
@@ -124,22 +130,25 @@ class JsonTextWriter:
             self.data = data + offset
         else:
             self.data = data[offset : offset + size]
-        self._source = None
+        self._has_source = False
         self._size = size
         self._missed = -1
         if self._room > _KEPT_ROOM:
-            self._grow(0, _FIRST_ROOM // 2)
+            with cython.gil:
+                self._grow(0, _FIRST_ROOM // 2)
         if not size:
             self.used = put_literal(self.out, 0, 0)
             return 0
         self._budget = layout.EXPANSION_LIMIT * size
         if self.data[0] >= layout.LITERAL:
-            self.used = self._put_text(scalar_text(self._bytes(), self.data[0], 1, size), 0)
+            with cython.gil:
+                self.used = self._put_text(scalar_text(self._bytes(), self.data[0], 1, size), 0)
             return 0
         self._looking = not self._pause
         self.used = self._container(self.data[0], 1, size, 0, 0)
         if self._missed >= 0:
-            return self._learn()
+            with cython.gil:
+                return self._learn()
         if self._pause:
             self._pause -= 1
         elif self._vain:
@@ -166,8 +175,9 @@ class JsonTextWriter:
     @cython.cfunc
     def _bytes(self) -> bytes:
         """The document as bytes, for what is rare."""
-        if self._source is None:
+        if not self._has_source:
             self._source = self.data[: self._size]
+            self._has_source = True
         source: bytes = self._source
         return source
 
@@ -178,11 +188,15 @@ class JsonTextWriter:
         )
 
     @cython.cfunc
+    @cython.nogil
     @cython.inline
     @cython.exceptval(-1, check=False)
     def _reserve(self, used: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.int:
         """Have room for so many bytes more than are used."""
-        return self._grow(used, size) if used + size > self._room else 0
+        if used + size > self._room:
+            with cython.gil:
+                self._grow(used, size)
+        return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -205,6 +219,7 @@ class JsonTextWriter:
         return used + len(data)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def _put_double(self, at: cython.Py_ssize_t, used: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Write the double at ``at``, which is there."""
@@ -224,7 +239,8 @@ class JsonTextWriter:
                     self.out[used] = 45
                     used += 1
                 return put_ten_thousandths(self.out, used, number)
-        return self._put_other_double(value, at, used)
+        with cython.gil:
+            return self._put_other_double(value, at, used)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -238,6 +254,7 @@ class JsonTextWriter:
             raise malformed(str(error), at) from None
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def _put_quoted(
         self, at: cython.Py_ssize_t, stop: cython.Py_ssize_t, used: cython.Py_ssize_t
@@ -249,6 +266,7 @@ class JsonTextWriter:
         )
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def _end_quoted(
         self,
@@ -259,8 +277,9 @@ class JsonTextWriter:
     ) -> cython.Py_ssize_t:
         """What is left to do for a string when copy_quotable copied it and ``found`` that."""
         if found and not utf8_ok(self.data, at, stop - at):
-            utf8(self._bytes(), at, stop)
-            raise malformed("a string that is not UTF-8", at)
+            with cython.gil:
+                utf8(self._bytes(), at, stop)
+                raise malformed("a string that is not UTF-8", at)
         self.out[used] = 34
         if found == 2:
             return self._put_escaped(at, stop, used + 1)
@@ -269,6 +288,7 @@ class JsonTextWriter:
         return used
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def _put_escaped(
         self, at: cython.Py_ssize_t, stop: cython.Py_ssize_t, used: cython.Py_ssize_t
@@ -293,6 +313,7 @@ class JsonTextWriter:
         return used + 1
 
     @cython.cfunc
+    @cython.nogil
     @cython.inline
     @cython.exceptval(-1, check=False)
     def _put_string(
@@ -305,7 +326,8 @@ class JsonTextWriter:
             return self._put_long_string(at - 1, end, used)
         self._budget -= length
         if self._budget < 0:
-            raise self._overspent()
+            with cython.gil:
+                raise self._overspent()
         self._reserve(used, length)
         out: cython.p_uchar = self.out
         found: cython.int = copy_quotable(out, used + 1, self.data, at, length)
@@ -317,20 +339,25 @@ class JsonTextWriter:
         return used
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def _put_long_string(
         self, at: cython.Py_ssize_t, end: cython.Py_ssize_t, used: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         """Write a string whose length takes several bytes, or refuse it."""
-        if self.data[at] < 0x80:
-            raise malformed(f"a string of {self.data[at]} bytes", at + 1)
-        start, stop = sized(self._bytes(), at, end)
-        self._budget -= stop - start
-        if self._budget < 0:
-            raise self._overspent()
+        start: cython.Py_ssize_t
+        stop: cython.Py_ssize_t
+        with cython.gil:
+            if self.data[at] < 0x80:
+                raise malformed(f"a string of {self.data[at]} bytes", at + 1)
+            start, stop = sized(self._bytes(), at, end)
+            self._budget -= stop - start
+            if self._budget < 0:
+                raise self._overspent()
         return self._put_quoted(start, stop, used)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def _put_scalar(
         self,
@@ -354,6 +381,19 @@ class JsonTextWriter:
             written: cython.Py_ssize_t = self._put_decimal(at + 1, end, used)
             if written:
                 return written
+        with cython.gil:
+            return self._put_rare(kind, at, end, used)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_rare(
+        self,
+        kind: cython.int,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        used: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """Write a value by way of its object."""
         if kind == layout.OPAQUE:
             _, begin, stop = opaque_span(self._bytes(), at, end)
             self._budget -= stop - begin
@@ -362,6 +402,7 @@ class JsonTextWriter:
         return self._put_text(scalar_text(self._bytes(), kind, at, end), used)
 
     @cython.cfunc
+    @cython.nogil
     @cython.cdivision(True)
     @cython.exceptval(-1, check=False)
     def _put_decimal(
@@ -381,15 +422,16 @@ class JsonTextWriter:
             return 0
         self._budget -= size
         if self._budget < 0:
-            raise self._overspent()
+            with cython.gil:
+                raise self._overspent()
         self._reserve(used, _DECIMAL_ROOM)
-        try:
-            return put_decimal(self.out, used, self.data, at + 3, precision, scale)
-        except ValueError:
+        if not decimal_fits(self.data, at + 3, precision, scale):
             self._budget += size
             return 0
+        return put_decimal(self.out, used, self.data, at + 3, precision, scale)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def _container(
         self,
@@ -401,29 +443,39 @@ class JsonTextWriter:
     ) -> cython.Py_ssize_t:
         """Write an object or array."""
         if depth >= layout.MAX_DEPTH:
-            raise ColumnDecodeError(
-                f"JSON document with more than {layout.MAX_DEPTH} nested levels"
-            )
+            with cython.gil:
+                raise ColumnDecodeError(
+                    f"JSON document with more than {layout.MAX_DEPTH} nested levels"
+                )
+        keys: cython.p_void
         large: cython.bint = kind & 1
         width: cython.int = 4 if large else 2
         if start + 2 * width > limit:
-            raise malformed("a container that is cut off", start)
+            with cython.gil:
+                raise malformed("a container that is cut off", start)
         count: cython.longlong = load_le(self.data, start, width)
         size: cython.longlong = load_le(self.data, start + width, width)
         header: cython.longlong = 2 * width + count * (width + 1)
         if kind < layout.SMALL_ARRAY:
             header += count * (width + 2)
         if size > limit - start:
-            raise malformed(f"a container of {size} bytes where {limit - start} are left", start)
+            with cython.gil:
+                raise malformed(
+                    f"a container of {size} bytes where {limit - start} are left", start
+                )
         if header > size:
-            raise malformed(f"{count} elements in a container of {size} bytes", start)
+            with cython.gil:
+                raise malformed(f"{count} elements in a container of {size} bytes", start)
         self._budget -= header
         if self._budget < 0:
-            raise self._overspent()
+            with cython.gil:
+                raise self._overspent()
         if kind == layout.SMALL_OBJECT and count and self._looking:
             keys = self._known(start, count, header, size, depth)
-            if keys is not None:
-                used = self._members(keys, start, start + header, start + size, depth, used)
+            if keys:
+                used = self._members(
+                    cython.cast(KeySection, keys), start, start + header, start + size, depth, used
+                )
             else:
                 self._missed = start
                 used = self._elements(kind, start, count, header, size, depth, used)
@@ -434,7 +486,9 @@ class JsonTextWriter:
         return used + 1
 
     @cython.cfunc
+    @cython.nogil
     @cython.inline
+    @cython.exceptval(check=False)
     def _known(
         self,
         start: cython.Py_ssize_t,
@@ -442,22 +496,18 @@ class JsonTextWriter:
         header: cython.Py_ssize_t,
         size: cython.Py_ssize_t,
         depth: cython.int,
-    ) -> KeySection | None:
-        """The keys of a small object when they are known."""
+    ) -> cython.p_void:
+        """The keys of a small object when they are known; no reference to them."""
         if self._keys is None:
-            return None
+            return cython.NULL
         # Objects at the same depth mostly have the same keys.
-        keys: KeySection = cython.cast(KeySection, self._keys.recent[depth & RECENT_MASK])
-        if (
-            keys.count == count
-            and keys.size <= size - header
-            and same_bytes(keys.entries, 0, self.data, start + 4, 4 * count)
-            and same_bytes(keys.names, 0, self.data, start + header, keys.size)
-        ):
-            return keys
+        found: cython.p_void = self._keys.recent[depth & RECENT_MASK]
+        if has_keys(cython.cast(KeySection, found), self.data, start, count, header, size):
+            return found
         return self._keys.find(self.data, start, count, header, size, depth)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def _members(
         self,
@@ -485,7 +535,7 @@ class JsonTextWriter:
         while entry < stop:
             length = load_le(text, text_at, 2)
             if used + length > self._room:
-                self._grow(used, length)
+                self._reserve(used, length)
                 out = self.out
             copy_over(out, used, text, text_at + 2, length)
             text_at += length + 2
@@ -503,14 +553,16 @@ class JsonTextWriter:
             elif code == layout.LITERAL:
                 field &= 0xFF
                 if field > 2:
-                    raise malformed("an unknown literal", start)
+                    with cython.gil:
+                        raise malformed("an unknown literal", start)
                 used = put_literal(out, used, cython.cast(cython.int, field))
             elif code == layout.UINT16:
                 used = put_digits(out, used, field)
             else:
                 field += start
                 if field < stop or field >= end:
-                    raise malformed("a value outside of its container", field)
+                    with cython.gil:
+                        raise malformed("a value outside of its container", field)
                 if code == layout.STRING:
                     used = self._put_string(field, end, used)
                 elif code == layout.DOUBLE and end - field >= 8:
@@ -521,10 +573,12 @@ class JsonTextWriter:
                     used = self._put_scalar(code, field, end, used)
                 out = self.out
             if self._budget < 0:
-                raise self._overspent()
+                with cython.gil:
+                    raise self._overspent()
         return used
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def _elements(
         self,
@@ -572,7 +626,8 @@ class JsonTextWriter:
             elif code == layout.LITERAL:
                 field &= 0xFF
                 if field > 2:
-                    raise malformed("an unknown literal", start)
+                    with cython.gil:
+                        raise malformed("an unknown literal", start)
                 used = put_literal(self.out, used, cython.cast(cython.int, field))
             elif code == layout.UINT16:
                 used = put_digits(self.out, used, field & 0xFFFF)
@@ -582,7 +637,8 @@ class JsonTextWriter:
                 used = put_signed(self.out, used, field)
             else:
                 if field < header or field >= size:
-                    raise malformed("a value outside of its container", start + field)
+                    with cython.gil:
+                        raise malformed("a value outside of its container", start + field)
                 if code == layout.STRING:
                     used = self._put_string(start + field, end, used)
                 elif code < layout.LITERAL:
@@ -590,10 +646,12 @@ class JsonTextWriter:
                 else:
                     used = self._put_scalar(code, start + field, end, used)
             if self._budget < 0:
-                raise self._overspent()
+                with cython.gil:
+                    raise self._overspent()
         return used
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def _put_key(
         self,
@@ -614,7 +672,8 @@ class JsonTextWriter:
             key_at = load_le(self.data, at, 2)
             key_size = load_le(self.data, at + 2, 2)
         if key_at < header or key_at + key_size > size:
-            raise malformed("a key outside of its object", start + key_at)
+            with cython.gil:
+                raise malformed("a key outside of its object", start + key_at)
         self._budget -= key_size
         self._reserve(used, key_size)
         found: cython.int = copy_quotable(self.out, used + 1, self.data, start + key_at, key_size)

@@ -2,10 +2,10 @@ cpdef object date_of(unsigned int packed)
 cpdef object time2_of(unsigned long long raw, int fraction_digits)
 cpdef object datetime2_of(unsigned long long raw, int fraction_digits)
 cpdef object timestamp2_of(unsigned long long raw, int fraction_digits)
-cdef long long date_days(unsigned int packed) except? -1
-cdef long long time2_microseconds(unsigned long long raw, int fraction_digits) except? -1
-cdef long long datetime2_microseconds(unsigned long long raw, int fraction_digits) except? -1
-cdef long long timestamp2_microseconds(unsigned long long raw, int fraction_digits) except? -1
+cdef long long date_days(unsigned int packed) except? -1 nogil
+cdef long long time2_microseconds(unsigned long long raw, int fraction_digits) except? -1 nogil
+cdef long long datetime2_microseconds(unsigned long long raw, int fraction_digits) except? -1 nogil
+cdef long long timestamp2_microseconds(unsigned long long raw, int fraction_digits) except? -1 nogil
 cdef Py_ssize_t put_date(unsigned char* target, Py_ssize_t to, unsigned int packed) except -1
 cdef Py_ssize_t put_time2(
     unsigned char* target, Py_ssize_t to, unsigned long long raw, int fraction_digits) except -1

@@ -55,6 +55,7 @@ _BAD_FRACTION = cython.declare(cython.int, 1_000_000)
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def _microseconds(fraction: cython.ulonglong, fraction_digits: cython.int) -> cython.int:
@@ -78,6 +79,7 @@ def fraction_size(fraction_digits: int) -> int:
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 @cython.cdivision(True)
@@ -103,10 +105,12 @@ def _days(year: cython.int, month: cython.int, day: cython.int) -> cython.longlo
 
 
 @cython.cfunc
+@cython.nogil
 @cython.exceptval(-1, check=False)
 def _check_date(packed: cython.uint) -> cython.int:
     if (packed >> 5) & 15 > 12 or packed >> 9 > 9999:
-        raise ValueError(f"DATE has month {(packed >> 5) & 15} and year {packed >> 9}")
+        with cython.gil:
+            raise ValueError(f"DATE has month {(packed >> 5) & 15} and year {packed >> 9}")
     return 0
 
 
@@ -118,6 +122,7 @@ def date_of(packed: cython.uint) -> object:
 
 
 @cython.cfunc
+@cython.nogil
 @cython.exceptval(-1, check=True)
 def date_days(packed: cython.uint) -> cython.longlong:
     """The same as days since 1970; `NOT_IN_CALENDAR` for a zero or partial date."""
@@ -126,6 +131,7 @@ def date_days(packed: cython.uint) -> cython.longlong:
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def _fraction(raw: cython.ulonglong, fraction_digits: cython.int) -> cython.int:
@@ -138,6 +144,7 @@ def _fraction(raw: cython.ulonglong, fraction_digits: cython.int) -> cython.int:
 
 
 @cython.cfunc
+@cython.nogil
 @cython.exceptval(0, check=True)
 def _time2_magnitude(raw: cython.ulonglong, fraction_digits: cython.int) -> cython.ulonglong:
     """A TIME2 without its sign, checked."""
@@ -153,7 +160,8 @@ def _time2_magnitude(raw: cython.ulonglong, fraction_digits: cython.int) -> cyth
         or whole >= 4_194_304
         or _fraction(magnitude, fraction_digits) == _BAD_FRACTION
     ):
-        raise ValueError(f"TIME({fraction_digits}) has minute {minutes}, second {seconds}")
+        with cython.gil:
+            raise ValueError(f"TIME({fraction_digits}) has minute {minutes}, second {seconds}")
     return magnitude
 
 
@@ -174,6 +182,7 @@ def time2_of(raw: cython.ulonglong, fraction_digits: cython.int) -> object:
 
 
 @cython.cfunc
+@cython.nogil
 @cython.exceptval(-1, check=True)
 def time2_microseconds(raw: cython.ulonglong, fraction_digits: cython.int) -> cython.longlong:
     """The same as microseconds, with sign."""
@@ -186,13 +195,15 @@ def time2_microseconds(raw: cython.ulonglong, fraction_digits: cython.int) -> cy
 
 
 @cython.cfunc
+@cython.nogil
 @cython.exceptval(0, check=True)
 @cython.cdivision(True)
 def _datetime2_whole(raw: cython.ulonglong, fraction_digits: cython.int) -> cython.ulonglong:
     """Year, month, day, hour, minute and second of a DATETIME2 as they are packed, checked."""
     whole: cython.ulonglong = raw >> (8 * ((fraction_digits + 1) >> 1))
     if whole < _DATETIME2_ZERO:
-        raise ValueError("DATETIME is negative")
+        with cython.gil:
+            raise ValueError("DATETIME is negative")
     whole -= _DATETIME2_ZERO
     year: cython.int = (whole >> 22) // 13
     hour: cython.int = (whole >> 12) & 31
@@ -200,7 +211,8 @@ def _datetime2_whole(raw: cython.ulonglong, fraction_digits: cython.int) -> cyth
     second: cython.int = whole & 63
     bad: cython.bint = _fraction(raw, fraction_digits) == _BAD_FRACTION
     if bad or hour > 23 or minute > 59 or second > 59 or year > 9999:
-        raise ValueError(f"DATETIME has year {year} and time {hour}:{minute}:{second}")
+        with cython.gil:
+            raise ValueError(f"DATETIME has year {year} and time {hour}:{minute}:{second}")
     return whole
 
 
@@ -223,6 +235,7 @@ def datetime2_of(raw: cython.ulonglong, fraction_digits: cython.int) -> object:
 
 
 @cython.cfunc
+@cython.nogil
 @cython.exceptval(-1, check=True)
 @cython.cdivision(True)
 def datetime2_microseconds(raw: cython.ulonglong, fraction_digits: cython.int) -> cython.longlong:
@@ -253,12 +266,14 @@ def timestamp2_of(raw: cython.ulonglong, fraction_digits: cython.int) -> object:
 
 
 @cython.cfunc
+@cython.nogil
 @cython.exceptval(-1, check=True)
 def timestamp2_microseconds(raw: cython.ulonglong, fraction_digits: cython.int) -> cython.longlong:
     """The same as microseconds since 1970; `NOT_IN_CALENDAR` for the zero timestamp."""
     microseconds: cython.int = _fraction(raw, fraction_digits)
     if microseconds == _BAD_FRACTION:
-        raise ValueError("TIMESTAMP has a fraction of a second or more")
+        with cython.gil:
+            raise ValueError("TIMESTAMP has a fraction of a second or more")
     if raw == 0:
         return _NOT_IN_CALENDAR
     seconds: cython.longlong = raw >> (8 * ((fraction_digits + 1) >> 1))

@@ -158,7 +158,9 @@ def _attribute(cursor: Cursor, column: ColumnText, context: StatementContext) ->
     elif word == "DEFAULT":
         start = cursor.at
         _skip_value(cursor)
-        column.default = tuple(cursor.tokens[start : cursor.at])
+        # Where they stand is nothing that a column means.
+        default = cursor.tokens[start : cursor.at]
+        column.default = tuple(token._replace(start=0, end=0) for token in default)
     elif word == "AUTO_INCREMENT" or (word == "SERIAL" and cursor.take("DEFAULT", "VALUE")):
         # A NULL behind it counts, one before it does not.
         column.computed = True

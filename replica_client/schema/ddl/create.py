@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import NamedTuple
+
 from replica_client.schema.character_sets import charset_of_collation
-from replica_client.schema.ddl.changes import CreateLike, CreateSequence, CreateTable, Meaning
+from replica_client.schema.ddl.changes import (
+    CreateLike,
+    CreateSequence,
+    CreateTable,
+    Meaning,
+    TableName,
+)
 from replica_client.schema.ddl.column_types import known_charset
 from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.cursor import Cursor
@@ -22,24 +31,68 @@ def read_create_sequence(
     return CreateSequence(table, if_not_exists, or_replace, temporary)
 
 
+class TableHead(NamedTuple):
+    """What stands before a table's definitions.
+
+    Attributes:
+        table: its name.
+        if_not_exists: see :class:`~replica_client.schema.ddl.changes.CreateTable`.
+        or_replace: see there.
+        temporary: see there.
+    """
+
+    table: TableName
+    if_not_exists: bool
+    or_replace: bool
+    temporary: bool
+
+
+def read_table_head(cursor: Cursor, context: StatementContext) -> TableHead | None:
+    """Read ``[OR REPLACE] [TEMPORARY] TABLE [IF NOT EXISTS] name`` behind CREATE; None for something else.
+
+    Raises:
+        NotUnderstoodError: it has no name.
+    """
+    start = cursor.at
+    or_replace = cursor.take("OR", "REPLACE")
+    temporary = cursor.take("TEMPORARY")
+    if not cursor.take("TABLE"):
+        cursor.at = start
+        return None
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    return TableHead(cursor.table_name(context.database), if_not_exists, or_replace, temporary)
+
+
 def read_create_table(
-    cursor: Cursor, context: StatementContext, text: str, *, or_replace: bool, temporary: bool
+    cursor: Cursor, context: StatementContext, text: str, head: TableHead
 ) -> Meaning:
-    """Behind CREATE TABLE.
+    """Behind CREATE TABLE and the name.
 
     Raises:
         NotUnderstoodError: its columns are not understood.
     """
-    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
-    table = cursor.table_name(context.database)
-    if cursor.take("LIKE"):
-        model = cursor.table_name(context.database)
-        return CreateLike(table, model, if_not_exists, or_replace, temporary)
-    if cursor.token.upper == "(" and cursor.peek().upper == "LIKE":
+    found = read_behind_name(cursor, context, text)
+    if found is not None:
+        return replace(found, **head._asdict())
+    inside = cursor
+    if cursor.token.upper == "(":
         inside = Cursor(cursor.brackets())
-        inside.step()
-        model = inside.table_name(context.database)
-        return CreateLike(table, model, if_not_exists, or_replace, temporary)
+    inside.expect("LIKE")
+    return CreateLike(head.table, inside.table_name(context.database), *head[1:])
+
+
+def read_behind_name(cursor: Cursor, context: StatementContext, text: str) -> CreateTable | None:
+    """What stands behind the name, as of a table that has none; None, and nothing read, for LIKE.
+
+    Of the context only what types and literals mean counts, not the session's database.
+
+    Raises:
+        NotUnderstoodError: its columns are not understood.
+    """
+    if cursor.token.upper == "LIKE" or (
+        cursor.token.upper == "(" and cursor.peek().upper == "LIKE"
+    ):
+        return None
     definitions = Definitions()
     if cursor.token.upper == "(" and not _is_query(cursor):
         definitions = read_definitions(cursor.brackets(), context)
@@ -49,16 +102,13 @@ def read_create_table(
         # Columns that a storage engine finds itself (MariaDB's discovery).
         cursor.refuse("columns")
     return CreateTable(
-        table,
+        ("", ""),
         tuple(definitions.columns),
         definitions.key_of_columns(),
         charset,
-        if_not_exists,
-        or_replace,
-        temporary,
-        versioned,
-        definitions.period,
-        text[select_at:] if select_at >= 0 else "",
+        versioned=versioned,
+        period=definitions.period,
+        select=text[select_at:] if select_at >= 0 else "",
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
+from replica_client.schema.ddl.alike import read_alike, without_semicolons
 from replica_client.schema.ddl.alter import read_alter_table
 from replica_client.schema.ddl.changes import (
     AlterDatabase,
@@ -25,6 +26,7 @@ from replica_client.schema.ddl.create import (
     read_charset_option,
     read_create_sequence,
     read_create_table,
+    read_table_head,
 )
 from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError, split_commas
 from replica_client.schema.ddl.lexer import WORD, LexerError, Token, tokenize
@@ -64,6 +66,11 @@ def read_statement(text: str, context: StatementContext) -> Meaning:
 
 
 def _meaning(text: str, context: StatementContext) -> Meaning:
+    return read_alike(text, context) or general_meaning(text, context)
+
+
+def general_meaning(text: str, context: StatementContext) -> Meaning:
+    """What a statement means, read from its first word to its last."""
     try:
         tokens = tokenize(text, context)
     except LexerError as error:
@@ -81,10 +88,7 @@ _kept_long = lru_cache(maxsize=3)(_meaning)
 
 def without_prefix(tokens: list[Token]) -> list[Token]:
     """The tokens behind MariaDB's ``SET STATEMENT … FOR``, and without the semicolon."""
-    end = len(tokens)
-    while end and tokens[end - 1].upper == ";":
-        end -= 1
-    tokens = tokens[:end]
+    tokens = without_semicolons(tokens)
     if len(tokens) < 4 or tokens[0].upper != "SET" or tokens[1].upper != "STATEMENT":
         return tokens
     depth = 0
@@ -116,10 +120,11 @@ def _read(cursor: Cursor, context: StatementContext, text: str) -> Meaning:
 
 
 def _create(cursor: Cursor, context: StatementContext, text: str) -> Meaning:
+    head = read_table_head(cursor, context)
+    if head is not None:
+        return read_create_table(cursor, context, text, head)
     or_replace = cursor.take("OR", "REPLACE")
     temporary = cursor.take("TEMPORARY")
-    if cursor.take("TABLE"):
-        return read_create_table(cursor, context, text, or_replace=or_replace, temporary=temporary)
     if cursor.take("SEQUENCE"):
         return read_create_sequence(cursor, context, or_replace=or_replace, temporary=temporary)
     if cursor.take_one(*_DATABASE_WORDS):

@@ -56,6 +56,16 @@ class Counting:
         return count
 
 
+class Deferring(Counting):
+    """The same, which takes rows without the interpreter's lock where it is compiled."""
+
+    def __init__(self, feed: Any, assembler: Any, batches: Any, *options: Any) -> None:
+        self._lane = ColumnLane(feed, assembler, batches, True, defers=True)
+
+    def take(self, *arguments: Any) -> int:
+        return int(self._lane.take(*arguments))
+
+
 def outcome(lane: Any, monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> tuple[Any, ...]:
     monkeypatch.setattr(file_batches, "ColumnLane", lane)
     reader = rc.open_binlog(**arguments)
@@ -74,6 +84,8 @@ def outcome(lane: Any, monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> tup
 def assert_same(monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> None:
     expected = outcome(Without, monkeypatch, **arguments)
     assert outcome(Counting, monkeypatch, **arguments) == expected
+    if rc.compiled():
+        assert outcome(Deferring, monkeypatch, **arguments) == expected
 
 
 def test_demo_goes_by_the_lane(monkeypatch: pytest.MonkeyPatch) -> None:

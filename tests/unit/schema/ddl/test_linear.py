@@ -15,7 +15,7 @@ import pytest
 
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.readers.statements import first_word
-from replica_client.schema.ddl import lexer, rows_changed, statements
+from replica_client.schema.ddl import alike, lexer, rows_changed, statements
 from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.rows_changed import changed_tables
 from replica_client.schema.ddl.statements import read_statement
@@ -147,6 +147,9 @@ def test_twice_the_text_is_twice_the_work(
     monkeypatch.setattr(statements, "tokenize", tokens)
     monkeypatch.setattr(rows_changed, "tokenize", tokens)
     monkeypatch.setattr(statements, "_kept_meaning", statements._meaning)
+    monkeypatch.setattr(alike, "tokenize", tokens)
+    monkeypatch.setattr(alike, "_LONGEST", 1 << 20)
+    monkeypatch.setattr(alike, "_behind_name", alike._behind_name.__wrapped__)
 
     def work(count: int) -> None:
         text = begin + repeated * count + end
