@@ -166,7 +166,11 @@ class _Finder:
                 if not isinstance(test, ast.Constant):
                     yield self._replaced(test, f"(not ({self._text(test)}))")
             case ast.Return(value=ast.expr() as value):
-                if not (isinstance(value, ast.Constant) and value.value is None):
+                # False is as good as None to those who ask; True for it is planted, too.
+                if not (
+                    isinstance(value, ast.Constant)
+                    and (value.value is None or value.value is False)
+                ):
                     yield self._replaced(value, "None")
             case ast.Expr(value=ast.Call() | ast.Await()) | ast.AugAssign():
                 yield self._replaced(node, "pass")
@@ -214,6 +218,8 @@ def _says_something(node: ast.AST) -> bool:
         case ast.Raise() | ast.Assert() | ast.JoinedStr():
             return True
         case ast.Expr(value=ast.Constant()):
+            return True
+        case ast.keyword(arg="strict"):  # zip's own assertion
             return True
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name))):
             return name in _LOGGED
