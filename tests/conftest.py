@@ -1,9 +1,14 @@
 """What every test run needs: the implementation that was asked for, and the real servers."""
 
+import functools
 import importlib.util
 import os
+import sqlite3
+import sys
+import warnings
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,6 +25,28 @@ settings.load_profile("any load")
 # Programs that tests start say nothing about it, where no compiler is.
 if not replica_client.compiled():
     os.environ.setdefault(_compiled.VARIABLE, "python")
+
+
+class _WatchedConnection(sqlite3.Connection):
+    """Warns when it was not closed, which Python 3.13 and newer do by themselves."""
+
+    _is_open = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._is_open = True
+
+    def close(self) -> None:
+        super().close()
+        self._is_open = False
+
+    def __del__(self) -> None:
+        if self._is_open:
+            warnings.warn(f"unclosed database in {self!r}", ResourceWarning, stacklevel=1)
+
+
+if sys.version_info < (3, 13):
+    sqlite3.connect = functools.partial(sqlite3.connect, factory=_WatchedConnection)
 
 # Fixtures of the real servers.
 _plugin = Path(__file__).with_name("servers") / "plugin.py"

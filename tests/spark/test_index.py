@@ -148,7 +148,7 @@ def test_cache_that_does_not_work_is_done_without(directory, scans, damage):
     if damage == "garbage":
         database.write_bytes(b"no database" * 1000)
     elif damage == "other table":
-        with sqlite3.connect(database) as connection:
+        with contextlib.closing(sqlite3.connect(database)) as connection, connection:
             connection.execute("update indexes set data = 'no index'")
     else:
         shutil.rmtree(cache)

@@ -108,8 +108,12 @@ class IndexStore:
         if found.st_uid != os.getuid() or found.st_mode & stat.S_IWOTH:
             raise PermissionError(f"{self._directory} can be written by others")
         database = sqlite3.connect(self._directory / _NAME, timeout=_BUSY_SECONDS)
-        for statement in _CREATE:
-            database.execute(statement)
+        try:
+            for statement in _CREATE:
+                database.execute(statement)
+        except sqlite3.Error:
+            database.close()
+            raise
         return database
 
 

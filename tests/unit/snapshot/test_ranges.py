@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from decimal import Decimal
 from typing import Any
 
@@ -30,19 +32,26 @@ def table(*kinds: str, key: int | None = None) -> TableModel:
     return TableModel("d", "t", columns, tuple((name, 0) for name in names))
 
 
-def filled(model: TableModel, rows: list[tuple[Any, ...]]) -> sqlite3.Connection:
-    tables = sqlite3.connect(":memory:")
-    names = ", ".join(model.column_names)
-    tables.execute(
-        f"CREATE TABLE t ({names}, PRIMARY KEY ({', '.join(n for n, _ in model.primary_key)}))"
-    )
-    marks = ", ".join("?" * len(model.columns))
-    tables.executemany(f"INSERT INTO t VALUES ({marks})", rows)
-    return tables
+Filled = Callable[[TableModel, list[tuple[Any, ...]]], sqlite3.Connection]
+
+
+@pytest.fixture
+def filled() -> Iterator[Filled]:
+    """Makes a database with a table of these rows."""
+    with closing(sqlite3.connect(":memory:")) as tables:
+
+        def fill(model: TableModel, rows: list[tuple[Any, ...]]) -> sqlite3.Connection:
+            names, key = ", ".join(model.column_names), ", ".join(n for n, _ in model.primary_key)
+            tables.execute(f"CREATE TABLE t ({names}, PRIMARY KEY ({key}))")
+            marks = ", ".join("?" * len(model.columns))
+            tables.executemany(f"INSERT INTO t VALUES ({marks})", rows)
+            return tables
+
+        yield fill
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_condition_takes_the_rows_between_its_bounds(seed: int) -> None:
+def test_a_condition_takes_the_rows_between_its_bounds(seed: int, filled: Filled) -> None:
     chance = random.Random(seed)
     width = 1 + seed % 3
     model = table(*["int", "varchar", "int"][:width])
@@ -74,7 +83,7 @@ def test_the_text_of_conditions() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 6, 7])
 @pytest.mark.parametrize("size", [1, 2, 3])
-async def test_ranges_have_every_row_once(count: int, size: int) -> None:
+async def test_ranges_have_every_row_once(count: int, size: int, filled: Filled) -> None:
     model = table("int", "varchar", "int", key=2)
     rows = [(number // 2, "ab"[number % 2], number) for number in range(count)]
     connection = Answers(ServerFlavor.MYSQL, {}, filled(model, rows))
@@ -119,7 +128,7 @@ def test_ranges_as_json() -> None:
         assert repr(again) == repr(part)
 
 
-async def test_a_snapshot_has_all_rows_and_goes_on_where_it_was() -> None:
+async def test_a_snapshot_has_all_rows_and_goes_on_where_it_was(filled: Filled) -> None:
     one = table("int", "varchar", key=1)
     rows = [(number, f"row {number}") for number in range(7)]
     tables = filled(one, rows)
