@@ -37,9 +37,7 @@ _T = TypeVar("_T")
 _TASK_NAME = "replica_client iterator"
 
 CHUNK_SIZE = 1024
-"""How many items come from the stream's thread at once at most."""
-CHUNKS_AHEAD = 2
-"""How many chunks may wait for the iterator; then the stream stops reading."""
+"""From how many items on what waits is sent to the iterator, though the stream has more at hand."""
 
 _Mark = Position | Transaction
 _Chunk = tuple[list[Any], _Mark | None]
@@ -277,7 +275,8 @@ class FollowedSource(SynchronousOnly):
         """
         stream = self._stream
         return self._one(
-            "events()", lambda: self._items(stream.events, lambda: stream.position, True)
+            "events()",
+            lambda: self._items(stream.event_groups, lambda: stream.position),
         )
 
     def transactions(self) -> Iterator[Transaction]:
@@ -296,7 +295,7 @@ class FollowedSource(SynchronousOnly):
         return self._one("transactions()", self._transactions)
 
     def _transactions(self) -> Iterator[Transaction]:
-        return self._items(self._stream.transactions, None)
+        return self._items(self._stream.transaction_groups, None)
 
     @overload
     def changes(self, *, notices: Literal[False] = False) -> Iterator[Change]: ...
@@ -379,7 +378,7 @@ class FollowedSource(SynchronousOnly):
         return self._one(
             f"batches({max_rows}, {max_seconds}, notices={notices})",
             lambda: self._items(
-                lambda: stream.batches(max_rows, max_seconds, notices=notices),
+                lambda: _one_by_one(stream.batches(max_rows, max_seconds, notices=notices)),
                 lambda: stream.position,
             ),
         )
@@ -397,24 +396,21 @@ class FollowedSource(SynchronousOnly):
 
     def _items(
         self,
-        start: Callable[[], AsyncGenerator[Any, None]],
+        start: Callable[[], AsyncGenerator[list[Any], None]],
         mark: Callable[[], Position] | None,
-        first_counts: bool = False,
     ) -> Iterator[Any]:
         """What an iterator of the stream gives; for the arguments see :class:`_Pump`."""
         loop = self._loop
         if loop is None or loop.is_closed():
             raise ConnectionLostError("the stream is not open; use `with follow(…) as stream:`")
         chunks: queue.SimpleQueue[_Chunk | None] = queue.SimpleQueue()
-        pump = _Pump(start, mark, chunks, first_counts)
+        pump = _Pump(self._stream, start, mark, chunks)
         future = asyncio.run_coroutine_threadsafe(pump.run(), loop)
         self._work.add(future)
         # Whatever ends it, the iterator learns of it.
         future.add_done_callback(lambda _: chunks.put(None))
         try:
             while (chunk := chunks.get()) is not None:
-                with suppress(RuntimeError):  # the loop was closed meanwhile
-                    loop.call_soon_threadsafe(pump.take)
                 items, behind = chunk
                 if behind is None:
                     for item in items:
@@ -424,6 +420,9 @@ class FollowedSource(SynchronousOnly):
                     yield from items[:-1]
                     self._given = behind
                     yield items[-1]
+                del chunk, items
+                with suppress(RuntimeError):  # the loop was closed meanwhile
+                    loop.call_soon_threadsafe(pump.take)
             with suppress(WorkCancelledError):
                 future.result()
         finally:
@@ -446,6 +445,13 @@ async def _end_other_tasks(name: str | None = None) -> None:
         await asyncio.get_running_loop().shutdown_default_executor()
 
 
+async def _one_by_one(items: AsyncGenerator[_T, None]) -> AsyncGenerator[list[_T], None]:
+    """Items as groups of one."""
+    async with aclosing(items):
+        async for item in items:
+            yield [item]
+
+
 class _Pump:
     """Moves items from an asynchronous iterator into chunks, in the stream's thread.
 
@@ -453,32 +459,33 @@ class _Pump:
     once, and a thread is woken per chunk and not per item. What comes without waiting was received
     before, so that the stream's own bound holds for the memory of a chunk, too.
 
+    While a chunk is being used, the stream reads what is at hand and then receives nothing. Both threads
+    would only wait for each other's turn, and what is read far ahead is memory that is touched anew.
+
     Args:
-        start: starts the iterator.
-        mark: the safe position once an item is the last that was given; None: the items are transactions.
+        stream: that is read.
+        start: starts the iterator, which gives items that come together as lists.
+        mark: the safe position behind what the iterator gave; None: the items are transactions.
         chunks: takes what was moved.
-        first_counts: the position behind the first item of a chunk stands for all of them, where it takes
-            longer to make than the items do.
     """
 
     def __init__(
         self,
-        start: Callable[[], AsyncGenerator[Any, None]],
+        stream: SourceStream,
+        start: Callable[[], AsyncGenerator[list[Any], None]],
         mark: Callable[[], Position] | None,
         chunks: queue.SimpleQueue[_Chunk | None],
-        first_counts: bool,
     ) -> None:
-        self._first_counts = first_counts
+        self._stream = stream
         self._start = start
         self._mark = mark
         self._chunks = chunks
         self._items: list[Any] = []
-        self._behind: Position | None = None
         self._ahead = 0
         self._taken = asyncio.Event()
 
     def take(self) -> None:
-        """A chunk was taken."""
+        """A chunk was used up."""
         self._ahead -= 1
         self._taken.set()
 
@@ -488,27 +495,32 @@ class _Pump:
         task = asyncio.current_task()
         if task is not None:
             task.set_name(_TASK_NAME)
-        mark = self._mark
-        async with aclosing(self._start()) as items:
-            async for item in items:
+        async with aclosing(self._start()) as groups:
+            async for group in groups:
                 if not self._items:
                     # Runs when the iterator lets the loop go on: it has nothing more at hand.
                     loop.call_soon(self._send)
-                    if self._first_counts and mark is not None:
-                        self._behind = mark()
-                self._items.append(item)
-                if mark is not None and not self._first_counts:
-                    self._behind = mark()
+                    self._items = group
+                else:
+                    self._items += group
                 if len(self._items) >= CHUNK_SIZE:
                     self._send()
-                while self._ahead >= CHUNKS_AHEAD:
-                    self._taken.clear()
-                    await self._taken.wait()
+                if self._ahead:
+                    await self._until_taken()
         self._send()
+
+    async def _until_taken(self) -> None:
+        dump = self._stream.dump
+        if dump is not None:
+            dump.pause()
+        while self._ahead:
+            self._taken.clear()
+            await self._taken.wait()
 
     def _send(self) -> None:
         if self._items:
-            self._chunks.put((self._items, self._behind))
+            # All that the iterator gave so far is in this chunk or one before.
+            self._chunks.put((self._items, None if self._mark is None else self._mark()))
             self._items = []
             self._ahead += 1
 

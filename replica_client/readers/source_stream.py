@@ -72,6 +72,7 @@ START_TIME_KEY = "start_time"
 """Name of a checkpoint's state: nothing was acknowledged yet, and what is before this time is not wanted."""
 
 _FORMAT_DESCRIPTION = int(EventType.FORMAT_DESCRIPTION_EVENT)
+_GROUP_SIZE = 1024
 
 
 class SourceStream(AsynchronousOnly):
@@ -518,6 +519,25 @@ class SourceStream(AsynchronousOnly):
                 inside = feed.tracker.in_transaction
                 for event in gate.events(placed.event, in_transaction=inside):
                     yield event
+
+    async def event_groups(self) -> AsyncGenerator[list[BinlogEvent], None]:
+        """As :meth:`events`, with those together that came in one packet: at most 1,024.
+
+        :attr:`position` lies behind all of them.
+
+        Raises:
+            ReplicaClientError: what :meth:`events` raises.
+        """
+        gate, feed = TimeGate(self._since()), self._live_feed()
+        async for batch in self._placed():
+            group: list[BinlogEvent] = []
+            for placed in batch:
+                group += gate.events(placed.event, in_transaction=feed.tracker.in_transaction)
+                if len(group) >= _GROUP_SIZE:
+                    yield group
+                    group = []
+            if group:
+                yield group
 
     async def transactions(self) -> AsyncGenerator[Transaction, None]:
         """Committed transactions; very large ones in parts.

@@ -159,6 +159,11 @@ class DumpProtocol(asyncio.BufferedProtocol):
                 self._waiter = None
         return True
 
+    def pause(self) -> None:
+        """Receive nothing until somebody waits for :meth:`more`."""
+        if self._paused_since is None and not self._ended:
+            self._pause()
+
     def taken(self) -> None:
         """Events were taken: go on receiving where there is room."""
         if self.events.waiting < self._queue_size:
@@ -288,6 +293,10 @@ class DumpStream:
             TransportTimeoutError: nothing came within the read deadline.
         """
         return await self._protocol.more(known)
+
+    def pause(self) -> None:
+        """Receive nothing until :meth:`more` is called, for a consumer that has enough."""
+        self._protocol.pause()
 
     async def read(self) -> list[bytes]:
         """The next events; raises as :meth:`more`.
