@@ -5,16 +5,37 @@ from __future__ import annotations
 import runpy
 import sys
 from pathlib import Path
+from typing import Any
 
-from replica_client.compat.shim import install
+from replica_client.compat.shim import install, install_in_children
 
-USAGE = """usage: python -m replica_client.compat run [--names-from-source] PROGRAM.py [ARGUMENT ...]
-       python -m replica_client.compat run [--names-from-source] -m MODULE [ARGUMENT ...]
+USAGE = """usage: python -m replica_client.compat run [OPTION ...] PROGRAM.py [ARGUMENT ...]
+       python -m replica_client.compat run [OPTION ...] -m MODULE [ARGUMENT ...]
 
 Runs a program that was written for python-mysql-replication or asyncmy.replication on replica_client.
 
 --names-from-source  for programs written for python-mysql-replication before 1.0: where the binlog does not
-                     tell the columns' names (binlog_row_metadata=MINIMAL), ask the source how the table is now"""
+                     tell the columns' names (binlog_row_metadata=MINIMAL), ask the source how the table is now
+--instead-of NAME    a package of the program that is a copy of python-mysql-replication; may be repeated
+--children           also in Python programs that the program starts"""
+
+
+def _options(arguments: list[str]) -> tuple[dict[str, Any], bool, list[str]] | None:
+    """The options of the shim, whether it is for children, too, and what follows; None: wrong usage."""
+    options: dict[str, Any] = {"names_from_source": False, "instead_of": []}
+    for_children = False
+    rest = list(arguments)
+    while rest and rest[0].startswith("--"):
+        option = rest.pop(0)
+        if option == "--names-from-source":
+            options["names_from_source"] = True
+        elif option == "--children":
+            for_children = True
+        elif option == "--instead-of" and rest:
+            options["instead_of"].append(rest.pop(0))
+        else:
+            return None
+    return options, for_children, rest
 
 
 def main(arguments: list[str]) -> int:
@@ -22,23 +43,24 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] in (["-h"], ["--help"]):
         print(USAGE)  # noqa: T201
         return 0
-    from_source = arguments[1:2] == ["--names-from-source"]
-    if from_source:
-        arguments = [arguments[0], *arguments[2:]]
-    if len(arguments) < 2 or arguments[0] != "run" or arguments[1:] == ["-m"]:
+    given = _options(arguments[1:]) if arguments[:1] == ["run"] else None
+    if given is None or not given[2] or given[2] == ["-m"]:
         print(USAGE, file=sys.stderr)  # noqa: T201
         return 2
-    install(names_from_source=from_source)
-    if arguments[1] == "-m":
-        sys.argv = arguments[2:]
-        sys.path.insert(0, "")
-        runpy.run_module(arguments[2], run_name="__main__", alter_sys=True)
-        return 0
-    path = Path(arguments[1])
-    if not path.is_file():
+    options, for_children, program = given
+    path = Path(program[0])
+    if program[0] != "-m" and not path.is_file():
         print(f"there is no file {path}", file=sys.stderr)  # noqa: T201
         return 2
-    sys.argv = arguments[1:]
+    install(**options)
+    if for_children:
+        install_in_children(**options)
+    if program[0] == "-m":
+        sys.argv = program[1:]
+        sys.path.insert(0, "")
+        runpy.run_module(program[1], run_name="__main__", alter_sys=True)
+        return 0
+    sys.argv = program
     sys.path.insert(0, str(path.resolve().parent))
     runpy.run_path(str(path), run_name="__main__")
     return 0

@@ -6,18 +6,23 @@
     python -m replica_client.compat run -m module
 
 Programs stay as they are, and need not have the original installed. A module that is not here, such as
-``asyncmy.connection``, is the original's.
+``asyncmy.connection``, is the original's. A program that brings a copy of the original as a package of its own
+runs with ``--instead-of program.pymysqlreplication``; one that starts other programs with ``--children``.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 REPLACED = {
     "pymysqlreplication": "replica_client.compat.pymysqlreplication",
@@ -40,13 +45,20 @@ class _Same(Loader):
 
 
 class CompatFinder(MetaPathFinder):
-    """Finds the replaced packages; before all other finders."""
+    """Finds the replaced packages; before all other finders.
+
+    Args:
+        replaced: names of packages, and where they are found.
+    """
+
+    def __init__(self, replaced: Mapping[str, str]) -> None:
+        self.replaced = dict(replaced)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The module of ours that stands for a name; None: it is found as ever."""
-        for name, ours in REPLACED.items():
+        for name, ours in self.replaced.items():
             if fullname == name or fullname.startswith(f"{name}."):
                 found = ours + fullname.removeprefix(name)
                 if fullname == name or importlib.util.find_spec(found) is not None:
@@ -74,18 +86,53 @@ class _Kept(_Same):
         module.__spec__ = self._own
 
 
-def install(*, names_from_source: bool = False) -> None:
+def install(*, names_from_source: bool = False, instead_of: Sequence[str] = ()) -> None:
     """Let imports from now on find this package's modules.
 
     Args:
         names_from_source: ask the source for names that the binlog does not have, as
             python-mysql-replication did before its release 1.0.
+        instead_of: packages that are copies of python-mysql-replication under names of their own, or of
+            ``asyncmy.replication`` where the last part of the name is ``replication``.
     """
     if names_from_source:
         stream = importlib.import_module("replica_client.compat.pymysqlreplication.binlogstream")
         stream.BinLogStreamReader.names_from_source = True
-    if not any(isinstance(finder, CompatFinder) for finder in sys.meta_path):
-        for name in REPLACED:
-            for loaded in [m for m in sys.modules if m == name or m.startswith(f"{name}.")]:
-                del sys.modules[loaded]
-        sys.meta_path.insert(0, CompatFinder())
+    copies = {
+        name: REPLACED[
+            "asyncmy.replication" if name.endswith(".replication") else "pymysqlreplication"
+        ]
+        for name in instead_of
+    }
+    finders = [one for one in sys.meta_path if isinstance(one, CompatFinder)]
+    new = copies if finders else REPLACED | copies
+    for name in new:
+        for loaded in [m for m in sys.modules if m == name or m.startswith(f"{name}.")]:
+            del sys.modules[loaded]
+    if finders:
+        finders[0].replaced.update(new)
+    else:
+        sys.meta_path.insert(0, CompatFinder(new))
+
+
+CHILDREN = Path(__file__).with_name("children")
+"""Holds the ``sitecustomize`` that :func:`install_in_children` gives to Python programs."""
+_OPTIONS = "REPLICA_CLIENT_SHIM"
+
+
+def install_in_children(**options: Any) -> None:
+    """Let Python programs that this process starts find this package's modules, too; by their environment.
+
+    Args:
+        options: those of :func:`install`.
+    """
+    paths = [str(CHILDREN), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    os.environ[_OPTIONS] = json.dumps(options)
+
+
+def install_as_child() -> None:
+    """What :func:`install_in_children` asked for; nothing where nobody did."""
+    options = os.environ.get(_OPTIONS)
+    if options:
+        install(**json.loads(options))

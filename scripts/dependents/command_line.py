@@ -7,11 +7,14 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from dependents.chameleon import PgChameleon
+from dependents.clickhouse import MysqlChReplicator
 from dependents.environments import Environment
-from dependents.programs import PROGRAMS, Program
-from dependents.shop import Shop, fill, make_user, prepare
+from dependents.programs import Binlog2sql, Meilisync, Program, TapMysql
+from dependents.shop import Shop, make_user, prepare
 from tests.servers.local import LocalServer, LocalServers
 
+PROGRAMS = (TapMysql, Binlog2sql, Meilisync, PgChameleon, MysqlChReplicator)
 STREAM_ALONE = Path(__file__).with_name("stream_alone.py")
 
 
@@ -39,8 +42,11 @@ def main(arguments: Sequence[str]) -> int:
                 if server is None:
                     server = servers[kind.server] = local.fresh(kind.server, _options(kind.server))
                     make_user(server)
+                rows = chosen.rows if kind.step > 1 else chosen.rows // 4
                 prepare(server)
-                shop = fill(server, chosen.rows if kind.step > 1 else chosen.rows // 4, kind.step)
+                shop = Shop(server, rows, kind.step)
+                if not kind.fills:
+                    shop = shop.filled()
                 faults += not _compare(kind, shop, environments, directory)
         finally:
             local.close()
@@ -56,6 +62,7 @@ def _compare(kind: type[Program], shop: Shop, environments: Path, directory: Pat
     environment = Environment(environments / kind.name.replace(" ", "_"), kind.packages)
     program = kind(environment, directory)
     theirs, ours = program.run(shop, False), program.run(shop, True)
+    shop = program.shop or shop
     streams = [_stream_alone(kind, shop, environment, directory, ours) for ours in (False, True)]
     same = theirs.output == ours.output and bool(ours.output)
     result = "same" if same else "DIFFERENT"
@@ -64,7 +71,17 @@ def _compare(kind: type[Program], shop: Shop, environments: Path, directory: Pat
         f"    whole program  {theirs.cpu:6.2f} s  {ours.cpu:6.2f} s  {theirs.cpu / ours.cpu:5.1f}x"
     )
     one, two = streams
-    print(f"    stream alone   {one:6.2f} s  {two:6.2f} s  {one / two:5.1f}x", flush=True)
+    print(f"    stream alone   {one[0]:6.2f} s  {two[0]:6.2f} s  {one[0] / two[0]:5.1f}x")
+    print(f"    start, imports {one[1]:6.2f} s  {two[1]:6.2f} s")
+    own = ours.cpu - sum(two)
+    print(
+        f"    its own        {theirs.cpu - sum(one):6.2f} s  {own:6.2f} s: {theirs.cpu / own:.1f}x if ours took nothing",
+        flush=True,
+    )
+    for name in ours.parts:
+        print(f"        process {name[-60:]}: {ours.parts[name]:.2f} s with the shim")
+    for name in theirs.parts:
+        print(f"        process {name[-60:]}: {theirs.parts[name]:.2f} s with the original")
     for whose, run in (("the original", theirs), ("the shim", ours)):
         if run.fault:
             print(f"    with {whose}: {run.fault}")
@@ -75,18 +92,20 @@ def _compare(kind: type[Program], shop: Shop, environments: Path, directory: Pat
 
 def _stream_alone(
     kind: type[Program], shop: Shop, environment: Environment, directory: Path, ours: bool
-) -> float:
+) -> tuple[float, float]:
     settings = [str(shop.settings[key]) for key in ("host", "port", "user", "password")]
     command = environment.command(
-        ours, str(STREAM_ALONE), kind.stream, *settings, shop.file, str(shop.rows)
+        ours,
+        *(str(STREAM_ALONE), kind.stream, *settings, shop.file, str(shop.rows)),
+        options=kind.options,
     )
     done = environment.run(command, directory)
     if done.fault:
         raise RuntimeError(done.fault)
-    rows, cpu = done.output.split()
+    rows, cpu, start = done.output.split()
     if int(rows) != shop.rows:
         raise RuntimeError(f"{rows} of {shop.rows} rows")
-    return float(cpu)
+    return float(cpu), float(start)
 
 
 def _show_difference(theirs: str, ours: str) -> None:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
 import subprocess
-import sys
 import time
 import venv
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # What replica_client needs besides PyMySQL, which each program brings in a release of its own.
 OURS = ("cryptography", "zstandard")
 PATIENCE = 300
+GRACE = 15
 
 
 @dataclass(frozen=True)
@@ -27,11 +28,13 @@ class Run:
         output: what it delivered.
         cpu: seconds of its processes, start and imports included.
         fault: the last lines of its standard error, if it failed.
+        parts: CPU seconds of each of its processes, if it had to be stopped.
     """
 
     output: str
     cpu: float
     fault: str = ""
+    parts: Mapping[str, float] = field(default_factory=dict)
 
 
 class Environment:
@@ -67,10 +70,19 @@ class Environment:
         directory: Path,
         *,
         is_done: Callable[[], bool] | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> Run:
-        """Run a program to its end, or until ``is_done`` says so; its output is its standard output."""
+        """Run a program to its end, or until ``is_done`` says so; its output is its standard output.
+
+        Args:
+            command: the program.
+            directory: where it runs.
+            is_done: that it has done its job.
+            variables: of its environment, besides ours.
+        """
         variables = {
             **os.environ,
+            **(variables or {}),
             "PYTHONPATH": str(ROOT),
             "PYTHONHASHSEED": "0",  # the order of sets
             "PYTHONWARNINGS": "ignore",
@@ -93,17 +105,53 @@ class Environment:
                     break
                 time.sleep(0.2)
             stopped = process.poll() is None
+            parts = cpu_of_tree(process.pid) if stopped else {}
             if stopped:
                 os.killpg(process.pid, signal.SIGTERM if is_done is not None else signal.SIGKILL)
             process.wait()
+            if stopped:
+                end_group(process.pid)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        # A program that was stopped did not wait for those that it had started.
+        cpu = max(cpu, sum(parts.values()))
         fault = ""
         if (process.returncode and not stopped) or time.monotonic() >= deadline:
             fault = complained.read_text(errors="replace")[-2000:] or f"status {process.returncode}"
-        return Run(said.read_text(errors="replace"), cpu, fault)
+        return Run(said.read_text(errors="replace"), cpu, fault, parts)
 
 
-def interpreter() -> str:
-    """The one that runs this."""
-    return sys.executable
+def cpu_of_tree(pid: int) -> dict[str, float]:
+    """CPU seconds of a process and of all that it started, by number and last word of the command line."""
+    parents: dict[int, list[int]] = {}
+    ticks: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        child = int(path.parent.name)
+        parents.setdefault(int(fields[1]), []).append(child)
+        ticks[child] = sum(map(int, fields[11:15]))
+    found, left, second = {}, [pid], os.sysconf("SC_CLK_TCK")
+    while left:
+        one = left.pop(0)
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{one}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+            name = words[-1].decode(errors="replace")
+            found[f"{len(found)} {name}"] = ticks.get(one, 0) / second
+        left += sorted(parents.get(one, []))
+    return found
+
+
+def end_group(group: int) -> None:
+    """End what is left of a group of processes that were asked to end."""
+    deadline = time.monotonic() + GRACE
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except OSError:
+            return
+        time.sleep(0.2)
+    with contextlib.suppress(OSError):
+        os.killpg(group, signal.SIGKILL)

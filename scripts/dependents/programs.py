@@ -22,17 +22,24 @@ class Program(ABC):
         packages: it and the original, as it asks for them.
         server: which source it is run on.
         step: rows in a statement of the workload.
+        fills: it has to know the empty table before the workload runs, and runs it itself.
+        stream: the package that reads the binlog.
+        options: of the shim.
+        shop: what was filled last, by a program that does it itself.
     """
 
     name: ClassVar[str]
     packages: ClassVar[tuple[str, ...]]
     server: ClassVar[str]
     step: ClassVar[int] = 100
+    fills: ClassVar[bool] = False
     stream: ClassVar[str] = "pymysqlreplication"
+    options: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, environment: Environment, directory: Path) -> None:
         self.environment = environment
         self.directory = directory
+        self.shop: Shop | None = None
 
     @abstractmethod
     def run(self, shop: Shop, ours: bool) -> Run:
@@ -87,6 +94,7 @@ class Binlog2sql(Program):
     packages = ("PyMySQL==0.7.11", "mysql-replication==0.13")
     server = "mysql-5.6"
     source = "https://github.com/danfengcao/binlog2sql.git"
+    options = ("--names-from-source",)
 
     def run(self, shop: Shop, ours: bool) -> Run:
         """From the start of the file to the end of the binlog."""
@@ -97,8 +105,7 @@ class Binlog2sql(Program):
         settings = shop.settings
         arguments = [f"-h{settings['host']}", f"-P{settings['port']}", "-udep", "-pdep", "-dshop"]
         arguments += ["--start-file", shop.file]
-        options = ("--names-from-source",)
-        command = self.environment.command(ours, str(program), *arguments, options=options)
+        command = self.environment.command(ours, str(program), *arguments, options=self.options)
         return self.environment.run(command, self.directory)
 
 
@@ -134,6 +141,3 @@ class Meilisync(Program):
                 command, self.directory, is_done=lambda: recorder.is_idle(rows - rows // 4)
             )
             return Run(recorder.text(), done.cpu, done.fault)
-
-
-PROGRAMS = (TapMysql, Binlog2sql, Meilisync)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.servers.local import LocalServer
 
@@ -15,19 +15,23 @@ TABLE = """CREATE TABLE shop.orders (
 
 @dataclass(frozen=True)
 class Shop:
-    """A source with the table's changes in one binlog file.
+    """A source with the table; behind :meth:`filled` with its changes in one binlog file.
 
     Attributes:
         server: which one.
+        inserted: rows that the workload inserts.
+        step: rows in a statement.
         file: the binlog file.
         position: where it ends.
         rows: that the changes have.
     """
 
     server: LocalServer
-    file: str
-    position: int
-    rows: int
+    inserted: int
+    step: int
+    file: str = ""
+    position: int = 0
+    rows: int = 0
 
     @property
     def settings(self) -> dict[str, object]:
@@ -35,9 +39,32 @@ class Shop:
         address = self.server.address
         return {"host": address.host, "port": address.port, "user": "dep", "password": "dep"}
 
+    def filled(self) -> Shop:
+        """Insert rows, update half and delete a quarter of them."""
+        server, rows, step, rng = self.server, self.inserted, self.step, random.Random(3)
+        for first in range(1, rows + 1, step):
+            values = ",".join(_row(rng, number) for number in range(first, first + step))
+            server.execute(f"INSERT INTO shop.orders VALUES {values}")
+        for first in range(1, rows // 2 + 1, step):
+            between = f"id BETWEEN {first} AND {first + step - 1}"
+            change = "SET state = 'sent', total = total + 1"
+            server.execute(f"UPDATE shop.orders {change} WHERE {between}")
+        for first in range(1, rows // 4 + 1, step):
+            between = f"id BETWEEN {first} AND {first + step - 1}"
+            server.execute(f"DELETE FROM shop.orders WHERE {between}")
+        names = server.query("SHOW BINARY LOGS")
+        file, position = names[-1][:2]
+        changes = rows + rows // 2 + rows // 4
+        return replace(self, file=str(file), position=int(position), rows=changes)
+
+    @property
+    def left(self) -> int:
+        """Rows that the table has in the end."""
+        return self.inserted - self.inserted // 4
+
 
 def prepare(server: LocalServer) -> None:
-    """An empty table, in a binlog file of its own."""
+    """An empty table, and a binlog file that begins behind it."""
     server.execute("DROP DATABASE IF EXISTS shop")
     server.execute("CREATE DATABASE shop")
     server.execute(TABLE)
@@ -48,23 +75,6 @@ def make_user(server: LocalServer) -> None:
     """A user for the programs."""
     server.execute("CREATE USER 'dep'@'%' IDENTIFIED BY 'dep'")
     server.execute("GRANT ALL ON *.* TO 'dep'@'%'")
-
-
-def fill(server: LocalServer, rows: int, step: int) -> Shop:
-    """Insert rows, update half and delete a quarter of them, ``step`` in a statement."""
-    rng = random.Random(3)
-    for first in range(1, rows + 1, step):
-        values = ",".join(_row(rng, number) for number in range(first, first + step))
-        server.execute(f"INSERT INTO shop.orders VALUES {values}")
-    for first in range(1, rows // 2 + 1, step):
-        between = f"id BETWEEN {first} AND {first + step - 1}"
-        server.execute(f"UPDATE shop.orders SET state = 'sent', total = total + 1 WHERE {between}")
-    for first in range(1, rows // 4 + 1, step):
-        between = f"id BETWEEN {first} AND {first + step - 1}"
-        server.execute(f"DELETE FROM shop.orders WHERE {between}")
-    names = server.query("SHOW BINARY LOGS")
-    file, position = names[-1][:2]
-    return Shop(server, str(file), int(position), rows + rows // 2 + rows // 4)
 
 
 def _row(rng: random.Random, number: int) -> str:

@@ -1,4 +1,4 @@
-"""Reads a file's rows through the stream of an original, or of the shim, and tells its CPU seconds.
+"""Reads a file's rows through the stream of an original, or of the shim, and tells its CPU seconds and those of start and imports.
 
 stream_alone.py STREAM HOST PORT USER PASSWORD FILE ROWS
 """
@@ -9,24 +9,25 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 STREAM, HOST, PORT, USER, PASSWORD, FILE, ROWS = sys.argv[1:]
 
 
 def pymysqlreplication() -> Callable[[], int]:
-    """Counts the rows that python-mysql-replication gives."""
-    from pymysqlreplication import BinLogStreamReader
-    from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
+    """Counts the rows that python-mysql-replication, or a copy of it, gives."""
+    package = import_module(STREAM)
+    events = import_module(f"{STREAM}.row_event")
 
     def run() -> int:
-        stream = BinLogStreamReader(
+        stream = package.BinLogStreamReader(
             {"host": HOST, "port": int(PORT), "user": USER, "passwd": PASSWORD},
             7773,
             log_file=FILE,
             log_pos=4,
             resume_stream=True,
-            only_events=[WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent],
+            only_events=[events.WriteRowsEvent, events.UpdateRowsEvent, events.DeleteRowsEvent],
         )
         return sum(len(event.rows) for event in stream)
 
@@ -68,7 +69,7 @@ def asyncmy() -> Callable[[], int]:
     return lambda: asyncio.run(run())
 
 
-reader = {"pymysqlreplication": pymysqlreplication, "asyncmy": asyncmy}[STREAM]()
+reader = asyncmy() if STREAM == "asyncmy" else pymysqlreplication()
 before = time.process_time()
 rows = reader()
-print(rows, time.process_time() - before)
+print(rows, time.process_time() - before, before)

@@ -1,26 +1,65 @@
-"""Brings a dlt destination to what a source has: a program, so that it can be killed.
+"""Brings a dlt destination to what a source has, in processes that can be killed; dlt is imported once.
 
-python -m tests.integration.dlt_program SOURCE_URL duckdb|postgres DESTINATION DIRECTORY
+python -m tests.integration.dlt_program SOURCE_URL DATABASE LOCKING duckdb|postgres DESTINATION DIRECTORY
+
+Commands come on standard input, each with one line of answer: ``run`` begins a run and gives its process id,
+``kill`` kills it, ``wait PID`` gives its exit status.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import traceback
+from typing import Any
 
 import dlt
 
 from replica_client.integrations.dlt_tables import load
 
 
-def main(url: str, kind: str, destination: str, directory: str) -> None:
+def main(
+    url: str, database: str, locking: Any, kind: str, destination: str, directory: str
+) -> None:
+    """Do what standard input says."""
     os.environ["RUNTIME__LOG_LEVEL"] = "CRITICAL"
     os.environ["RUNTIME__DLTHUB_TELEMETRY"] = "false"
     make = dlt.destinations.duckdb if kind == "duckdb" else dlt.destinations.postgres
-    pipeline = dlt.pipeline(
-        "shop", destination=make(destination), dataset_name="lake", pipelines_dir=directory
-    )
-    load(pipeline, url, tables="shop.*", name=lambda database, table: table)
+
+    def bring() -> None:
+        pipeline = dlt.pipeline(
+            "shop", destination=make(destination), dataset_name="lake", pipelines_dir=directory
+        )
+        names = {"tables": f"{database}.*", "name": lambda database, table: table}
+        load(pipeline, url, locking=locking, **names)
+
+    pid = 0
+    for line in sys.stdin:
+        word = line.split()[0]
+        if word == "run":
+            pid = os.fork()
+            if not pid:
+                _leave(bring)
+            print(pid, flush=True)
+        elif word == "kill":
+            os.kill(pid, signal.SIGKILL)
+            print(flush=True)
+        else:
+            print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+
+def _leave(work: Any) -> None:
+    """Work in a process that ends with it, and prints nothing where answers go."""
+    os.dup2(2, 1)
+    status = 1
+    try:
+        work()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -15,12 +15,24 @@ from typing import Any
 
 import pytest
 
-from tests.integration.test_dlt import COLUMNS, TABLES, write
-from tests.servers.local import LocalServer
+from tests.integration.table_copies import COLUMNS, TABLES, write
+from tests.servers.local import LocalServer, LocalServers, ServerUnavailableError
+from tests.servers.plugin import unavailable
 
 singer_sdk = pytest.importorskip("singer_sdk", reason="pip install '.[singer]'")
 
+OPTIONS = ("binlog-row-metadata=FULL", "gtid-mode=ON", "enforce-gtid-consistency=ON")
 Tables = dict[str, dict[tuple[Any, ...], dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def source(local_servers: LocalServers) -> Iterator[LocalServer]:
+    try:
+        made = local_servers.fresh("mysql-9.7", OPTIONS)
+    except ServerUnavailableError as error:
+        unavailable(error)
+    yield made
+    local_servers.close_fresh(made)
 
 
 class Target:
@@ -101,16 +113,14 @@ def assert_equal(source: LocalServer, target: Target, table: str, names: list[st
 
 
 @pytest.mark.timeout(600)
-def test_tap(fresh_server: Callable[..., LocalServer], tmp_path: Path) -> None:
-    options = ["binlog-row-metadata=FULL", "gtid-mode=ON", "enforce-gtid-consistency=ON"]
-    source = fresh_server("mysql-9.7", options)
+def test_tap(source: LocalServer, tmp_path: Path) -> None:
     source.execute("CREATE DATABASE shop")
     with source.connected(database="shop") as connection, connection.cursor() as cursor:
         for statement in TABLES:
             cursor.execute(statement)
         cursor.execute("CREATE TABLE keyless (n INT)")
     rng = random.Random(5)
-    write(source, rng, 100)
+    write(source, "shop", rng, 100)
     config = tmp_path / "config.json"
     config.write_text(json.dumps({"url": source.url("root"), "tables": ["shop.*"]}))
     target = Target()
@@ -118,15 +128,15 @@ def test_tap(fresh_server: Callable[..., LocalServer], tmp_path: Path) -> None:
     assert "shop-keyless" not in target.tables
     for table, names in COLUMNS.items():
         assert_equal(source, target, table, names)
-    write(source, rng, 60)
+    write(source, "shop", rng, 60)
     run_tap(config, target, tmp_path, lines=20)
-    write(source, rng, 20)
+    write(source, "shop", rng, 20)
     run_tap(config, target, tmp_path)
     for table, names in COLUMNS.items():
         assert_equal(source, target, table, names)
     source.execute("ALTER TABLE shop.orders ADD COLUMN region VARCHAR(9) NOT NULL DEFAULT 'north'")
     source.execute("INSERT INTO shop.empty_one VALUES (1, 1)")
-    write(source, rng, 20)
+    write(source, "shop", rng, 20)
     for _ in range(2):  # an ALTER is met by one run, and the table copied by the next
         run_tap(config, target, tmp_path)
     assert_equal(source, target, "orders", [*COLUMNS["orders"], "region"])
@@ -137,21 +147,19 @@ def test_tap(fresh_server: Callable[..., LocalServer], tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_singers_own_suite(fresh_server: Callable[..., LocalServer], tmp_path: Path) -> None:
+def test_singers_own_suite(source: LocalServer, tmp_path: Path) -> None:
     """The classes of ``singer_sdk.testing`` run in a pytest of their own, on a server's tables."""
-    options = ["binlog-row-metadata=FULL", "gtid-mode=ON", "enforce-gtid-consistency=ON"]
-    source = fresh_server("mysql-9.7", options)
-    source.execute("CREATE DATABASE shop")
-    with source.connected(database="shop") as connection, connection.cursor() as cursor:
+    source.execute("CREATE DATABASE suite")
+    with source.connected(database="suite") as connection, connection.cursor() as cursor:
         for statement in TABLES[:2]:
             # The suite takes no number with a fraction for one: it reads them as Decimal.
             cursor.execute(statement.replace("ratio DOUBLE", "ratio DECIMAL(30,20)"))
-    write(source, random.Random(6), 50)
+    write(source, "suite", random.Random(6), 20)
     test = tmp_path / "test_tap.py"
     test.write_text(
         "from singer_sdk.testing import get_tap_test_class\n"
         "from replica_client.integrations.singer_tap import ReplicaClientTap\n"
-        f"config = {{'url': {source.url('root')!r}, 'tables': ['shop.*']}}\n"
+        f"config = {{'url': {source.url('root')!r}, 'tables': ['suite.*']}}\n"
         "TestTap = get_tap_test_class(ReplicaClientTap, config=config)\n"
     )
     words = [

@@ -7,10 +7,14 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from replica_client.compat.asyncmy.constants import *  # noqa: F403
 from replica_client.compat.asyncmy.errors import BinLogNotEnabledError
+from replica_client.compat.asyncmy.events import *  # noqa: F403
+from replica_client.compat.asyncmy.packets import BinLogPacket as BinLogPacket
 from replica_client.compat.asyncmy.receiving import ConnectionDump
 from replica_client.compat.asyncmy.row_events import (
     DeleteRowsEvent,
+    TableMapEvent,
     UpdateRowsEvent,
     WriteRowsEvent,
 )
@@ -18,7 +22,9 @@ from replica_client.compat.pymysqlreplication import row_event
 from replica_client.compat.pymysqlreplication.binlogstream import BinLogStreamReader
 from replica_client.compat.pymysqlreplication.event import BinLogEvent
 from replica_client.compat.pymysqlreplication.gtid import Gtid, GtidSet
+from replica_client.compat.pymysqlreplication.report_slave import ReportSlave as ReportSlave
 from replica_client.compat.source_tables import definition, questions
+from replica_client.constants.commands import Command
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.schema.model import TableModel
 from replica_client.transport import statements
@@ -27,7 +33,11 @@ from replica_client.transport.server_info import ServerInfo, parse_version
 _LOG = logging.getLogger("asyncmy")
 _LOST = (2013, 2006)
 _NET_WRITE_TIMEOUT = 3600
+COM_BINLOG_DUMP = int(Command.COM_BINLOG_DUMP)
+COM_BINLOG_DUMP_GTID = int(Command.COM_BINLOG_DUMP_GTID)
+COM_REGISTER_SLAVE = int(Command.COM_REGISTER_SLAVE)
 _CLASSES: Mapping[type[BinLogEvent], type[BinLogEvent]] = {
+    row_event.TableMapEvent: TableMapEvent,
     row_event.WriteRowsEvent: WriteRowsEvent,
     row_event.UpdateRowsEvent: UpdateRowsEvent,
     row_event.DeleteRowsEvent: DeleteRowsEvent,

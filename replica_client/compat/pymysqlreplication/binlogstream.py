@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent as DecodedEvent
@@ -69,6 +70,7 @@ from replica_client.compat.pymysqlreplication.row_event import (
 from replica_client.compat.pymysqlreplication.table_map import TableMap
 from replica_client.compat.pymysqlreplication.tables import TableBook, TableFacts, TableFilter
 from replica_client.compat.source_tables import definition, questions
+from replica_client.constants.commands import Command
 from replica_client.constants.event_types import EventType
 from replica_client.errors import ServerError
 from replica_client.gtid import GtidSet as CoreGtidSet
@@ -82,6 +84,11 @@ from replica_client.transport.statements import binlog_status, has_checksums
 from replica_client.wire.commands import ComRegisterSlave
 
 MYSQL_EXPECTED_ERROR_CODES = [2013, 2006]
+MYSQL_ER_PARSE_ERROR = 1064
+COM_BINLOG_DUMP = int(Command.COM_BINLOG_DUMP)
+COM_BINLOG_DUMP_GTID = int(Command.COM_BINLOG_DUMP_GTID)
+COM_REGISTER_SLAVE = int(Command.COM_REGISTER_SLAVE)
+PYMYSQL_VERSION_LT_06 = False
 _PAYLOAD = int(EventType.TRANSACTION_PAYLOAD_EVENT)
 _HEADER_SIZE = 19
 _KEPT_MAPS = 4096
@@ -178,6 +185,11 @@ class BinLogStreamReader:
         enable_logging: log the parameters.
         use_column_name_cache: ask the server for names that the binlog does not have.
         strict_compat: give what python-mysql-replication gives, also where it is wrong.
+        mysql_timezone: an argument of mysql_ch_replicator's copy: a time zone in which TIMESTAMP values come, as
+            aware ``datetime``.
+
+    Raises:
+        ZoneInfoNotFoundError: there is no such time zone.
     """
 
     report_slave: ReportSlave | None = None
@@ -217,6 +229,7 @@ class BinLogStreamReader:
         use_column_name_cache: bool = False,
         *,
         strict_compat: bool = False,
+        mysql_timezone: str | None = None,
     ) -> None:
         self.__connection_settings = dict(connection_settings)
         self.__connection_settings.setdefault("charset", "utf8")
@@ -267,6 +280,7 @@ class BinLogStreamReader:
             ignore_decode_errors=ignore_decode_errors,
             names_of=self._names_of if use_column_name_cache else None,
             model_of=self._model_of if self.names_from_source else None,
+            time_zone=None if mysql_timezone is None else ZoneInfo(mysql_timezone),
         )
         classes = EVENT_CLASSES if strict_compat else EVENT_CLASSES | MORE_CLASSES
         self._context = Context(tables, self.table_map, strict=strict_compat, classes=classes)
@@ -294,6 +308,11 @@ class BinLogStreamReader:
         # Table maps of this file by their bytes.
         self._known_maps: SizedCache[bytes, tuple[int, TableFacts]] = SizedCache(_KEPT_MAPS)
         self._screen = EventScreen(self.table_map._known, self._known_maps, _GROUP_CODES)
+
+    @property
+    def is_past_end_log_pos(self) -> bool:
+        """Whether ``end_log_pos`` was reached."""
+        return self._past_end
 
     # Connections.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from replica_client.compat.pymysqlreplication.constants import FIELD_TYPE
 from replica_client.constants.column_types import ColumnType
@@ -38,7 +38,18 @@ class Column:
         enum_values: labels, the empty string first.
         set_values: labels.
         visibility: False for an invisible column, and while that is not known.
+        comment: empty; the binlog has none.
+        type_is_bool: False; to the binlog it is a number.
     """
+
+    precision: int
+    decimals: int
+    max_length: int
+    size: int
+    length_size: int
+    fsp: int
+    bits: int
+    bytes: int
 
     type: int
     name: str | None
@@ -50,6 +61,8 @@ class Column:
     enum_values: list[str] | None
     set_values: list[str] | None
     visibility: bool
+    comment: ClassVar[str] = ""
+    type_is_bool: ClassVar[bool] = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.__dict__.update(

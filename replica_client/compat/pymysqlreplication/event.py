@@ -17,6 +17,9 @@ from replica_client.compat.pymysqlreplication.exceptions import (
 )
 from replica_client.compat.pymysqlreplication.logger import logger as logger
 from replica_client.compat.pymysqlreplication.query_status import STATUS_NAMES, status_attributes
+from replica_client.compat.pymysqlreplication.util.bytes import (
+    parse_decimal_from_bytes as parse_decimal_from_bytes,
+)
 from replica_client.gtid import GtidSet as _GtidSet
 from replica_client.transport.server_info import parse_version
 
@@ -85,6 +88,14 @@ class BinLogEvent(LaterLoaded):
 
     def _decode(self, body: Any) -> None:
         """Take the attributes of an event's type."""
+
+    async def init(self) -> None:
+        """Nothing: an event is whole from the start (asyncmy's finish it here)."""
+
+    @property
+    def processed(self) -> bool:
+        """Whether its table is wanted; the stream gives no other (asyncmy's name)."""
+        return self._processed
 
     @property
     def _processed(self) -> bool:
@@ -357,6 +368,31 @@ class QueryEvent(BinLogEvent):
         query: the statement; bytes that are not UTF-8 are escaped.
     """
 
+    # Status variables; each is there where the statement has it.
+    flags2: int
+    sql_mode: int
+    catalog_nz_code: bytes
+    auto_increment_increment: int
+    auto_increment_offset: int
+    character_set_client: int
+    collation_connection: int
+    collation_server: int
+    time_zone: bytes
+    lc_time_names_number: int
+    charset_database_number: int
+    table_map_for_update: int
+    user: bytes
+    host: bytes
+    mts_accessed_db_names: list[bytes]
+    microseconds: int
+    explicit_defaults_ts: int
+    ddl_xid: int
+    default_collation_for_utf8mb4_number: int
+    sql_require_primary_key: int
+    default_table_encryption: int
+    hrnow: int
+    xid: int
+
     _dumped = (("Schema", "schema"), ("Execution time", "execution_time"), ("Query", "query"))
 
     def _decode(self, body: Any) -> None:
@@ -370,6 +406,12 @@ class QueryEvent(BinLogEvent):
         self._status_vars: bytes | None = body.status_vars
         if self.packet._context.strict:
             self._read_status(strict=True)
+
+    @property
+    def status_vars(self) -> bytes:
+        """The status variables as they are in the event (asyncmy's name)."""
+        found: bytes = self.packet._event.body.status_vars
+        return found
 
     def _read_status(self, *, strict: bool = False) -> None:
         data, self._status_vars = self._status_vars, None
@@ -456,6 +498,9 @@ class RandEvent(BinLogEvent):
         return self._seed2
 
 
+_DECIMAL_RESULT = 4
+
+
 class UserVarEvent(BinLogEvent):
     """A user variable of the statement that follows."""
 
@@ -480,6 +525,8 @@ class UserVarEvent(BinLogEvent):
             self.flags = body.flags
             self.temp_value_buffer: bytes = body.value_bytes or b""
             self.value_len = len(self.temp_value_buffer)
+            if self.type == _DECIMAL_RESULT and self.value_len > 1:
+                self.precision, self.decimals = self.temp_value_buffer[:2]
             value = body.value
             self.value = value.decode(errors="backslashreplace") if type(value) is bytes else value
 

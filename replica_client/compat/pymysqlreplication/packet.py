@@ -17,9 +17,13 @@ from replica_client.compat.pymysqlreplication import event, row_event
 from replica_client.compat.pymysqlreplication.constants import BINLOG
 from replica_client.compat.pymysqlreplication.exceptions import MalformedBinLogEvent
 from replica_client.compat.pymysqlreplication.json_binary import JsonDiff as JsonDiff
+from replica_client.compat.pymysqlreplication.json_binary import (
+    JsonDiffOperation as JsonDiffOperation,
+)
 from replica_client.compat.pymysqlreplication.json_binary import parse_json
 from replica_client.compat.pymysqlreplication.reading import PacketReader
 from replica_client.compat.pymysqlreplication.tables import TableBook, TableFilter
+from replica_client.compat.pymysqlreplication.util.bytes import *  # noqa: F403
 from replica_client.constants.event_types import ChecksumAlgorithm
 from replica_client.errors import BinlogDecodeError
 
@@ -149,6 +153,13 @@ class BinLogPacketWrapper(PacketReader):
     __event_map = EVENT_CLASSES
 
     event: Any
+    enable_logging = False
+    use_column_name_cache = False
+
+    @property
+    def charset(self) -> str:
+        """Of the connection that is asked about tables."""
+        return getattr(self._context.ctl_connection, "charset", None) or "utf8"
 
     def __init__(
         self,

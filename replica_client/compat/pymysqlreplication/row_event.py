@@ -214,6 +214,8 @@ class RowsEvent(BinLogEvent):
             self.nbd_info_length: int = body.extra_info[1]
             self.nbd_info_format: int | None = extra.ndb_format
             self.nbd_info: bytes = extra.ndb_data
+        else:
+            self.extra_data: bytes = body.extra_info[1:]
 
     @property
     def _processed(self) -> bool:

@@ -38,6 +38,7 @@ _BLOB = frozenset(
     )
 )
 _STRINGS = _TEXT | _BLOB
+_TIMESTAMPS = frozenset((_T.MYSQL_TYPE_TIMESTAMP, _T.MYSQL_TYPE_TIMESTAMP2))
 _OPS: dict[int, tuple[int, Any]] = {
     _T.MYSQL_TYPE_DATE: (ops.DATE, NONE_SOURCE.OUT_OF_DATE_RANGE),
     _T.MYSQL_TYPE_NEWDATE: (ops.DATE, NONE_SOURCE.OUT_OF_DATE_RANGE),
@@ -95,6 +96,7 @@ class TableFacts:
     dbms: str
     optional_metadata: OptionalMetaData
     none_sources: bool = True
+    time_zone: datetime.tzinfo | None = None
     columns: list[Column] = field(init=False)
     primary_key: str | tuple[str, ...] = field(init=False)
     _made: tuple[RowImageDecoder, ops.RowDicts] | None = None
@@ -213,6 +215,8 @@ class TableFacts:
         code = column.type_code
         if self.strict and code in _LEGACY:
             return ops.CALL, _LEGACY[code]
+        if code in _TIMESTAMPS and self.time_zone is not None:
+            return ops.CALL, _aware(self.time_zone)
         if code == _T.MYSQL_TYPE_BIT:
             return ops.BIT, f"0{column.length}b"
         if code in _STRINGS:
@@ -249,6 +253,7 @@ class TableBook:
         names_of: finds names that the binlog does not have; None: they stay unknown.
         model_of: finds definitions of tables whose names the binlog does not have.
         none_sources: whether rows tell why values are None.
+        time_zone: of TIMESTAMP values, which are aware then; None: they are in UTC and do not say so.
     """
 
     def __init__(
@@ -260,7 +265,9 @@ class TableBook:
         names_of: Callable[[str, str], list[str] | None] | None = None,
         model_of: Callable[[str, str], TableModel | None] | None = None,
         none_sources: bool = True,
+        time_zone: datetime.tzinfo | None = None,
     ) -> None:
+        self._time_zone = time_zone
         self._model_of = model_of
         self._none_sources = none_sources
         self._wanted = wanted
@@ -320,6 +327,7 @@ class TableBook:
             dbms,
             OptionalMetaData._of(body, shape),
             self._none_sources,
+            self._time_zone,
         )
 
 
@@ -333,6 +341,18 @@ def _unknown_text(lenient: bool, ignore: bool) -> Callable[[bytes], Any]:
             if lenient:
                 return data
             raise
+
+    return convert
+
+
+def _aware(zone: datetime.tzinfo) -> Callable[[Any], datetime.datetime]:
+    """TIMESTAMP in a time zone."""
+
+    def convert(value: Any) -> datetime.datetime:
+        if value.is_zero:
+            raise ops.NoValue(NONE_SOURCE.OUT_OF_DATETIME2_RANGE)
+        found: datetime.datetime = value.to_python().astimezone(zone)
+        return found
 
     return convert
 

@@ -1,0 +1,17 @@
+"""Bytes and numbers under asyncmy's names."""
+
+from __future__ import annotations
+
+
+def byte2int(b: bytes | int) -> int:
+    """The number of a byte."""
+    return b if isinstance(b, int) else b[0]
+
+
+def int2byte(i: int) -> bytes:
+    """A byte of a number.
+
+    Raises:
+        OverflowError: it is none of 0 to 255.
+    """
+    return i.to_bytes(1, "little")
