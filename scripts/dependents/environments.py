@@ -117,7 +117,9 @@ class Environment:
         cpu = max(cpu, sum(parts.values()))
         fault = ""
         if (process.returncode and not stopped) or time.monotonic() >= deadline:
-            fault = complained.read_text(errors="replace")[-2000:] or f"status {process.returncode}"
+            words = (complained, said)
+            texts = (path.read_text(errors="replace")[-2000:] for path in words)
+            fault = "\n".join((*texts, f"status {process.returncode}"))
         return Run(said.read_text(errors="replace"), cpu, fault, parts)
 
 

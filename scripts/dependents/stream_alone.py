@@ -1,4 +1,6 @@
-"""Reads a file's rows through the stream of an original, or of the shim, and tells its CPU seconds and those of start and imports.
+"""Reads a file's rows through the stream of an original, or of the shim.
+
+Tells their number, the CPU seconds of reading, and those of start and imports.
 
 stream_alone.py STREAM HOST PORT USER PASSWORD FILE ROWS
 """

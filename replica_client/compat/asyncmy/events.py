@@ -1,5 +1,7 @@
 """Events under asyncmy's names."""
 
+from replica_client.compat.asyncmy.utils import byte2int as byte2int
+from replica_client.compat.asyncmy.utils import int2byte as int2byte
 from replica_client.compat.pymysqlreplication.event import (
     BeginLoadQueryEvent as BeginLoadQueryEvent,
 )
@@ -20,5 +22,3 @@ from replica_client.compat.pymysqlreplication.event import QueryEvent as QueryEv
 from replica_client.compat.pymysqlreplication.event import RotateEvent as RotateEvent
 from replica_client.compat.pymysqlreplication.event import StopEvent as StopEvent
 from replica_client.compat.pymysqlreplication.event import XidEvent as XidEvent
-from replica_client.compat.asyncmy.utils import byte2int as byte2int
-from replica_client.compat.asyncmy.utils import int2byte as int2byte

@@ -69,7 +69,6 @@ from replica_client.compat.pymysqlreplication.row_event import (
 )
 from replica_client.compat.pymysqlreplication.table_map import TableMap
 from replica_client.compat.pymysqlreplication.tables import TableBook, TableFacts, TableFilter
-from replica_client.compat.source_tables import definition, questions
 from replica_client.constants.commands import Command
 from replica_client.constants.event_types import EventType
 from replica_client.errors import ServerError
@@ -341,6 +340,9 @@ class BinLogStreamReader:
         return fetch_column_names(self._ctl_connection, schema, table, True)
 
     def _model_of(self, schema: str, table: str) -> TableModel | None:
+        # Only here: most programs do without, and start sooner.
+        from replica_client.compat.source_tables import definition, questions
+
         if not self.__connected_ctl:
             self.__connect_to_ctl()
         asked = schema, table

@@ -526,7 +526,8 @@ class UserVarEvent(BinLogEvent):
             self.temp_value_buffer: bytes = body.value_bytes or b""
             self.value_len = len(self.temp_value_buffer)
             if self.type == _DECIMAL_RESULT and self.value_len > 1:
-                self.precision, self.decimals = self.temp_value_buffer[:2]
+                self.precision: int = self.temp_value_buffer[0]
+                self.decimals: int = self.temp_value_buffer[1]
             value = body.value
             self.value = value.decode(errors="backslashreplace") if type(value) is bytes else value
 
