@@ -83,7 +83,7 @@ class PgChameleon(Program):
                 )
                 cursor.execute(f"SELECT * FROM {TABLE} ORDER BY id")
                 text = "\n".join(map(repr, cursor.fetchall()))
-        return Run(text, done.cpu, done.fault)
+        return Run(text, done.cpu, done.fault, done.parts)
 
 
 def _configuration(shop: Shop, target: str, home: Path) -> dict[str, object]:
