@@ -219,6 +219,8 @@ class TransactionAssembler:
             self._take_gtid(event, tracker)
         elif code in _QUERIES:
             self._take_query(event, decoder, tracker)
+        elif code == EventType.FORMAT_DESCRIPTION_EVENT:
+            self.schema.server_began(event)
         elif code == EventType.XID_EVENT:
             self._xid = event.body.xid
         elif code in _FILE_GTIDS:
@@ -379,6 +381,14 @@ class TransactionAssembler:
         if event.header.type_code not in _STATEMENTS:
             return ()
         return self.schema.perhaps_views(event, decoder.format)
+
+    def perhaps_temporary(
+        self, event: BinlogEvent, decoder: BinlogDecoder
+    ) -> tuple[TableName, ...]:
+        """The tables of a RENAME of which a look at the live source could tell whether it renamed them."""
+        if event.header.type_code not in _QUERIES:
+            return ()
+        return self.schema.perhaps_temporary(event, decoder.format)
 
     def reads_long(
         self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker

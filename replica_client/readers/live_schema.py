@@ -254,6 +254,30 @@ class SchemaProver:
                 self.works = False
             return False
 
+    async def is_there(self, table: TableName, transaction: Position, place: Place) -> bool:
+        """Whether a table is certain to be there at a place; False where that is not known.
+
+        Args:
+            table: database and name.
+            transaction: the start of the transaction of the place.
+            place: behind a statement.
+
+        Raises:
+            TransportError: a connection failed; it may be tried again.
+            ServerError: the source ended it, and another one may work.
+        """
+        if not self.works:
+            return False
+        try:
+            async with await SourceConnection.open(self._options) as connection:
+                _, tables = await _read(connection, table)
+            await self._scan.extend(transaction.file, transaction.offset)
+        except (ServerError, ConfigError) as error:
+            if isinstance(error, ServerError) and error.errno in TRANSIENT_ERRORS:
+                raise
+            return False
+        return bool(tables) and not self._scan.touches.touched(table, place, self._scan.end)
+
     async def _prove(
         self, history: SchemaHistory, table: TableName, transaction: Position, place: Place
     ) -> bool:

@@ -41,6 +41,7 @@ from replica_client.schema.ddl.changes import (
     TableName,
     TruncateTable,
 )
+from replica_client.schema.ddl.columns import ColumnText
 from replica_client.schema.ddl.context import (
     MODE_NO_BACKSLASH_ESCAPES,
     MODE_WITHOUT_CHARSETS,
@@ -71,6 +72,10 @@ _GENERATED_KEY: Final = (
 )
 # Functions that make a statement one of its thread.
 _OF_THREAD: Final = re.compile(rb"connection_id|_lock\b|pseudo_thread", re.IGNORECASE)
+_IN_ONE_TRANSACTION: Final = re.compile(rb"\) START TRANSACTION\b")
+_FLAGS_SINCE: Final = 4
+# Table maps of MySQL name character sets under every binlog_row_metadata.
+_TELLS_CHARSETS: Final = (8, 0, 1)
 _LABEL: Final = re.compile(rb"(?:enum|set)\(.*\?", re.IGNORECASE | re.DOTALL)
 _INNODB: Final = re.compile(rb"\) ENGINE=InnoDB")
 _UTF8: Final = ("utf8mb3", "utf8mb4")
@@ -164,9 +169,42 @@ def read_query(
         exists: whether a table is known to be there, where that is known.
     """
     read = _read(event, layout, provenance, exists)
+    if _is_like_temporary(event, read, provenance):
+        read = read._replace(meaning=_without_default(read.meaning, read.context))
     if _LABEL.search(event.body.query) and _may_be_listed(event, read.context, provenance):
         return read._replace(meaning=_listed(read.meaning))
     return read
+
+
+def _is_like_temporary(event: BinlogEvent, read: ReadQuery, provenance: Provenance) -> bool:
+    """Whether a server may have written a CREATE TABLE for one LIKE a temporary table."""
+    query = event.body.query
+    return bool(
+        read.context.uses_temporary
+        and not provenance.in_group
+        and _CREATE.match(query)
+        and not _IN_ONE_TRANSACTION.search(query)
+    )
+
+
+def _without_default(meaning: Meaning, context: StatementContext) -> Meaning:
+    """The meaning of a CREATE TABLE whose default character set the server left out.
+
+    It is that of the temporary table, and what columns have that are listed without one. (Seen on MySQL 5.6 and 9.7,
+    MariaDB 10.11 and 11.8. Their replicas take that of the database.)
+    """
+    if not isinstance(meaning, CreateTable) or meaning.charset or meaning.select:
+        return meaning
+    lacks = [one.name for one in meaning.columns if _lacks_own_charset(one)]
+    if not lacks or (not context.is_mariadb and context.version >= _TELLS_CHARSETS):
+        return replace(meaning, charset_unknown=True)
+    reason = f"the server wrote {lacks[0]} without the character set of the temporary table that this one is like"
+    return NotUnderstood(reason, (meaning.table,))
+
+
+def _lacks_own_charset(column: ColumnText) -> bool:
+    """Whether a column of text has the table's character set."""
+    return column.type.kind in TEXT_KINDS and not (column.charset or column.type.charset)
 
 
 def _read(
@@ -176,7 +214,7 @@ def _read(
     exists: Callable[[TableName], bool] | None,
 ) -> ReadQuery:
     body = event.body
-    context = query_context(body, layout)
+    context = replace(query_context(body, layout), uses_temporary=_uses_temporary(event, layout))
     if provenance.in_group and _CREATE.match(body.query):
         # One that found its table is in no transaction.
         context = replace(context, is_done=True)
@@ -200,6 +238,17 @@ def _read(
     if written_by_server is None:
         return _in_doubt(client, server, exists)
     return server if written_by_server else client
+
+
+def _uses_temporary(event: BinlogEvent, layout: BinlogFormat) -> bool | None:
+    """Whether a statement used a temporary table: servers flag it, and what calls a function of its session.
+
+    They flag no RENAME TABLE. (Seen on MySQL 5.6 and 9.7, MariaDB 10.11 and 11.8.)
+    """
+    if layout.binlog_version < _FLAGS_SINCE:
+        return None
+    is_flagged = bool(event.header.flags & EventFlag.LOG_EVENT_THREAD_SPECIFIC_F)
+    return None if is_flagged and _OF_THREAD.search(event.body.query) else is_flagged
 
 
 def _may_be_the_servers(query: bytes, context: StatementContext) -> bool:
@@ -245,11 +294,7 @@ def _as_the_servers(query: bytes, context: StatementContext) -> ReadQuery:
     )
     meaning = read_statement(text, own)
     if context.sql_mode & MODE_WITHOUT_CHARSETS and isinstance(meaning, CreateTable):
-        lacks = [
-            column.name
-            for column in meaning.columns
-            if column.type.kind in TEXT_KINDS and not (column.charset or column.type.charset)
-        ]
+        lacks = [one.name for one in meaning.columns if _lacks_own_charset(one)]
         if lacks and not meaning.select:
             reason = f"the server wrote {lacks[0]} without its character set, as MYSQL40 and MYSQL323 ask"
             meaning = NotUnderstood(reason, (meaning.table,))

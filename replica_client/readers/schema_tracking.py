@@ -8,15 +8,16 @@ from typing import Final, Literal
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.events.table_map import TableMapEvent
+from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import UnknownTableError
 from replica_client.readers.query_text import UNKNOWN, Provenance, read_query
 from replica_client.readers.statements import first_word, may_change_rows
 from replica_client.readers.surface import remedies
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import Absent, TableChange, TableState, Unverified
-from replica_client.schema.ddl.changes import TableName, Unrelated
+from replica_client.schema.ddl.changes import RenameTables, TableName, Unrelated
 from replica_client.schema.ddl.rows_changed import changed_tables
-from replica_client.schema.history import SchemaChange, SchemaHistory, schema_change
+from replica_client.schema.history import Place, SchemaChange, SchemaHistory, schema_change
 from replica_client.schema.model import TableModel
 from replica_client.schema.resolve import (
     find_mismatch,
@@ -33,6 +34,8 @@ _LOG = logging.getLogger("replica_client")
 # MariaDB's two-phase ALTER: it counts when it is committed.
 _START_ALTER, _ROLLBACK_ALTER = 0x02, 0x08
 
+# MariaDB's SET STATEMENT … FOR has any other statement behind it.
+_MAY_RENAME: Final = (b"RENAME", b"SET")
 _SERVERS_OWN: Final = "mysql"
 
 UnknownTablePolicy = Literal["error", "positional"]
@@ -157,8 +160,43 @@ class SchemaTracker:
         if read.doubtful is not None:
             others = changed_tables(read.doubtful.text, read.doubtful.context)
             tables = tuple(dict.fromkeys((*tables, *(others or ()))))
+        if read.context.uses_temporary is False:
+            return tables
         thread_id = read.context.thread_id
         return tuple(table for table in tables if not self.history.is_temporary(thread_id, table))
+
+    def perhaps_temporary(
+        self, event: BinlogEvent, binlog_format: BinlogFormat
+    ) -> tuple[TableName, ...]:
+        """Tables that a RENAME TABLE renames, or temporary tables of their names: MariaDB logs both alike.
+
+        In a swap, as of tools that alter tables online, they are taken for what they seem.
+        """
+        if (
+            binlog_format.flavor != ServerFlavor.MARIADB
+            or first_word(event.body.query) not in _MAY_RENAME
+        ):
+            return ()
+        read = read_query(event, binlog_format)
+        if not isinstance(read.meaning, RenameTables):
+            return ()
+        renames = read.meaning.renames
+        if {old for old, _ in renames} & {new for _, new in renames}:
+            return ()
+        thread_id = read.context.thread_id
+        return tuple(
+            old
+            for old, new in renames
+            if any(self.typed_selection.wants(*name) for name in (old, new))
+            and not isinstance(self.history.table(old), Absent)
+            and not self.history.is_temporary(thread_id, old)
+        )
+
+    def server_began(self, event: BinlogEvent) -> None:
+        """A FORMAT_DESCRIPTION came; that of the first file after a start of the server ends all sessions."""
+        place = Place.of(event.file, event.position)
+        if event.body.create_timestamp and place >= self.history.place:
+            self.history.forget_temporary()
 
     def _is_no_view(self, table: TableName) -> bool:
         """Whether rows that are changed under a name are rows of that name only."""

@@ -431,6 +431,21 @@ class SourceStream(AsynchronousOnly):
         for name in assembler.perhaps_views(placed.event, feed.decoder):
             await self._ask_for(name, placed.event, feed, assembler)
 
+    async def _prove_renames(
+        self, placed: PlacedEvent, feed: EventFeed, assembler: TransactionAssembler
+    ) -> None:
+        """Find out whether a RENAME TABLE was of temporary tables, which the binlog of MariaDB does not tell."""
+        event, history = placed.event, assembler.schema.history
+        start = transaction_start(feed.tracker.inside())
+        behind = Place.of(event.file, event.end_position)
+        for name in assembler.perhaps_temporary(event, feed.decoder):
+
+            async def ask(name: tuple[str, str] = name) -> bool:
+                return await self._prover.is_there(name, start, behind)
+
+            if await self._retried(ask, "looking at " + ".".join(name)):
+                history.hide(event.body.thread_id, name)
+
     async def _ask_for(
         self,
         name: tuple[str, str],
@@ -614,6 +629,7 @@ class SourceStream(AsynchronousOnly):
             if ahead is not None:
                 await asyncio.to_thread(ahead)
             await self._prove_targets(placed, feed, assembler)
+            await self._prove_renames(placed, feed, assembler)
         xid = assembler.pending_commit(placed)
         if xid is not None and placed.boundary is not None:
             await self._read_back(xid, Position(placed.boundary.file, placed.boundary.offset))

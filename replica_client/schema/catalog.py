@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -133,6 +133,7 @@ def apply(
     meaning: Meaning,
     context: StatementContext,
     temporary: set[tuple[int, str, str]],
+    in_other_case: Callable[[TableName], bool] = lambda _: False,
 ) -> list[TableChange]:
     """Let a statement change the catalog.
 
@@ -141,14 +142,20 @@ def apply(
         meaning: of the statement.
         context: of the statement.
         temporary: temporary tables by thread, which hide others of their name; changed, too.
+        in_other_case: whether a name may be that of a table which is known in another letter case.
     """
-    return list(_Applier(catalog, context, temporary).apply(meaning))
+    return list(_Applier(catalog, context, temporary, in_other_case).apply(meaning))
 
 
 class _Applier:
     def __init__(
-        self, catalog: Catalog, context: StatementContext, temporary: set[tuple[int, str, str]]
+        self,
+        catalog: Catalog,
+        context: StatementContext,
+        temporary: set[tuple[int, str, str]],
+        in_other_case: Callable[[TableName], bool],
     ) -> None:
+        self._in_other_case = in_other_case
         self._catalog = catalog
         self._context = context
         self._temporary = temporary
@@ -172,7 +179,7 @@ class _Applier:
                 for table in meaning.tables:
                     yield from self._drop(table, temporary=meaning.temporary)
             case TruncateTable():
-                if not self._is_temporary(meaning.table):
+                if not self._is_of_temporary(meaning.table):
                     state = self._catalog.table(meaning.table)
                     yield TableChange("truncate_table", meaning.table, state, state)
             case CreateDatabase() | AlterDatabase() | DropDatabase():
@@ -181,7 +188,13 @@ class _Applier:
                 yield from self._not_understood(meaning)
 
     def _is_temporary(self, table: TableName) -> bool:
-        return (self._context.thread_id, *table) in self._temporary
+        """Whether a name in the statement is that of a temporary table which is known."""
+        known = (self._context.thread_id, *table) in self._temporary
+        return known and self._context.uses_temporary is not False
+
+    def _is_of_temporary(self, table: TableName) -> bool:
+        """The same in a statement that is of one table: known or not, it is what the statement used."""
+        return bool(self._context.uses_temporary) or self._is_temporary(table)
 
     def _create(self, meaning: CreateTable | CreateLike | CreateSequence) -> Iterator[TableChange]:
         table = meaning.table
@@ -215,7 +228,7 @@ class _Applier:
         if isinstance(meaning, CreateSequence):
             return TableModel(database, name, _SEQUENCE_COLUMNS)
         if isinstance(meaning, CreateLike):
-            if self._is_temporary(meaning.model):
+            if self._is_of_temporary(meaning.model):
                 raise NotUnderstoodError("it is made like a temporary table")
             model = self._catalog.table(meaning.model)
             if not isinstance(model, TableModel):
@@ -223,7 +236,9 @@ class _Applier:
                     f"it is made like {'.'.join(meaning.model)}, which is not known"
                 )
             return model.renamed(database, name)
-        charset = meaning.charset or self._default_charset(database)
+        charset = meaning.charset
+        if charset is None and not meaning.charset_unknown:
+            charset = self._default_charset(database)
         if not meaning.select:
             return _defined(meaning, charset).renamed(database, name)
         columns = tuple(text.model(charset) for text in meaning.columns)
@@ -238,10 +253,9 @@ class _Applier:
 
     def _alter(self, meaning: AlterTable) -> Iterator[TableChange]:
         table = meaning.table
-        if self._is_temporary(table):
+        if self._is_of_temporary(table):
             if meaning.rename is not None:
-                self._temporary.discard((self._context.thread_id, *table))
-                self._temporary.add((self._context.thread_id, *meaning.rename))
+                self._rename_temporary(table, meaning.rename)
             return
         before = self._catalog.table(table)
         if isinstance(before, Absent):
@@ -311,11 +325,20 @@ class _Applier:
         return state
 
     def _rename(self, old: TableName, new: TableName, *, if_exists: bool) -> Iterator[TableChange]:
-        if self._is_temporary(old):
-            self._temporary.discard((self._context.thread_id, *old))
-            self._temporary.add((self._context.thread_id, *new))
+        # MySQL renames no temporary tables; MariaDB does, and flags no event of it.
+        if self._context.is_mariadb and (self._context.thread_id, *old) in self._temporary:
+            self._rename_temporary(old, new)
             return
         before = self._catalog.table(old)
+        is_taken = isinstance(self._catalog.table(new), TableModel)
+        is_none = self._can_create(before, old) and not self._in_other_case(old)
+        if is_none and (self._context.is_mariadb or not is_taken):
+            return  # a view, or a temporary table that is not known
+        if self._context.is_mariadb and is_taken:
+            # Of a temporary table that is not known and hides another, or what is known is not true any more.
+            reason = "RENAME TABLE to a name that another table has"
+            yield from self._not_understood(NotUnderstood(reason, (old, new)))
+            return
         if if_exists and (before is None or isinstance(before, Absent)):
             if before is None and not self._catalog.database(old[0]).complete:
                 for name in (old, new):
@@ -324,9 +347,13 @@ class _Applier:
         self._catalog.set_table(old, ABSENT)
         yield TableChange("rename_table", old, before, self._moved(before, new), (new,))
 
+    def _rename_temporary(self, old: TableName, new: TableName) -> None:
+        self._temporary.discard((self._context.thread_id, *old))
+        self._temporary.add((self._context.thread_id, *new))
+
     def _drop(self, table: TableName, *, temporary: bool) -> Iterator[TableChange]:
         key = (self._context.thread_id, *table)
-        if temporary or key in self._temporary:
+        if temporary or self._is_temporary(table):
             self._temporary.discard(key)
             return
         before = self._catalog.table(table)

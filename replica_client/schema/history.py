@@ -298,12 +298,19 @@ class SchemaHistory:
         if self.lower_case_names is None:
             doubts = CaseDoubts(self, self._spellings, self._temporary, context.thread_id)
             meaning = doubts.certain_part(meaning)
-        changes = apply(self, meaning, context, self._temporary)
+        changes = apply(self, meaning, context, self._temporary, self._in_other_case)
         if doubts is not None:
             changes += doubts.spread(meaning)
-        if self.revision == before and not changes:
+        is_temporary = getattr(meaning, "temporary", False)
+        if self.revision == before and not changes and not is_temporary:
             self.place = place
         return changes
+
+    def _in_other_case(self, name: TableName) -> bool:
+        """Whether a name may be that of a table which is known in another letter case."""
+        return self.lower_case_names is None and any(
+            not isinstance(self.table(one), Absent) for one in self._spellings.others(name)
+        )
 
     def _tells_case(self, meaning: Meaning, context: StatementContext) -> bool | None:
         """False where a statement proves that the server takes ``Orders`` and ``orders`` for two tables."""
@@ -326,6 +333,17 @@ class SchemaHistory:
     def is_temporary(self, thread_id: int, name: TableName) -> bool:
         """Whether a name is that of a temporary table in a session."""
         return (thread_id, *self._folded(name)) in self._temporary
+
+    def hide(self, thread_id: int, name: TableName) -> None:
+        """A temporary table of a session has a name, which is that of another table, too."""
+        self._temporary.add((thread_id, *self._folded(name)))
+        self.revision += 1
+
+    def forget_temporary(self) -> None:
+        """The server was started anew: its sessions are gone, and others have their numbers."""
+        if self._temporary:
+            self._temporary.clear()
+            self.revision += 1
 
     def versions(self, name: TableName) -> tuple[Version, ...]:
         """All versions of a table, the oldest first."""
@@ -379,6 +397,7 @@ class SchemaHistory:
 
     def forget_places(self) -> None:
         """Another server's binlog follows: what is known now holds from before its beginning."""
+        self.forget_temporary()
         for name in self._tables:
             self._tables[name] = [replace(self._tables[name][-1], since=START)]
         self._databases = {

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tests.integration.ddl_generator import q
+from tests.integration.mix_adversary import Adversary
 from tests.integration.mix_rows import RowStatements
 from tests.integration.mix_sessions import CLIENT_CHARSETS, Sessions, Table
 from tests.integration.mix_settings import modes
@@ -46,7 +47,7 @@ class Mixer:
         sessions: run them.
         rng: chooses.
         without: kinds that are left out: ``xa``, ``savepoints``, ``forms`` (of tables), ``unsaid`` columns of
-            REPLACE.
+            REPLACE, ``more`` (of :class:`~tests.integration.mix_adversary.Adversary`).
 
     Attributes:
         done: how often each kind was done.
@@ -60,6 +61,11 @@ class Mixer:
         self.ddl = MixedDdl(sessions, rng, without)
         self.rows = RowStatements(self.ddl, rng, says_all="unsaid" in without)
         self.without = without
+        self.more = (
+            None
+            if "more" in without
+            else Adversary(sessions, self.ddl, self.rows, rng, self._number)
+        )
         self.people = [Session(number) for number in range(sessions.count)]
         self.prepared: dict[str, set[Table]] = {}
         self.done: Counter[str] = Counter()
@@ -124,10 +130,21 @@ class Mixer:
         person.savepoints.clear()
         self.transactions += 1
 
+    def _number(self) -> int:
+        self._counter += 1
+        return self._counter
+
     # What begins.
 
     def _begin(self, person: Session) -> None:
         rng = self.rng
+        if self.more is not None and rng.random() < 0.35:
+            kind, worked = self.more.idle(person)
+            if worked:
+                self.done[kind] += 1
+                self._finished(person)
+            person.claimed.clear()
+            return
         what = rng.random()
         if what < 0.30:
             if self._change(person):
@@ -262,6 +279,13 @@ class Mixer:
 
     def _item(self, person: Session) -> None:
         rng = self.rng
+        if self.more is not None and rng.random() < 0.2:
+            kind, _ = self.more.inside(person)
+            self.done[kind] += 1
+            return
+        if self.more is not None and person.state == "open" and rng.random() < 0.05:
+            self._end_by_the_way(person)
+            return
         what = rng.random()
         if what < 0.5:
             self._change(person)
@@ -328,6 +352,25 @@ class Mixer:
         else:
             self._run(person, "ROLLBACK", "rollback")
         self._run(person, "SET autocommit = 1")
+        self._finished(person)
+
+    def _end_by_the_way(self, person: Session) -> None:
+        """A statement that commits what is open: another BEGIN, DDL, LOCK TABLES, autocommit."""
+        what = self.rng.random()
+        if what < 0.3:
+            if self._run(person, self.rng.choice(("BEGIN", "START TRANSACTION")), "begin again"):
+                self.transactions += 1
+                person.savepoints.clear()
+                person.claimed.clear()
+            return
+        if what < 0.8:
+            self._ddl(person)
+            self.done["ddl within"] += 1
+        elif what < 0.9:
+            self._run(person, "LOCK TABLES mysql.user READ", "lock within")
+            self._run(person, "UNLOCK TABLES")
+        self._run(person, "SET autocommit = 1")
+        self._run(person, "COMMIT")
         self._finished(person)
 
     # XA.

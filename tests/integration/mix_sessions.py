@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -31,9 +32,11 @@ ENCODINGS = {
 }
 CLIENT_CHARSETS = tuple(ENCODINGS)
 _UTF8 = re.compile(r"((?:CHARSET|CHARACTER SET)(?: ?= ?| ))utf8\b")
+_QUOTED = re.compile("`[^`]+`")
+_CLIENT_CHARSET = re.compile("SET (?:NAMES|CHARACTER SET) (\\w+)")
 _ROW_WORDS = (
     *("INSERT", "UPDATE", "DELETE", "REPLACE", "BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT"),
-    *("RELEASE", "XA", "SET", "FLUSH"),
+    *("RELEASE", "XA", "SET", "FLUSH", "LOCK", "UNLOCK"),
 )
 
 
@@ -77,11 +80,13 @@ class Sessions:
     """Several connections that are used in turn.
 
     Attributes:
+        any_case: chooses the letter cases of names, where the server takes them for one.
         log: what was run, in order.
         refused: numbers of entries that the server refused, and its words.
         snapshots: after each statement that moved the binlog's position.
         shape: counts the statements that may change what tables there are.
         unselected: how often a table could not be selected.
+        paused: whether no SELECT is made, as tables are locked.
     """
 
     server: LocalServer
@@ -89,6 +94,7 @@ class Sessions:
     databases: tuple[str, str]
     setup: tuple[str, ...] = ()
     seed: int = 0
+    any_case: random.Random | None = None
     log: list[Entry] = field(default_factory=list)
     refused: dict[int, str] = field(default_factory=dict)
     snapshots: list[Snapshot] = field(default_factory=list)
@@ -99,8 +105,10 @@ class Sessions:
         self._connections: list[Any] = [None] * self.count
         self.charsets = ["utf8mb4"] * self.count
         self._columns: dict[Table, list[str]] | None = None
+        self._folded: set[str] | None = None
         self.shape = 0
         self.unselected = 0
+        self.paused = False
         self.position = self._position()
         self._last: dict[Table, Rows] = {}
 
@@ -116,7 +124,25 @@ class Sessions:
             # What utf8 is its old_mode says, which no event tells: readers refuse labels that depend on it, and
             # take what is called utf8mb3 for that, too.
             sql = _UTF8.sub(r"\1utf8mb4", sql)
+        if self.any_case is not None and session != OBSERVER:
+            sql = self._in_any_case(sql, self.any_case)
         return self.replay(Entry(session, sql, charset))
+
+    def _in_any_case(self, sql: str, rng: random.Random) -> str:
+        """A statement with some names of databases and tables in another letter case."""
+        if self._folded is None:
+            self._folded = {name.lower() for table in self.tables() for name in table}
+
+        def spelt(name: re.Match[str]) -> str:
+            known = self._folded is not None and name[0][1:-1].lower() in self._folded
+            if not known or rng.random() < 0.6:
+                return name[0]
+            return "".join(
+                sign.swapcase() if sign.isascii() and rng.random() < 0.5 else sign
+                for sign in name[0]
+            )
+
+        return _QUOTED.sub(spelt, sql)
 
     def replay(self, entry: Entry) -> bool:
         """Run a statement of a log."""
@@ -128,8 +154,8 @@ class Sessions:
                 return True
             text = entry.sql.encode(ENCODINGS[entry.charset])
             self._query(self._connection(entry.session), text)
-            if entry.sql.startswith("SET NAMES "):
-                self.charsets[entry.session] = entry.sql.split()[2]
+            if (words := _CLIENT_CHARSET.match(entry.sql)) is not None:
+                self.charsets[entry.session] = words[1]
             return True
         except (pymysql.err.MySQLError, UnicodeError) as error:
             self.refused[number] = str(error)
@@ -200,10 +226,14 @@ class Sessions:
 
     def _observe(self, number: int, sql: str) -> None:
         if changes_shape(sql):
-            self._columns = None
+            self._columns = self._folded = None
             self.shape += 1
+        if sql.startswith("LOCK TABLES"):
+            self.paused = number not in self.refused
+        elif sql in ("UNLOCK TABLES", "BEGIN", ""):
+            self.paused = False
         position = self._position()
-        if position == self.position:
+        if self.paused or position == self.position:
             return
         self.position = position
         self.snapshots.append(Snapshot(position, number, self._select(), self.seed))

@@ -187,13 +187,16 @@ class MixedDdl(Ddl):
         some = ", ".join(rng.sample(columns, rng.randint(1, len(columns)))) if columns else "1"
         alias = q(rng.choice(NAMES))
         replace = "" if self.mysql or rng.random() < 0.8 else " OR REPLACE"
+        label = self.label()
+        if max(label) > "\uffff":
+            label = "'ü'"
         return self.run(
             rng.choice(
                 (
                     f"CREATE{replace} TABLE {name} SELECT * FROM {path}",
                     f"CREATE{replace} TABLE {name} AS SELECT {some} FROM {path} LIMIT 5",
                     f"CREATE TABLE {name} SELECT 'ü表' AS {alias}, 1 AS x FROM {path}",
-                    f"CREATE TABLE {name} ({alias} ENUM({self.label()}, 'x1')) SELECT 'x1' AS {alias}",
+                    f"CREATE TABLE {name} ({alias} ENUM({label}, 'x1')) SELECT 'x1' AS {alias}",
                     f"CREATE TABLE {name} (y VARCHAR(9)) CHARSET {rng.choice(CHARSETS)} SELECT {some}"
                     f" FROM {path}",
                     f"CREATE TABLE IF NOT EXISTS {name} ENGINE=MyISAM SELECT {some} FROM {path}",

@@ -151,7 +151,8 @@ def write_epoch(
     """Run random statements until that many transactions have ended."""
     rng = random.Random(seed)
     databases = (f"mix{seed}", f"mix{seed}b")
-    sessions = Sessions(server, 3, databases, session_settings(server), seed)
+    any_case = random.Random(seed) if folds(server) and "more" not in without else None
+    sessions = Sessions(server, 3, databases, session_settings(server), seed, any_case)
     try:
         for sql in global_settings(server, rng):
             sessions.run(OBSERVER, sql)

@@ -21,6 +21,7 @@ class CreateTable:
         columns: the definitions.
         primary_key: its columns.
         charset: the table's own; None where the statement has none.
+        charset_unknown: whether it has one that the statement does not tell.
         if_not_exists: nothing happens when it is there.
         or_replace: what is there goes first.
         temporary: the table is of the session and in no rows event.
@@ -39,6 +40,7 @@ class CreateTable:
     versioned: bool = False
     period: bool = False
     select: str = ""
+    charset_unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ class StatementContext:
         client_charset: in which the statement is; None where it loses nothing, as the server's own do.
         connection_charset: to which its literals are converted; None as well.
         sets_database_charset: whether its ``collation_database`` is not that of its database.
+        uses_temporary: whether it used a temporary table of its session; None where that is not known.
         is_done: whether the statement is known to have changed something: an IF NOT EXISTS found nothing.
     """
 
@@ -48,6 +49,7 @@ class StatementContext:
     client_charset: str | None = None
     connection_charset: str | None = None
     sets_database_charset: bool = False
+    uses_temporary: bool | None = None
 
     @property
     def written(self) -> Written:

@@ -303,6 +303,27 @@ def unknown_table(database: str, table: str) -> CopyNeededError:
     )
 
 
+def gone_table(where: str, error: Exception, step: Step) -> CopyNeededError | None:
+    """The error for tables of a step that the mirror's own server no longer has; None where the step names none."""
+    names = _tables_of(step)
+    if not names:
+        return None
+    return CopyNeededError(
+        f"mirror {where}: {error}; the mirror needs a new copy of it (snapshot = true)", names
+    )
+
+
+def _tables_of(step: Step) -> set[TableName]:
+    """The tables that a step touches."""
+    if isinstance(step, ApplyRows):
+        return {(step.changes.model.database, step.changes.model.name)}
+    if isinstance(step, NewTable) or not step.change.table:
+        return set()
+    after = step.change.after
+    names = {(step.change.database, step.change.table)}
+    return names if after is None else names | {(after.database, after.name)}
+
+
 def changed_while_copied(
     database: str, table: str, tables: Iterable[TableName] = ()
 ) -> CopyNeededError:

@@ -19,6 +19,7 @@ from replica_client.sinks.mirror.collector import (
     NewTable,
     Step,
     copied_values,
+    gone_table,
 )
 from replica_client.sinks.mirror.mysql_schema import (
     apply_schema,
@@ -31,7 +32,7 @@ from replica_client.sinks.mirror.mysql_values import mysql_encoder
 from replica_client.sinks.options import read_options
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.worker import Batches, Worker
-from replica_client.tables.table_copy import CopyNeededError, TableCopy, TableName
+from replica_client.tables.table_copy import TableCopy, TableName
 from replica_client.transport.url import parse_url
 
 _NO_SUCH_TABLE = 1146
@@ -204,15 +205,13 @@ class MysqlSink:
         try:
             await self._do_step(store, step)
         except ServerError as error:
-            names = _tables_of(step)
-            if error.errno != _NO_SUCH_TABLE or not names:
-                raise
             # Dropped by somebody, or a kill fell between the renames of one statement and a copy took away what tells
             # how many were done: DDL ends transactions.
-            raise CopyNeededError(
-                f"mirror on {self._where}: {error}; the mirror needs a new copy of it (snapshot = true)",
-                names,
-            ) from error
+            is_gone = error.errno == _NO_SUCH_TABLE
+            gone = gone_table(f"on {self._where}", error, step) if is_gone else None
+            if gone is None:
+                raise
+            raise gone from error
 
     async def _do_step(self, store: MysqlStore, step: Step) -> None:
         if isinstance(step, ApplyRows):
@@ -245,14 +244,3 @@ class MysqlSink:
         if self._store is None or self._collector is None:
             raise SinkError(f"mirror on {self._where}: the sink is not open")
         return self._store, self._collector
-
-
-def _tables_of(step: Step) -> set[TableName]:
-    """The tables that a step touches."""
-    if isinstance(step, ApplyRows):
-        return {(step.changes.model.database, step.changes.model.name)}
-    if isinstance(step, NewTable) or not step.change.table:
-        return set()
-    after = step.change.after
-    names = {(step.change.database, step.change.table)}
-    return names if after is None else names | {(after.database, after.name)}

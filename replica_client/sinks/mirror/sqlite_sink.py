@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from replica_client.sinks.mirror.collector import (
     NewTable,
     Step,
     copied_values,
+    gone_table,
 )
 from replica_client.sinks.mirror.sqlite_schema import apply_schema
 from replica_client.sinks.mirror.sqlite_store import SqliteStore
@@ -38,6 +40,9 @@ _MAY_PASS = frozenset(
         *("SQLITE_CANTOPEN", "SQLITE_NOMEM"),
     )
 )
+
+# One of the source's: the mirror's own tables do not come back by a copy.
+_NO_SUCH_TABLE = re.compile("no such table: (?!_replica_client)")
 
 
 class SqliteOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -181,6 +186,17 @@ class SqliteSink:
                     self._do(store, step)
 
     def _do(self, store: SqliteStore, step: Step) -> None:
+        try:
+            self._do_step(store, step)
+        except sqlite3.OperationalError as error:
+            # Somebody dropped it: SQLite has no other sign of that than its words.
+            is_gone = re.search(_NO_SUCH_TABLE, str(error))
+            gone = gone_table(str(self._path), error, step) if is_gone else None
+            if gone is None:
+                raise
+            raise gone from error
+
+    def _do_step(self, store: SqliteStore, step: Step) -> None:
         store.begin()
         if isinstance(step, ApplyRows):
             store.apply(step.changes)

@@ -85,7 +85,8 @@ class KeepingAssembler(TransactionAssembler):
                 table = fold_table(table)
             state = history.table(table)
             certain = isinstance(state, TableModel | Absent)
-            hidden = history.is_temporary(statement.context.thread_id, table)
+            used = statement.context.uses_temporary is not False
+            hidden = used and history.is_temporary(statement.context.thread_id, table)
             if self.schema.typed_selection.wants(*table) and not certain and not hidden:
                 change = TableChange("not_understood", table, None, state)
                 yield schema_change(

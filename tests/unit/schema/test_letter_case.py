@@ -43,7 +43,7 @@ CASES = [
     (["CREATE TABLE tt (a INT)", "DROP TABLE TT"], "d.tt", "a", "absent", "?"),
     (["CREATE TABLE tt (a INT)", "DROP TABLE IF EXISTS x, TT"], "d.tt", "a", "absent", "?"),
     (["CREATE TABLE tt (a INT)", "RENAME TABLE TT TO uu"], "d.tt", "a", "absent", "?"),
-    (["CREATE TABLE tt (a INT)", "RENAME TABLE TT TO uu"], "d.uu", "?", "a", "?"),
+    (["CREATE TABLE tt (a INT)", "RENAME TABLE TT TO uu"], "d.uu", "unknown", "a", "?"),
     (["CREATE TABLE tt (a INT)", "RENAME TABLE xx TO TT"], "d.tt", "a", "?", "?"),
     (["CREATE TABLE tt (a INT)", "ALTER TABLE xx RENAME TO TT"], "d.tt", "a", "?", "?"),
     (["CREATE TABLE tt (a INT)", "TRUNCATE TABLE TT"], "d.tt", "a", "a", "a"),
