@@ -1,0 +1,91 @@
+"""Temporary tables that have the names of others, on real servers: those stay as they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from itertools import product
+from typing import Any
+
+import pytest
+
+import replica_client as rc
+
+CREATE = "CREATE TEMPORARY TABLE t (x INT, y VARCHAR(9)) CHARSET sjis"
+# Statements of a session with that table, and what they do to others.
+CASES = [
+    (["ALTER TABLE t ADD z INT FIRST"], []),
+    (["TRUNCATE TABLE t"], []),
+    (["ALTER TABLE t RENAME TO w", "ALTER TABLE w ADD z INT", "DROP TABLE w"], []),
+    (["CREATE INDEX i ON t (x)", "DROP TABLE t", "TRUNCATE TABLE t"], ["truncate_table t"]),
+    (["DROP TABLE t, u"], ["drop_table u"]),
+    (["RENAME TABLE t TO w"], []),
+    (["RENAME TABLE t TO w, u TO v", "TRUNCATE TABLE v"], ["rename_table u", "truncate_table v"]),
+]
+HIDES_AGAIN = (["RENAME TABLE t TO u"], [])
+"""MariaDB only: to MySQL the name is taken."""
+# MySQL renames what is hidden, and no temporary table.
+MYSQL = {
+    "RENAME TABLE t TO w": ["rename_table t"],
+    "RENAME TABLE t TO w, u TO v": ["rename_table t", "rename_table u", "truncate_table v"],
+}
+
+
+async def _changes(server: Any, pattern: str, start: rc.Position) -> dict[str, list[str]]:
+    """What is told of the tables of each database."""
+    found: dict[str, list[str]] = defaultdict(list)
+    async with rc.connect(server.url(), tables=pattern, start=start, stop_at_end=True) as stream:
+        async for one in stream.changes(notices=True):
+            if isinstance(one, rc.SchemaChange) and one.table:
+                found[one.database].append(f"{one.kind} {one.table}")
+    return found
+
+
+@pytest.mark.parametrize("name", ["mysql-5.6", "mariadb-11.8"])
+def test_what_a_session_does_to_its_own(server: Any, name: str) -> None:
+    """Where the CREATE TEMPORARY TABLE is read, where it is not, and where it is not logged."""
+    source = server(name)
+    cases = CASES if name == "mysql-5.6" else [*CASES, HIDES_AGAIN]
+    prefix = source.create_database("temporary")
+    begin = rc.Position(*source.binlog_position())
+    wanted: dict[str, list[str]] = {}
+    sessions = []
+    for number, (logged, (statements, expected)) in enumerate(product(("ROW", "MIXED"), cases)):
+        database = f"{prefix}_{number}"
+        first = statements[0]
+        wanted[database] = MYSQL.get(first, expected) if name == "mysql-5.6" else expected
+        source.execute(f"CREATE DATABASE {database}")
+        source.execute(f"CREATE TABLE {database}.t (a INT, b VARCHAR(9))")
+        source.execute(f"CREATE TABLE {database}.u (c INT)")
+        sessions.append((source.connect(database=database), statements))
+        sessions[-1][0].query(f"SET SESSION binlog_format = {logged}")
+        sessions[-1][0].query(CREATE)
+    within = rc.Position(*source.binlog_position())
+    for session, statements in sessions:
+        for statement in statements:
+            session.query(statement)
+    for start, made in ((begin, ["create_table t", "create_table u"]), (within, [])):
+        found = asyncio.run(_changes(source, f"{prefix}*.*", start))
+        for number, (database, changes) in enumerate(wanted.items()):
+            assert found[database] == made + changes, (start, sessions[number][1])
+    for database in (prefix, *wanted):
+        source.drop_database(database)
+
+
+@pytest.mark.parametrize("name", ["mysql-5.6", "mariadb-11.8"])
+def test_one_that_is_made_like_one(server: Any, name: str) -> None:
+    """Its text is in the character set of the temporary table, which no event of these servers tells."""
+    source = server(name)
+    database = source.create_database()
+    begin = source.binlog_position()
+    with source.connected(database=database) as connection, connection.cursor() as cursor:
+        cursor.execute(CREATE)
+        cursor.execute("CREATE TABLE made LIKE t")
+    files = source.binlog_files()
+    paths = [source.binlog_path(one) for one in files[files.index(begin[0]) :]]
+    reader = rc.open_binlog(paths, tables=f"{database}.*", start=rc.Position(*begin))
+    made = [one for one in reader.changes(notices=True) if isinstance(one, rc.SchemaChange)]
+    assert [(one.kind, one.table, one.understood) for one in made] == [
+        ("not_understood", "made", False)
+    ]
+    source.drop_database(database)
