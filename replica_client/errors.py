@@ -47,6 +47,9 @@
     │   ├── BackupGapError          the source no longer has what comes next
     │   └── BackupMismatchError     the copy is not one of this source's files
     ├── DataLossError               a change to a captured table cannot be delivered as rows
+    ├── StorageError                an object store refused, or could not be reached
+    │   ├── ObjectNotFoundError     it has no such object
+    │   └── StorageConflictError    another process wrote the object, or it is not the one that was read before
     ├── SpoolError                  rows that wait for their COMMIT cannot be kept in a temporary file
     └── SinkError                   a sink cannot be written; tells whether trying again may help
         └── PoisonChangeError       one change can never be written there
@@ -350,6 +353,18 @@ class BackupMismatchError(BackupError):
 
 class DataLossError(ReplicaClientError):
     """A change to a captured table cannot be delivered as rows (e.g. statement-format DML)."""
+
+
+class StorageError(ReplicaClientError):
+    """An object store refused a request, or could not be reached; the message names the object."""
+
+
+class ObjectNotFoundError(StorageError):
+    """An object store has no object of that name."""
+
+
+class StorageConflictError(StorageError):
+    """Another process wrote an object first, or it is not the object that was read before."""
 
 
 class SpoolError(ReplicaClientError):

@@ -50,7 +50,9 @@ if sys.version_info < (3, 13):
 
 # Fixtures of the real servers.
 _plugin = Path(__file__).with_name("servers") / "plugin.py"
-pytest_plugins = ["tests.servers.plugin"] if _plugin.exists() else []
+pytest_plugins = ["tests.object_stores"]
+if _plugin.exists():
+    pytest_plugins.append("tests.servers.plugin")
 
 
 def pytest_report_header() -> list[str]:

@@ -1,0 +1,236 @@
+"""Files to be read, wherever they are: opened, looked at, and found by directory or pattern."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import io
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+
+from replica_client.errors import ObjectNotFoundError, StorageConflictError
+from replica_client.storage.durable import replace_file
+from replica_client.storage.location import Location, ObjectUrl
+from replica_client.storage.object_store import Data, ObjectStatus, ObjectStore
+
+READ_AHEAD: Final = 8 << 20
+"""Bytes of an object that one request asks for: a request takes some 30 to 100 ms before its first byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """What is known of a file.
+
+    Attributes:
+        where: it is.
+        size: in bytes.
+        modified: time of its last change, in nanoseconds since 1970.
+    """
+
+    where: Location
+    size: int
+    modified: int
+
+
+class ObjectReader(io.RawIOBase):
+    """Reads an object of a store like a file that does not change.
+
+    It ends where the object ended when it was opened. An object that was written anew meanwhile is an error,
+    not a mixture of two.
+
+    Args:
+        url: of the object.
+
+    Attributes:
+        status: of the object when it was opened.
+
+    Raises:
+        ObjectNotFoundError: there is none.
+        StorageError: the store refuses, or cannot be reached.
+    """
+
+    def __init__(self, url: ObjectUrl) -> None:
+        super().__init__()
+        self._store = ObjectStore(url.parent)
+        self._at, self._begin = 0, 0
+        self._ahead = memoryview(b"")
+        self.name = str(url)
+        self.status: ObjectStatus = self._store.status(url.name)
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """Offset of the byte that is read next."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go elsewhere; nothing is read."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.status.size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Read up to the size of a buffer.
+
+        Raises:
+            StorageConflictError: the object was written anew since it was opened.
+            StorageError: the store refuses, or cannot be reached.
+        """
+        target = memoryview(buffer).cast("B")
+        left = self.status.size - self._at
+        if not target or left <= 0:
+            return 0
+        offset = self._at - self._begin
+        if not 0 <= offset < len(self._ahead):
+            size = min(left, max(READ_AHEAD, len(target)))
+            self._ahead = self._read(self._at, size)
+            self._begin, offset = self._at, 0
+        part = self._ahead[offset : offset + len(target)]
+        target[: len(part)] = part
+        self._at += len(part)
+        return len(part)
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Bytes from an offset on, fewer at the end, as ``os.pread`` gives them.
+
+        Raises:
+            StorageError: as of :meth:`readinto`.
+        """
+        size = min(size, self.status.size - offset)
+        if size <= 0:
+            return b""
+        inside = offset - self._begin
+        if not 0 <= inside or inside + size > len(self._ahead):
+            ahead = min(self.status.size - offset, max(size, READ_AHEAD))
+            self._ahead, self._begin, inside = self._read(offset, ahead), offset, 0
+        return bytes(self._ahead[inside : inside + size])
+
+    def _read(self, start: int, size: int) -> memoryview:
+        try:
+            found = self._store.read(self.status.name, start, size, self.status.version)
+        except (StorageConflictError, ObjectNotFoundError):
+            raise StorageConflictError(
+                f"{self.name} was replaced or deleted while it was read; start again"
+            ) from None
+        if len(found) != size:
+            raise StorageConflictError(f"{self.name}: {len(found)} bytes came instead of {size}")
+        return found
+
+
+def open_file(where: Location) -> BinaryIO:
+    """Open a file to be read.
+
+    Raises:
+        OSError: it is not there, or cannot be read.
+        StorageError: likewise, in a store.
+    """
+    if isinstance(where, ObjectUrl):
+        return cast(BinaryIO, ObjectReader(where))
+    return where.open("rb")
+
+
+def read_at(stream: BinaryIO, offset: int, size: int) -> bytes:
+    """Bytes of what :func:`open_file` gave, from an offset on; fewer at its end."""
+    if isinstance(stream, ObjectReader):
+        return stream.read_at(offset, size)
+    return os.pread(stream.fileno(), size, offset)
+
+
+def file_status(where: Location) -> FileStatus:
+    """Size and time of a file.
+
+    Raises:
+        OSError: it is not there, or cannot be looked at.
+        StorageError: likewise, in a store.
+    """
+    if isinstance(where, ObjectUrl):
+        found = ObjectStore(where).status()
+        return FileStatus(where, found.size, found.modified)
+    there = where.stat()
+    return FileStatus(where, there.st_size, there.st_mtime_ns)
+
+
+def files_in(where: Location) -> list[FileStatus] | None:
+    """The files directly in a directory, in no order; None when it is none.
+
+    Of a store a directory is a name that others stand below.
+
+    Raises:
+        OSError: it cannot be listed.
+        StorageError: likewise, in a store.
+    """
+    if isinstance(where, ObjectUrl):
+        objects, below = ObjectStore(where).children()
+        if not objects and not below:
+            return None
+        return [FileStatus(where / one.name, one.size, one.modified) for one in objects]
+    if not where.is_dir():
+        return None
+    return [file_status(path) for path in where.iterdir() if path.is_file()]
+
+
+def matching_files(where: Location) -> list[FileStatus]:
+    """The files that a pattern with ``*``, ``?`` and ``[…]`` means, in no order.
+
+    Raises:
+        OSError: a directory cannot be listed.
+        StorageError: likewise, in a store.
+    """
+    if isinstance(where, Path):
+        found = [Path(path) for path in glob.glob(str(where))]
+        return [file_status(path) for path in found if path.is_file()]
+    parts = where.key.split("/")
+    first = next((at for at, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1)
+    root = ObjectUrl(where.scheme, where.authority, "/".join(parts[:first]), where.options)
+    names = [""]
+    for part in parts[first:-1]:
+        below = [one for name in names for one in ObjectStore(root).children(name)[1]]
+        names = [one for one in below if fnmatch.fnmatchcase(one.rpartition("/")[2], part)]
+    return [
+        FileStatus(root / one.name, one.size, one.modified)
+        for name in names
+        for one in ObjectStore(root).children(name)[0]
+        if fnmatch.fnmatchcase(one.name.rpartition("/")[2], parts[-1])
+    ]
+
+
+def has_pattern(where: Location) -> bool:
+    """Whether a path or URL has characters of a pattern."""
+    return glob.has_magic(where.key if isinstance(where, ObjectUrl) else str(where))
+
+
+def exists(where: Location) -> bool:
+    """Whether a file or a directory is there.
+
+    Raises:
+        StorageError: the store refuses, or cannot be reached.
+    """
+    if isinstance(where, Path):
+        return where.exists()
+    try:
+        file_status(where)
+        return True
+    except ObjectNotFoundError:
+        return files_in(where) is not None
+
+
+def write_file(where: Location, data: Data) -> None:
+    """Write a file that readers see as a whole; its directory is made.
+
+    Raises:
+        OSError: it cannot be written.
+        StorageError: likewise, in a store.
+    """
+    if isinstance(where, ObjectUrl):
+        ObjectStore(where).put("", data)
+        return
+    where.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(where, bytes(data), mode=0o666)

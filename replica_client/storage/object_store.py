@@ -1,0 +1,365 @@
+"""Objects in S3, Google Cloud Storage and Azure Blob Storage: the one place that speaks to them.
+
+The requests are obstore's, the Rust crate ``object_store`` in Python, which deltalake uses, too. Credentials
+come from the environment (``AWS_ACCESS_KEY_ID`` …, ``GOOGLE_APPLICATION_CREDENTIALS``, ``AZURE_STORAGE_…``),
+from the machine that this runs on, or from options of the same names.
+
+All calls block; in asyncio they belong into a thread.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from replica_client.errors import ConfigError, ObjectNotFoundError, StorageConflictError, StorageError
+from replica_client.storage.location import ObjectUrl
+from replica_client.storage.store_errors import storage_error
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore as Obstore
+
+PART_SIZE: Final = 8 << 20
+"""Bytes of a part of a large object."""
+
+Data = bytes | bytearray | memoryview
+"""What is written."""
+
+_RETRY_SECONDS: Final = 30
+_WRITE: Final = "replicaclientwrite"  # Azure takes only letters
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectVersion:
+    """Which content an object has: of :meth:`ObjectStore.replace`, and of reads that must not mix two."""
+
+    e_tag: str | None
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStatus:
+    """What a store tells of an object.
+
+    Attributes:
+        name: below the store's URL.
+        size: in bytes.
+        modified: time of its last change, in nanoseconds since 1970.
+        version: of its content.
+    """
+
+    name: str
+    size: int
+    modified: int
+    version: ObjectVersion
+
+
+class ObjectStore:
+    """The objects below a URL.
+
+    Args:
+        url: such as ``s3://bucket/backup``.
+        options: of the store by the names of obstore and of the environment, in any case
+            (``aws_access_key_id``, ``aws_endpoint_url``, ``allow_http`` …), where the environment does not say them.
+
+    Names are relative to the URL; ``""`` is the object of the URL itself.
+
+    Examples:
+        >>> store = ObjectStore("s3://bucket/backup")
+        >>> version = store.create("state.json", b"{}")
+        >>> store.replace("state.json", b"[]", version)
+
+    Raises:
+        ConfigError: the URL or an option is wrong, or obstore is not installed.
+    """
+
+    def __init__(self, url: str | ObjectUrl, options: Mapping[str, str] | None = None) -> None:
+        self.url = ObjectUrl.parse(url, options) if isinstance(url, str) else url
+        self._store = _opened(self.url.scheme, self.url.authority, self.url.options)
+
+    def __repr__(self) -> str:
+        return f"ObjectStore({str(self.url)!r})"
+
+    # Reading.
+
+    def status(self, name: str = "") -> ObjectStatus:
+        """An object's size, time and version.
+
+        Raises:
+            ObjectNotFoundError: there is none.
+            StorageError: the store refuses, or cannot be reached.
+        """
+        import obstore
+
+        try:
+            return self._status(obstore.head(self._store, self._key(name)), name)
+        except Exception as error:
+            raise self._failed("look at", name, error) from None
+
+    def get(self, name: str = "") -> tuple[bytes, ObjectVersion]:
+        """The whole of an object, and its version.
+
+        Raises:
+            ObjectNotFoundError: there is none.
+            StorageError: as of :meth:`status`.
+        """
+        import obstore
+
+        try:
+            found = obstore.get(self._store, self._key(name))
+            return bytes(found.bytes()), _version(found.meta)
+        except Exception as error:
+            raise self._failed("read", name, error) from None
+
+    def read(
+        self, name: str, start: int, size: int, version: ObjectVersion | None = None
+    ) -> memoryview:
+        """Bytes of an object; fewer where it ends.
+
+        Args:
+            name: of the object.
+            start: of the first byte, which must be in the object.
+            size: how many, at least 1.
+            version: which it must have.
+
+        Raises:
+            StorageConflictError: it has another version.
+            StorageError: as of :meth:`status`.
+        """
+        import obstore
+
+        wanted: Any = {"range": (start, start + size)}
+        if version is not None and version.e_tag is not None:
+            wanted["if_match"] = version.e_tag
+        try:
+            return memoryview(obstore.get(self._store, self._key(name), options=wanted).bytes())
+        except Exception as error:
+            raise self._failed("read", name, error) from None
+
+    def list(self, name: str = "") -> Iterator[ObjectStatus]:
+        """All objects below a name, at any depth, in the order of their names on most stores.
+
+        Raises:
+            StorageError: as of :meth:`status`.
+        """
+        import obstore
+
+        try:
+            for some in obstore.list(self._store, self._key(name) or None):
+                for one in some:
+                    yield self._status(one)
+        except Exception as error:
+            raise self._failed("list", name, error) from None
+
+    def children(self, name: str = "") -> tuple[list[ObjectStatus], list[str]]:
+        """The objects directly below a name, and the names that have others below them.
+
+        Raises:
+            StorageError: as of :meth:`status`.
+        """
+        import obstore
+
+        try:
+            found = obstore.list_with_delimiter(self._store, self._key(name) or None)
+            objects = [self._status(one) for one in found["objects"]]
+            return objects, [self._name(prefix) for prefix in found["common_prefixes"]]
+        except Exception as error:
+            raise self._failed("list", name, error) from None
+
+    # Writing.
+
+    def put(self, name: str, data: Data) -> ObjectVersion:
+        """Write an object, whatever was there; readers see the old one or the new one, whole.
+
+        Raises:
+            StorageError: as of :meth:`status`.
+        """
+        return self._put(name, data, "overwrite")
+
+    def create(self, name: str, data: Data) -> ObjectVersion:
+        """Write an object that must not be there.
+
+        Only on a store of which :meth:`require_conditional_put` is sure.
+
+        Raises:
+            StorageConflictError: it is there.
+            StorageError: as of :meth:`status`.
+        """
+        return self._put(name, data, "create")
+
+    def replace(self, name: str, data: Data, version: ObjectVersion) -> ObjectVersion:
+        """Write an object in the place of one whose version is known; as :meth:`create`.
+
+        Raises:
+            StorageConflictError: it has another version, or is gone.
+            StorageError: as of :meth:`status`.
+        """
+        known = {"e_tag": version.e_tag, "version": version.version}
+        return self._put(name, data, {key: one for key, one in known.items() if one is not None})
+
+    def upload(self, name: str, content: IO[bytes] | Iterable[Data]) -> ObjectStatus:
+        """Write a large object in parts that are sent at the same time; it is there when all are.
+
+        Args:
+            name: of the object.
+            content: a file at its beginning, or pieces of bytes.
+
+        Raises:
+            StorageError: as of :meth:`status`. What was there is whole.
+        """
+        import obstore
+
+        try:
+            obstore.put(
+                self._store, self._key(name), content, chunk_size=PART_SIZE, max_concurrency=4
+            )
+        except Exception as error:
+            raise self._failed("write", name, error) from None
+        return self.status(name)
+
+    def delete(self, *names: str) -> None:
+        """Delete objects; one that is not there is none.
+
+        Raises:
+            StorageError: as of :meth:`status`.
+        """
+        import obstore
+
+        for name in names:
+            try:
+                obstore.delete(self._store, self._key(name))
+            except FileNotFoundError:
+                continue
+            except Exception as error:
+                raise self._failed("delete", name, error) from None
+
+    def require_conditional_put(self) -> None:
+        """Make sure that the store refuses what :meth:`create` and :meth:`replace` must refuse.
+
+        Some stores that speak S3 ignore the conditions: two processes would overwrite each other's state
+        without an error. A small object is written below the URL, and deleted.
+
+        Raises:
+            StorageError: the store ignores conditions.
+        """
+        if self.url in _CONDITIONAL:
+            return
+        name = f".replica-client-probe-{uuid.uuid4().hex}"
+        version = self.create(name, b"1")
+        try:
+            ignored = self._ignored(name, version)
+        finally:
+            self.delete(name)
+        if ignored:
+            raise StorageError(
+                f"{self.url}: this store ignores {ignored}: two processes could overwrite each other's state "
+                "unseen; use a store with conditional writes (S3 itself has them), or a local path"
+            )
+        _CONDITIONAL.add(self.url)
+
+    def _ignored(self, name: str, version: ObjectVersion) -> str:
+        """The condition that the store does not look at; ``""`` when it looks at all."""
+        try:
+            self.create(name, b"2")
+            return "If-None-Match"
+        except StorageConflictError:
+            pass
+        try:
+            # Ends of e_tags differ; what is quoted stays so.
+            wrong = ObjectVersion('"00000000000000000000000000000000"', version.version)
+            self.replace(name, b"3", wrong)
+            return "If-Match"
+        except StorageConflictError:
+            return ""
+
+    def _put(self, name: str, data: Data, mode: Any) -> ObjectVersion:
+        import obstore
+
+        # An answer may be lost, and the request sent again: then our own object is in the way.
+        write = uuid.uuid4().hex
+        try:
+            made = obstore.put(
+                self._store,
+                self._key(name),
+                data,
+                mode=mode,
+                use_multipart=False,
+                attributes={_WRITE: write},
+            )
+            return ObjectVersion(made["e_tag"], made["version"])
+        except Exception as error:
+            failed = self._failed("write", name, error)
+            if isinstance(failed, StorageConflictError):
+                mine = self._written(name, write)
+                if mine is not None:
+                    return mine
+            raise failed from None
+
+    def _written(self, name: str, write: str) -> ObjectVersion | None:
+        """The version of an object that a write made; None when another one did."""
+        import obstore
+
+        try:
+            found = obstore.get(self._store, self._key(name), options={"head": True})
+        except FileNotFoundError:
+            return None
+        except Exception as error:
+            raise self._failed("look at", name, error) from None
+        return _version(found.meta) if found.attributes.get(_WRITE) == write else None
+
+    def _key(self, name: str) -> str:
+        return (self.url / name).key
+
+    def _name(self, key: str) -> str:
+        return key[len(self.url.key) :].strip("/") if self.url.key else key
+
+    def _status(self, meta: Any, name: str | None = None) -> ObjectStatus:
+        modified = meta["last_modified"]
+        seconds = int(modified.timestamp())
+        return ObjectStatus(
+            self._name(meta["path"]) if name is None else name,
+            meta["size"],
+            seconds * 1_000_000_000 + modified.microsecond * 1000,
+            _version(meta),
+        )
+
+    def _failed(self, what: str, name: str, error: Exception) -> StorageError:
+        return storage_error(what, self.url / name, error)
+
+
+_CONDITIONAL: Final[set[ObjectUrl]] = set()
+
+
+def _version(meta: Any) -> ObjectVersion:
+    return ObjectVersion(meta["e_tag"], meta["version"])
+
+
+@lru_cache(64)
+def _opened(scheme: str, authority: str, options: tuple[tuple[str, str], ...]) -> Obstore:
+    """The store of a bucket, with its connections."""
+    try:
+        from obstore.store import from_url
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "obstore":
+            raise
+        raise ConfigError(
+            f"{scheme}:// needs the Python package obstore: pip install 'replica-client[storage]'"
+        ) from None
+    given: dict[str, Any] = {name.lower(): value for name, value in options}
+    client = {name: given.pop(name) for name in ("allow_http", "proxy_url") if name in given}
+    retry: Any = {"max_retries": 8, "retry_timeout": timedelta(seconds=_RETRY_SECONDS)}
+    try:
+        make: Any = from_url
+        store: Obstore = make(
+            f"{scheme}://{authority}/",
+            config=given or None,
+            client_options=client or None,
+            retry_config=retry,
+        )
+        return store
+    except Exception as error:
+        raise storage_error("open", ObjectUrl(scheme, authority, "", options), error) from None

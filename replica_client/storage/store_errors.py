@@ -1,0 +1,90 @@
+"""What an object store said, in one line and without secrets.
+
+Answers quote the request: the key's id, a signature, a token in the query of a URL. Only the status, the
+store's code and its message are told, and of these nothing that is a secret here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final
+
+from replica_client.errors import ConfigError, ObjectNotFoundError, StorageConflictError, StorageError
+from replica_client.storage.location import ObjectUrl
+
+_CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,80})</Code>")
+_MESSAGE: Final = re.compile(r"<Message>([^<]{1,300})")
+_STATUS: Final = re.compile(r"status code: (\d{3}[A-Za-z ]*)")
+_QUERY: Final = re.compile(r"(https?://[^\s?]*)\?\S*")
+_USER: Final = re.compile(r"(https?://)[^\s/@]*@")
+_LONGEST: Final = 300
+_CONFLICTS: Final = ("AlreadyExistsError", "PreconditionError")
+# AWS: the object was written at the same time.
+_CONFLICT_CODES: Final = ("ConditionalRequestConflict",)
+_SECRET_NAMES: Final = ("key", "secret", "token", "password", "sas", "credential")
+_ENVIRONMENTS: Final = ("AWS_", "GOOGLE_", "AZURE_")
+_METADATA_HOSTS: Final = ("169.254.169.254", "metadata.google.internal")
+_CREDENTIALS: Final = {
+    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "gs": "set GOOGLE_APPLICATION_CREDENTIALS",
+    "abfss": "set AZURE_STORAGE_ACCOUNT_KEY",
+}
+
+
+def storage_error(what: str, url: ObjectUrl, error: Exception) -> StorageError:
+    """An error of obstore as ours.
+
+    Args:
+        what: was tried, such as ``read``.
+        url: of the object.
+        error: it.
+
+    Raises:
+        ConfigError: an option of the store is not known.
+    """
+    if isinstance(error, StorageError):
+        return error
+    text, kind = str(error), type(error).__name__
+    code = found[1] if (found := _CODE.search(text)) else ""
+    if kind == "UnknownConfigurationKeyError":
+        raise ConfigError(f"{url.scheme}://: {_plain(text, url)}") from None
+    if kind in _CONFLICTS or code in _CONFLICT_CODES:
+        return StorageConflictError(
+            f"cannot {what} {url}: another process wrote it, or it is not the object that was read before"
+        )
+    if code == "NoSuchBucket":
+        return StorageError(f"cannot {what} {url}: there is no bucket {url.authority}")
+    if isinstance(error, FileNotFoundError):
+        return ObjectNotFoundError(f"{url}: no such object")
+    if any(host in text for host in _METADATA_HOSTS):
+        return StorageError(f"cannot {what} {url}: no credentials; {_CREDENTIALS[url.scheme]}")
+    status = found[1].strip() if (found := _STATUS.search(text)) else ""
+    message = found[1].strip() if (found := _MESSAGE.search(text)) else ""
+    if status or code:
+        said = ", ".join(part for part in (status, code) if part)
+        return StorageError(
+            f"cannot {what} {url}: {said}" + (f" ({_plain(message, url)})" if message else "")
+        )
+    return StorageError(f"cannot {what} {url}: {_plain(text, url)}")
+
+
+def _plain(text: str, url: ObjectUrl) -> str:
+    """The first line of a text, without secrets."""
+    line = text.partition("\n")[0].strip()
+    line = _USER.sub(r"\1", _QUERY.sub(r"\1", line))
+    for secret in _secrets(url):
+        line = line.replace(secret, "…")
+    return line[:_LONGEST]
+
+
+def _secrets(url: ObjectUrl) -> list[str]:
+    """What may be secret of the options and the environment."""
+    given = [*url.options, *os.environ.items()]
+    return [
+        value
+        for name, value in given
+        if len(value) > 3
+        and any(word in name.lower() for word in _SECRET_NAMES)
+        and ((name, value) in url.options or name.startswith(_ENVIRONMENTS))
+    ]
