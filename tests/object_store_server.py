@@ -24,7 +24,9 @@ class Faults:
 
     def __call__(self, environ, start_response):
         bucket = environ["PATH_INFO"].split("/")[1]
-        writes = environ["REQUEST_METHOD"] in ("PUT", "POST") and environ["PATH_INFO"].count("/") > 1
+        writes = (
+            environ["REQUEST_METHOD"] in ("PUT", "POST") and environ["PATH_INFO"].count("/") > 1
+        )
         if bucket.startswith("careless-") and writes:
             for name in _CONDITIONS:
                 environ.pop(name, None)

@@ -31,6 +31,7 @@ from replica_client.errors import (
     UnknownBinlogError,
 )
 from replica_client.readers.reconnect import ReconnectPolicy
+from replica_client.storage.location import local_path
 from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD, SourceConnection
 from replica_client.transport.dump import DumpStream
 from replica_client.transport.options import ConnectOptions
@@ -133,7 +134,7 @@ class Backup:
         on_progress: Callable[[BackupStatus], None] | None = None,
     ) -> None:
         self._connect_options = parse_url(source) if isinstance(source, str) else source
-        self._directory = Path(directory)
+        self._directory = local_path(directory, "backup")
         self._options = options or BackupOptions()
         self._on_file = on_file or (lambda record: None)
         self._on_progress = on_progress or (lambda status: None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +20,7 @@ from replica_client.cli.output import Column, Lines
 from replica_client.cli.raw_files import files_of, raw_events
 from replica_client.constants.event_types import event_type_name
 from replica_client.errors import BinlogDecodeError, BinlogFormatError
+from replica_client.storage.location import Location
 
 EXAMPLE = "replica-client annotate binlog.000024 --position 276"
 
@@ -66,7 +66,7 @@ def annotate(
 
 
 def _annotated(
-    decoder: BinlogDecoder, path: Path, position: int, count: int | None
+    decoder: BinlogDecoder, path: Location, position: int, count: int | None
 ) -> Iterator[tuple[BinlogEvent, list[Span]]]:
     done = 0
     for at, raw in raw_events(path, decoder):

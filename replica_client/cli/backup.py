@@ -23,6 +23,7 @@ from replica_client.backup.engine import Backup, BackupOptions, BackupStatus
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Column, Lines, clock, message, progress_console
 from replica_client.cli.sources import live_source
+from replica_client.storage.location import local_path
 
 EXAMPLE = "replica-client backup mysql://repl@db1/ /backup/db1"
 
@@ -39,7 +40,7 @@ _PROGRESS_INTERVAL = 0.1
 
 def backup(
     url: Annotated[str, typer.Argument(metavar="URL", help="The source.")],
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Made when it is not there.")],
+    directory: Annotated[str, typer.Argument(metavar="DIR", help="Made when it is not there.")],
     stop_at_end: Annotated[
         bool, typer.Option("--stop-at-end", help="End where the source's binlog ends now.")
     ] = False,
@@ -56,7 +57,7 @@ def backup(
     """
     if live_source([url]) is None:
         raise typer.BadParameter("give a mysql:// or mariadb:// URL", param_hint="URL")
-    run_async(_run(url, directory, stop_at_end, json))
+    run_async(_run(url, local_path(directory, "DIR"), stop_at_end, json))
 
 
 async def _run(url: str, directory: Path, stop_at_end: bool, json: bool) -> None:

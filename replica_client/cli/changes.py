@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,7 +18,7 @@ from replica_client.cli.sources import binlog_paths, live_source, no_letter_case
 from replica_client.errors import ConfigError
 from replica_client.position.losses import LOSSES_KEY, LossLedger
 from replica_client.position.prepared import PREPARED_KEY, PreparedLedger
-from replica_client.position.stores.file import FilePositionStore
+from replica_client.position.stores.object import position_file as open_position_file
 from replica_client.readers.binlog_file import open_binlog
 from replica_client.readers.saved_state import reading_state_of
 from replica_client.rows.row_change import Change
@@ -48,7 +47,7 @@ def changes(
         bool, typer.Option("--stop-at-end", help="End where a live source's binlog ends now.")
     ] = False,
     position_file: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             metavar="FILE",
             help="Continue after the position in this file, and save it there as changes go out.",
@@ -113,7 +112,7 @@ def changes(
     wanted = _condition(where)
     output = _output(json=json, csv=csv, parquet=parquet, arrow=arrow)
     chosen = ChosenChanges(output, wanted, limit)
-    store = None if position_file is None else FilePositionStore(position_file)
+    store = None if position_file is None else open_position_file(position_file)
     if url is not None:
         # What connects takes long to import.
         from replica_client.cli.source_changes import write_source_changes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,7 +21,7 @@ from replica_client.doctor.finding import Finding, Severity
 from replica_client.doctor.remedies import to_copy
 from replica_client.errors import ConfigError
 from replica_client.position.position import Position
-from replica_client.position.stores.file import FilePositionStore
+from replica_client.position.stores.object import position_file as open_position_file
 
 EXAMPLE = "replica-client doctor mysql://repl@db1/"
 
@@ -38,7 +37,7 @@ _WIDTH_OF_PIPES = 160
 def doctor(
     url: Annotated[str, typer.Argument(metavar="URL", help="The source.")],
     position_file: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             metavar="FILE", help="Whether the source still has what follows the position in it."
         ),
@@ -59,7 +58,7 @@ def doctor(
         raise typer.BadParameter("give a mysql:// or mariadb:// URL", param_hint="URL")
     position: Position | None = None
     if position_file is not None:
-        position = FilePositionStore(position_file).load()
+        position = open_position_file(position_file).load()
         if position is None:
             raise ConfigError(f"{position_file}: there is no position file; check the path")
     findings: list[Finding] = []

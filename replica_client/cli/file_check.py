@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from replica_client._compiled import compiled
 from replica_client.binlog.decoder import BinlogDecoder
@@ -44,6 +43,8 @@ from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.shape import TableShape
+from replica_client.storage.files import file_status, open_file
+from replica_client.storage.location import Location
 
 _MAX_DECODERS = 10_000
 _COUNTS = (
@@ -116,7 +117,7 @@ def check_files(paths: list[str], options: DecodeOptions, *, json: bool) -> None
         )
 
 
-def _run(files: list[Path], options: DecodeOptions, findings: Findings) -> None:
+def _run(files: list[Location], options: DecodeOptions, findings: Findings) -> None:
     tables = SchemaTracker(SchemaHistory(), Selection(), on_mismatch="positional")
     sizes = (size for path in files for size in FileCheck(path, options, findings, tables).run())
     if not sys.stderr.isatty():
@@ -126,7 +127,7 @@ def _run(files: list[Path], options: DecodeOptions, findings: Findings) -> None:
     from rich.progress import Progress  # takes long to import
 
     with Progress(console=progress_console(), transient=True) as progress:
-        task = progress.add_task("checking", total=sum(path.stat().st_size for path in files))
+        task = progress.add_task("checking", total=sum(file_status(path).size for path in files))
         for size in sizes:
             progress.advance(task, size)
 
@@ -147,7 +148,7 @@ class FileCheck:
     """
 
     def __init__(
-        self, path: Path, options: DecodeOptions, findings: Findings, tables: SchemaTracker
+        self, path: Location, options: DecodeOptions, findings: Findings, tables: SchemaTracker
     ) -> None:
         self._path = path
         self._tables = tables
@@ -180,7 +181,7 @@ class FileCheck:
         lane = CheckLane(feed, _CheckTables(self), self)
         steps = FileSteps(feed, lane, lane, None)
         try:
-            with self._path.open("rb") as stream:
+            with open_file(self._path) as stream:
                 source = open_events(stream, self._path.name, self._options)
                 for _ in steps.read(source, self._path.name, FIRST_EVENT):
                     yield source.position

@@ -6,13 +6,13 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from replica_client.readers.transaction import Transaction
+    from replica_client.storage.location import Location
 
 _INTERVAL = 0.1
 
@@ -51,7 +51,7 @@ class FileProgress:
 
 
 @contextmanager
-def file_progress(paths: Sequence[Path], *, shares_terminal: bool) -> Iterator[FileProgress]:
+def file_progress(paths: Sequence[Location], *, shares_terminal: bool) -> Iterator[FileProgress]:
     """A bar on standard error while files are read.
 
     Args:
@@ -65,7 +65,8 @@ def file_progress(paths: Sequence[Path], *, shares_terminal: bool) -> Iterator[F
 
     from replica_client.cli.output import progress_console
     from replica_client.cli.raw_files import files_of
+    from replica_client.storage.files import file_status
 
-    sizes = {path.name: path.stat().st_size for path in files_of(list(map(str, paths)))}
+    sizes = {path.name: file_status(path).size for path in files_of(list(map(str, paths)))}
     with Progress(console=progress_console(), transient=True) as progress:
         yield FileProgress(progress, sizes)

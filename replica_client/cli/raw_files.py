@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.cli.sources import binlog_paths
 from replica_client.readers.file_bytes import binlog_files, open_events
+from replica_client.storage.files import open_file
+from replica_client.storage.location import Location
 
 
-def files_of(sources: Sequence[str]) -> list[Path]:
+def files_of(sources: Sequence[str]) -> list[Location]:
     """The binlog files that paths and directories name, in order.
 
     Raises:
-        typer.BadParameter: a source is a URL.
+        typer.BadParameter: a source is a live one.
         OSError: a path is not there, or may not be read.
         ConfigError: a directory without binlog files.
     """
@@ -26,7 +27,7 @@ def files_of(sources: Sequence[str]) -> list[Path]:
     ]
 
 
-def raw_events(path: Path, decoder: BinlogDecoder) -> Iterator[tuple[int, bytes]]:
+def raw_events(path: Location, decoder: BinlogDecoder) -> Iterator[tuple[int, bytes]]:
     """Position and bytes of each whole event; MariaDB's encrypted ones as they are in the file.
 
     Args:
@@ -38,7 +39,7 @@ def raw_events(path: Path, decoder: BinlogDecoder) -> Iterator[tuple[int, bytes]
         BinlogDecodeError: not a binlog, encrypted with a key that is not there, or the file ends
             inside an event (after all events before that were given).
     """
-    with path.open("rb") as stream:
+    with open_file(path) as stream:
         source = open_events(stream, path.name, decoder.options)
         while True:
             position = source.position

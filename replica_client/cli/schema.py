@@ -13,11 +13,12 @@ from replica_client.cli.interruption import run_async
 from replica_client.cli.losses import print_losses
 from replica_client.cli.output import Lines, message
 from replica_client.cli.schema_file import LetterCase, read_schema_file
-from replica_client.cli.sources import binlog_paths, is_url, live_source, no_letter_case
+from replica_client.cli.sources import binlog_paths, is_live, live_source, no_letter_case
 from replica_client.errors import ConfigError, SchemaError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.file import FilePositionStore
+from replica_client.position.stores.object import position_file as open_position_file
 from replica_client.readers.binlog_file import open_binlog
 from replica_client.readers.binlog_scan import BinlogScan
 from replica_client.readers.live_schema import read_source
@@ -26,6 +27,7 @@ from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import Unverified
 from replica_client.schema.history import STATE_KEY, Place, SchemaHistory, Version
 from replica_client.schema.model import TableModel, describe
+from replica_client.storage.location import is_url
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.url import parse_url
 
@@ -47,7 +49,7 @@ Tables = Annotated[
     typer.Option(metavar="PATTERN", help="Only these tables: database.table with * and ?."),
 ]
 PositionFile = Annotated[
-    Path, typer.Option("--position-file", metavar="FILE", help="The position file to change.")
+    str, typer.Option("--position-file", metavar="FILE", help="The position file to change.")
 ]
 
 
@@ -123,7 +125,7 @@ def rebuild(
     are now, which hold only when no statement changed a table since the saved position; else nothing
     is written.
     """
-    store = FilePositionStore(position_file)
+    store = open_position_file(position_file)
     saved = store.load()
     if saved is None:
         raise ConfigError(f"{position_file} does not exist")
@@ -154,8 +156,8 @@ def load(sources: list[str], lower_case_table_names: int | None = None) -> Schem
         SchemaError: it is damaged.
         ConfigError: a position file without one.
     """
-    if len(sources) == 1 and not is_url(sources[0]) and _is_json(Path(sources[0])):
-        path = Path(sources[0])
+    path = _json_path(sources)
+    if path is not None:
         try:
             document = json_module.loads(path.read_bytes())
         except ValueError as error:
@@ -179,8 +181,8 @@ def load(sources: list[str], lower_case_table_names: int | None = None) -> Schem
 
 def _checkpoint(sources: list[str]) -> Checkpoint | None:
     """That of a position file; None for anything else."""
-    path = Path(sources[0])
-    if len(sources) > 1 or is_url(sources[0]) or not path.is_file() or not _is_json(path):
+    path = _json_path(sources)
+    if path is None:
         return None
     document = json_module.loads(path.read_bytes())
     if not isinstance(document, dict) or document.get("format") != "replica-client-position":
@@ -188,11 +190,12 @@ def _checkpoint(sources: list[str]) -> Checkpoint | None:
     return FilePositionStore(path).load_checkpoint()
 
 
-def _is_json(path: Path) -> bool:
-    if path.is_dir():
-        return False
-    with path.open("rb") as stream:
-        return stream.read(1) == b"{"
+def _json_path(sources: list[str]) -> Path | None:
+    """The one path, when a file of JSON is there."""
+    if len(sources) > 1 or is_live(sources[0]) or is_url(sources[0]) or Path(sources[0]).is_dir():
+        return None
+    with Path(sources[0]).open("rb") as stream:
+        return Path(sources[0]) if stream.read(1) == b"{" else None
 
 
 def _of_source(url: str) -> SchemaHistory:
@@ -226,8 +229,8 @@ def _proven(url: str, saved: Position) -> SchemaHistory:
     return history.moved(Place.of(saved.file, saved.offset - 1))
 
 
-def _replace(history: SchemaHistory, position_file: Path) -> None:
-    store = FilePositionStore(position_file)
+def _replace(history: SchemaHistory, position_file: str) -> None:
+    store = open_position_file(position_file)
     checkpoint = store.load_checkpoint()
     if checkpoint is None:
         raise ConfigError(f"{position_file} does not exist")

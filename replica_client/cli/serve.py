@@ -11,6 +11,7 @@ import typer
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Lines, message
 from replica_client.cli.raw_files import files_of
+from replica_client.storage.location import local_path
 from replica_client.testing.source import BinlogSource
 
 _LOOK_SECONDS: Final = 0.1
@@ -35,7 +36,9 @@ def serve(
     Prints the URL of the source and serves until it is interrupted. What is appended to the last file, and files that
     come into the directories, are served, too. `relay` is the command for production.
     """
-    files = files_of(paths)
+    for path in paths:
+        local_path(path, "serve")
+    files = [path for path in files_of(paths) if isinstance(path, Path)]
     directories = [Path(path) for path in paths if Path(path).is_dir()]
     run_async(_serve(directories if len(directories) == len(paths) else files, host, port, tls))
 

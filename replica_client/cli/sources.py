@@ -6,6 +6,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from replica_client.errors import ConfigError
+from replica_client.storage.files import has_pattern
+from replica_client.storage.location import Location, location
+
 SCHEMES = ("mysql://", "mariadb://")
 
 
@@ -15,25 +19,25 @@ def _refusal(reason: str, parameter: str) -> Exception:
     return typer.BadParameter(reason, param_hint=parameter)
 
 
-def is_url(source: str) -> bool:
+def is_live(source: str) -> bool:
     """Whether a SOURCE is a live one."""
-    return "://" in source
+    return source.startswith(SCHEMES)
 
 
 def live_source(sources: Sequence[str]) -> str | None:
     """The URL, when the one SOURCE is a URL; None when they are paths.
 
     Raises:
-        typer.BadParameter: a URL among others, or one with another scheme.
+        typer.BadParameter: a URL among others.
+        ConfigError: one with a scheme that is neither a live source's nor an object store's.
     """
-    urls = [source for source in sources if is_url(source)]
+    urls = [source for source in sources if is_live(source)]
     if not urls:
+        for source in sources:
+            _located(source)
         return None
     if len(sources) > 1:
         raise _refusal("give one URL, or one or more paths", "SOURCE")
-    if not urls[0].startswith(SCHEMES):
-        scheme = urls[0].split("://", 1)[0]
-        raise _refusal(f"{scheme}:// is not mysql:// or mariadb://", "SOURCE")
     return urls[0]
 
 
@@ -50,18 +54,30 @@ def no_letter_case(lower_case_table_names: int | None) -> None:
         )
 
 
-def binlog_paths(sources: Sequence[str]) -> list[Path]:
-    """The paths, each of which can be read.
+def binlog_paths(sources: Sequence[str]) -> list[Location]:
+    """The paths and URLs of object stores, of which each path can be read.
 
     Raises:
-        typer.BadParameter: one is a URL.
+        typer.BadParameter: one is a live source.
+        ConfigError: one is another URL.
         OSError: one is not there, or may not be read.
     """
+    found = []
     for source in sources:
-        if is_url(source):
-            raise _refusal("give paths, not URLs", "PATH")
-        if Path(source).is_dir():
-            os.scandir(source).close()
-        else:
-            Path(source).open("rb").close()
-    return [Path(source) for source in sources]
+        if is_live(source):
+            raise _refusal("give paths, not URLs of servers", "PATH")
+        where = _located(source)
+        if isinstance(where, Path) and (where.exists() or not has_pattern(where)):
+            if where.is_dir():
+                os.scandir(where).close()
+            else:
+                where.open("rb").close()
+        found.append(where)
+    return found
+
+
+def _located(source: str) -> Location:
+    try:
+        return location(source)
+    except ConfigError as error:
+        raise _refusal(f"{error}, or mysql:// or mariadb:// for a live source", "SOURCE") from None

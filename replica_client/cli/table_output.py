@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Literal
 
 from replica_client.cli.extras import extra_module
@@ -12,6 +11,7 @@ from replica_client.errors import ConfigError
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.row_change import Change
+from replica_client.storage.location import local_path
 
 
 class CsvOutput:
@@ -60,7 +60,7 @@ class BatchOutput:
         if not self.whole_at_end and form == "parquet":
             raise ConfigError("--parquet -: a Parquet file needs a name; --arrow - writes a stream")
         self._file = module.BatchFile(
-            Path(target) if self.whole_at_end else sys.stdout.buffer, form
+            local_path(target, f"--{form}") if self.whole_at_end else sys.stdout.buffer, form
         )
         self._target = target
         self._torn = False

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct, field
 
 from replica_client.errors import ConfigError
 from replica_client.position.losses import LossKind
+from replica_client.storage.location import local_path
 from replica_client.storage.sizes import size_of
 
 Positive = Annotated[int, Meta(ge=1)]
@@ -246,4 +247,4 @@ class DaemonConfig:
     @property
     def state(self) -> Path:
         """The state directory."""
-        return self.directory / Path(self.daemon.state).expanduser()
+        return self.directory / local_path(self.daemon.state, "daemon.state").expanduser()

@@ -25,10 +25,12 @@ from replica_client.daemon.references import resolved
 from replica_client.daemon.stores import SUFFIX, Stores
 from replica_client.errors import ConfigError
 from replica_client.position.stores.base import Checkpoint, PositionStore
-from replica_client.position.stores.file import FilePositionStore
+from replica_client.position.stores.object import position_file
 from replica_client.position.stores.sql import DEFAULT_TABLE
 from replica_client.position.stores.sqlite import SqlitePositionStore
 from replica_client.sinks.registry import make_sink
+from replica_client.storage.files import files_in
+from replica_client.storage.location import location
 from replica_client.transport.url import is_source_url, parse_url
 
 
@@ -143,13 +145,14 @@ def keepers(place: str, table: str = DEFAULT_TABLE) -> Iterator[dict[str, Keeper
             yield {name: StoreKeeper(store)}
         finally:
             store.close()
-    elif Path(path).is_dir():
-        files = sorted(Path(path).glob(f"*{SUFFIX}"))
+    elif (inside := files_in(location(path))) is not None:
+        files = {one.where.name: one.where for one in inside if one.where.name.endswith(SUFFIX)}
         yield {
-            file.name.removesuffix(SUFFIX): StoreKeeper(FilePositionStore(file)) for file in files
+            file.removesuffix(SUFFIX): StoreKeeper(position_file(files[file]))
+            for file in sorted(files)
         }
     else:
-        yield {Path(path).name: StoreKeeper(FilePositionStore(path))}
+        yield {location(path).name: StoreKeeper(position_file(path))}
 
 
 def _of_config(config: DaemonConfig, name: str) -> dict[str, Keeper]:

@@ -25,6 +25,7 @@ from replica_client.server.accounts import Account
 from replica_client.server.relay.relay import DEFAULT_LIMITS, Relay, RelayOptions
 from replica_client.server.relay.retention import Retention
 from replica_client.server.relay.upstream import UpstreamOptions
+from replica_client.storage.location import local_path
 from replica_client.wire.auth.stored import (
     NativeVerifier,
     Sha2Verifier,
@@ -125,7 +126,7 @@ def make_relay(config: RelayConfig) -> Relay:
         ),
     )
     accounts = [_account(config, account) for account in config.accounts]
-    directory = config.directory / relay.directory
+    directory = config.directory / local_path(relay.directory, "relay.directory")
     return Relay(hosts_of(source, config.directory), directory, accounts, options)
 
 

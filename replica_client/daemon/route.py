@@ -40,6 +40,7 @@ from replica_client.readers.stream_options import StreamOptions
 from replica_client.sinks.copying_sink import CopyingSink
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
+from replica_client.storage.location import local_path
 from replica_client.tables.table_copy import CopyNeededError, TableName
 from replica_client.transport.options import ConnectOptions
 from replica_client.wire.server_errors import TRANSIENT_ERRORS
@@ -324,7 +325,7 @@ class Route:
         """The file of the dead letters."""
         name = self.config.sink.dead_letters
         if name:
-            return self._directory / Path(name).expanduser()
+            return self._directory / local_path(name, "dead_letters").expanduser()
         return self._state / f"{self.name}.dead-letters.jsonl"
 
     def _count_letters(self, count: int) -> None:

@@ -12,8 +12,9 @@ from replica_client.daemon.mysql_store import MysqlDatabase, MysqlPositionStore
 from replica_client.daemon.references import resolve
 from replica_client.errors import ConfigError, PositionStoreError
 from replica_client.position.stores.base import Checkpoint, PositionStore
-from replica_client.position.stores.file import FilePositionStore
 from replica_client.position.stores.memory import MemoryPositionStore
+from replica_client.position.stores.object import position_file
+from replica_client.storage.location import ObjectUrl, local_path, location
 from replica_client.transport.hosts import parse_hosts
 from replica_client.transport.options import ConnectOptions
 
@@ -39,8 +40,9 @@ class Stores:
             # Not imported where it is not used: a start is to be quick.
             from replica_client.position.stores.sqlite import SqliteDatabase
 
-            path = Path(table.path).expanduser() if table.path else Path(config.daemon.state)
-            path = config.directory / path
+            path = config.state
+            if table.path:
+                path = config.directory / local_path(table.path, "store.path").expanduser()
             self._sqlite = SqliteDatabase(path if table.path else path / "positions.sqlite")
         elif table.type == "mysql":
             self._mysql = MysqlDatabase(lambda: store_options(table, config.directory))
@@ -61,12 +63,15 @@ class Stores:
             return MysqlPositionStore(self._mysql, name, table.table)
         directory = self._config.state
         if table.path:
-            directory = self._config.directory / Path(table.path).expanduser()
+            where = location(table.path)
+            if isinstance(where, ObjectUrl):
+                return position_file(where / f"{name}{SUFFIX}")
+            directory = self._config.directory / where.expanduser()
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise PositionStoreError(f"directory {directory}: {error.strerror}") from error
-        return FilePositionStore(directory / f"{name}{SUFFIX}")
+        return position_file(directory / f"{name}{SUFFIX}")
 
     def close(self) -> None:
         """Close the databases."""

@@ -25,7 +25,10 @@
     chunk_rows = 50000                 # of a copy's chunk
     locking = "never"                  # or "brief": a copy begins under a global read lock
     distribute_above = "256m"          # of files to rewrite: executors do it instead of the driver
-    report = "report.html"             # written at the end of a run, in the output directory
+    report = "report.html"             # written at the end of a run, in the output directory; or s3://…
+
+    [storage]                          # options of the object store of path, where the environment does not
+    aws_endpoint_url = "https://…"     # say them; secrets come from the environment
 
     [spark]                            # Spark's own settings
     "spark.driver.memory" = "2g"
@@ -45,6 +48,7 @@ from typing import Any, Literal
 from replica_client.errors import ConfigError
 from replica_client.lake.source_options import SourceOptions, nearest
 from replica_client.snapshot import DEFAULT_CHUNK_ROWS, Locking
+from replica_client.storage.location import ObjectUrl, local_path, location
 from replica_client.storage.sizes import size_of
 from replica_client.storage.toml_file import TomlFile
 
@@ -84,17 +88,18 @@ _LAKE_KEYS = {
     "chunk_rows": "number",
     "locking": "text",
     "distribute_above": "size",
-    "report": "text",
+    "report": "where",
 }
 _LOCKING = ("never", "brief")
 DEFAULT_TRIGGER_SIZE = "64m"
 DEFAULT_DISTRIBUTE_ABOVE = 256 << 20
-_SECTIONS = ("source", "pipeline", "lake", "spark")
+_SECTIONS = ("source", "pipeline", "lake", "storage", "spark")
 _TRIGGERS = ("available-now", "continuous")
 _INTERVAL = re.compile(r"\s*\d+(\.\d+)?\s*(milliseconds?|seconds?|minutes?|hours?)\s*")
 _WANTED = {
     "text": "text in quotes",
     "file": "a path in quotes",
+    "where": "a file name or a URL in quotes",
     "paths": "a path in quotes, or a list of them",
     "list": "a list of texts, or one text with commas",
     "number": "a number",
@@ -113,7 +118,7 @@ class LakeConfig:
         chunk_rows: of a copy's chunk, about.
         locking: see :data:`~replica_client.snapshot.Locking`.
         distribute_above: bytes of files to rewrite from which on executors do it.
-        report: name of the report in the output directory; ``""`` for none.
+        report: name of the report in the output directory, or URL of an object; ``""`` for none.
     """
 
     current: bool = True
@@ -181,6 +186,7 @@ def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
             raise ConfigError(f"{place}: {name} is a section: write [{name}]")
     reader = _Reader(toml)
     source = reader.source(document.get("source", {}))
+    source |= reader.storage(document.get("storage", {}))
     pipeline = reader.checked("pipeline", document.get("pipeline", {}), _PIPELINE_KEYS)
     trigger = pipeline.get("trigger", "available-now")
     if trigger not in _TRIGGERS:
@@ -236,7 +242,10 @@ class _Reader:
                     f"{self._toml.where((section, key))}: [{section}] has no key {key!r}; "
                     f"{nearest(key, known)}"
                 )
-            text = self._text(value, kinds[key])
+            try:
+                text = self._text(value, kinds[key])
+            except ConfigError as error:
+                raise self.wrong(section, key, str(error).removeprefix("a path: ")) from None
             if text is None:
                 raise self.wrong(section, key, f"give {_WANTED[kinds[key]]}")
             out[key] = text
@@ -288,6 +297,15 @@ class _Reader:
             given.get("report", "report.html"),
         )
 
+    def storage(self, values: Mapping[str, Any]) -> dict[str, str]:
+        for key, value in values.items():
+            if not isinstance(value, str | int | bool):
+                raise self.wrong("storage", key, "give a text, a number, true or false")
+        return {
+            f"storage.{key}": str(value).lower() if isinstance(value, bool) else str(value)
+            for key, value in values.items()
+        }
+
     def spark(self, values: Mapping[str, Any]) -> dict[str, str]:
         return {key: text for key, value in _flat(values) if (text := self._setting(key, value))}
 
@@ -311,17 +329,29 @@ class _Reader:
         if isinstance(value, list) and kind in ("list", "paths"):
             if not value or not all(isinstance(item, str) and item for item in value):
                 return None
-            parts = [self._path(item) for item in value] if kind == "paths" else value
+            parts = [self._source_path(item) for item in value] if kind == "paths" else value
             return ",".join(parts)
         if not isinstance(value, str) or not value or kind == "number":
             return None
         if kind == "paths":
-            return ",".join(self._path(part.strip()) for part in value.split(","))
+            return ",".join(self._source_path(part.strip()) for part in value.split(","))
+        if kind == "where":
+            location(value)
         return self._path(value) if kind == "file" else value
 
     def _path(self, text: str) -> str:
-        path = Path(text).expanduser()
+        """A file or directory on this machine.
+
+        Raises:
+            ConfigError: it is a URL.
+        """
+        path = local_path(text, "a path").expanduser()
         return str(path if path.is_absolute() else self._toml.path.absolute().parent / path)
+
+    def _source_path(self, text: str) -> str:
+        """Binlog files, here or in an object store."""
+        found = location(text)
+        return str(found) if isinstance(found, ObjectUrl) else self._path(text)
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

@@ -3,7 +3,10 @@
 =====================  ========================================================================
 option                 meaning
 =====================  ========================================================================
-path                   binlog files: a file, a directory, a glob, or several with commas
+path                   binlog files: a file, a directory, a glob, or several with commas; also URLs
+                       of object stores (``s3://``, ``s3a://``, ``gs://``, ``abfss://``)
+storage.NAME           an option of the object store, such as ``storage.aws_endpoint_url``; what is not
+                       given comes from the environment of the driver and of the executors
 url                    ``mysql://user@host:port/`` or ``mariadb://…``: a live source
 password               of the URL's user; Spark hides options of this name in its UI
 passwordEnv            name of an environment variable of the driver that holds it
@@ -61,6 +64,8 @@ from replica_client.errors import ConfigError
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.start import Start, parse_start
 from replica_client.rows.selection import Selection, exact_pattern, split_patterns
+from replica_client.storage.location import Location, ObjectUrl, location
+from replica_client.storage.object_store import ObjectStore
 from replica_client.storage.sizes import size_of
 from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD
 from replica_client.transport.options import ConnectOptions
@@ -98,6 +103,7 @@ KNOWN_OPTIONS = (
 DEFAULT_PARTITION_SIZE = 64 << 20
 DEFAULT_POLL_INTERVAL = 0.2
 
+_STORAGE = "storage."  # begins the names of an object store's options
 _PATHS = "paths"  # what load([...]) becomes
 _LIVE_ONLY = (
     "password", "passwordEnv", "passwordFile", "tlsFingerprint", "serverIdBase", "schemaFile",
@@ -121,6 +127,7 @@ class SourceOptions:
         variant: JSON as VARIANT.
         full_rows: row images that lack wanted columns are refused.
         letter_case: ``lower_case_table_names`` of the server that wrote the files; None: not known.
+        storage: options of an object store.
         losses: kinds of losses that become rows.
         evolves: a typed query fits rows of other definitions to its columns.
         others: as their options are named.
@@ -149,6 +156,7 @@ class SourceOptions:
     poll_interval: float = DEFAULT_POLL_INTERVAL
     on_unknown_table: Literal["error", "positional"] | None = None
     decode: DecodeOptions = field(default_factory=DecodeOptions, repr=False)
+    storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -157,7 +165,7 @@ class SourceOptions:
         Raises:
             ConfigError: an option is unknown, wrong, or missing; the message names it.
         """
-        given = _known(options)
+        storage, given = _known(options)
         paths = _paths(given)
         if bool(paths) == ("url" in given):
             raise ConfigError(
@@ -172,6 +180,7 @@ class SourceOptions:
             )
         self = cls(
             paths=paths,
+            storage=tuple(sorted(storage.items())),
             connect=_connect_options(given) if "url" in given else None,
             tables=_patterns(given.get("tables")),
             exclude=_patterns(given.get("exclude")),
@@ -203,7 +212,22 @@ class SourceOptions:
             keys = read_keys(_read(given["keyFile"], "keyFile"))
             self = replace(self, decode=replace(self.decode, keys=keys))
         self.assembly()
+        if any(isinstance(where, ObjectUrl) for where in self.locations):
+            ObjectStore(next(where for where in self.locations if isinstance(where, ObjectUrl)))
+        elif storage:
+            raise ConfigError(
+                f"option {_STORAGE}{min(storage)} is for an object store, and no path is the URL of one"
+            )
         return self
+
+    @property
+    def locations(self) -> tuple[Location, ...]:
+        """Where the files, directories and globs are.
+
+        Raises:
+            ConfigError: a URL is of something else.
+        """
+        return tuple(location(path, dict(self.storage)) for path in self.paths)
 
     @property
     def live(self) -> bool:
@@ -241,17 +265,21 @@ def nearest(name: str, known: tuple[str, ...]) -> str:
     return f"known are {', '.join(known)}"
 
 
-def _known(options: Mapping[str, str]) -> dict[str, str]:
+def _known(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The options of an object store, and all others."""
     names = {name.lower(): name for name in (*KNOWN_OPTIONS, _PATHS)}
-    given = {}
+    given, storage = {}, {}
     for name, value in options.items():
+        if name.lower().startswith(_STORAGE):
+            storage[name.lower().removeprefix(_STORAGE)] = value
+            continue
         known = names.get(name.lower())
         if known is None:
             raise ConfigError(
                 f"mysql-binlog has no option {name!r}; {nearest(name, KNOWN_OPTIONS)}"
             )
         given[known] = value
-    return given
+    return storage, given
 
 
 def _paths(given: Mapping[str, str]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from replica_client.errors import ConfigError
 from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.position.position import Position
 from replica_client.position.stores.base import PositionStore
-from replica_client.position.stores.file import FilePositionStore
+from replica_client.position.stores.object import position_file
 from replica_client.position.stores.saving import SAVE_INTERVAL
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.reconnect import ReconnectPolicy
@@ -95,7 +95,7 @@ def connect(
             host = replace(host, tls=given)
         hosts.append(host if compression is None else replace(host, compression=compression))
     if isinstance(position_store, (str, Path)):
-        position_store = FilePositionStore(position_store)
+        position_store = position_file(position_store)
     stream_options = StreamOptions(
         parse_start(start, "latest"),
         stop_at_end,

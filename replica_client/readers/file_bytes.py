@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import io
 import mmap
 import re
@@ -30,6 +29,15 @@ from replica_client.errors import (
     TruncatedEventError,
 )
 from replica_client.readers.held_bytes import HeldBytes
+from replica_client.storage.files import (
+    FileStatus,
+    file_or_none,
+    files_in,
+    has_pattern,
+    matching_files,
+    open_file,
+)
+from replica_client.storage.location import Location, ObjectUrl, location
 
 CHUNK_SIZE = 2 << 20
 
@@ -45,7 +53,15 @@ IN_MEMORY = "memory"
 """What the file of bytes in memory is called."""
 
 FileSource = (
-    str | Path | BinaryIO | Sequence[str | Path] | bytes | bytearray | memoryview | mmap.mmap
+    str
+    | Path
+    | ObjectUrl
+    | BinaryIO
+    | Sequence[str | Path | ObjectUrl]
+    | bytes
+    | bytearray
+    | memoryview
+    | mmap.mmap
 )
 """Where binlog files are: see :func:`binlog_files`."""
 
@@ -58,14 +74,14 @@ class BinlogFile:
 
     Attributes:
         name: of the file.
-        path: where it is; None for what is no file.
+        path: where it is, here or in an object store; None for what is no file.
         stream: what is read instead.
         memory: what is read instead, without a copy.
         is_mapped: its pages are read where the operating system keeps them.
     """
 
     name: str
-    path: Path | None
+    path: Location | None
     stream: BinaryIO | None = None
     memory: memoryview | None = None
     is_mapped: bool = False
@@ -75,6 +91,7 @@ class BinlogFile:
 
         Raises:
             ConfigError: the file cannot be opened.
+            StorageError: likewise, in an object store.
         """
         if self.stream is not None:
             return self.stream
@@ -82,10 +99,10 @@ class BinlogFile:
             return cast(BinaryIO, HeldBytes(self.memory))
         assert self.path is not None
         try:
-            stream = self.path.open("rb")
+            stream = open_file(self.path)
         except OSError as error:
             raise ConfigError(f"{self.path}: {error.strerror or error}") from error
-        return _mapped(stream) if self.is_mapped else stream
+        return _mapped(stream) if self.is_mapped and isinstance(self.path, Path) else stream
 
 
 def _mapped(stream: BinaryIO) -> BinaryIO:
@@ -104,7 +121,8 @@ def _mapped(stream: BinaryIO) -> BinaryIO:
 def binlog_files(source: FileSource, memory_map: bool = False) -> list[BinlogFile]:
     """The files that ``open_binlog`` was asked for, in order.
 
-    A directory gives its binlog files (``name.NNNNNN``, index files left out) by number, and so does a
+    A path may be the URL of an object store (``s3://bucket/backup``), where a directory is what others stand
+    below. A directory gives its binlog files (``name.NNNNNN``, index files left out) by number, and so does a
     glob (``backup/binlog.*``) where no file has that name; a list is taken in its order; an object with
     ``read`` is one file, and so are bytes.
 
@@ -113,47 +131,50 @@ def binlog_files(source: FileSource, memory_map: bool = False) -> list[BinlogFil
         memory_map: read the pages of files where they are.
 
     Raises:
-        ConfigError: nothing is there.
+        ConfigError: nothing is there, or a URL of another kind.
+        StorageError: an object store refuses, or cannot be reached.
     """
-    if isinstance(source, (str, Path)):
-        path = Path(source)
-        if path.is_dir():
-            found = [p for p in path.iterdir() if p.is_file() and _BINLOG_NAME.match(p.name)]
-            if not found:
-                raise ConfigError(
-                    f"{path}: no binlog file (name.NNNNNN) in this directory; name the files"
-                )
-            found.sort(key=_by_number)
-            return [BinlogFile(p.name, p, is_mapped=memory_map) for p in found]
-        if not path.exists():
-            if glob.has_magic(str(path)):
-                return _of_glob(str(path), memory_map)
-            raise ConfigError(f"{path}: no such file; give the path of a binlog or a directory")
-        return [BinlogFile(path.name, path, is_mapped=memory_map)]
+    if isinstance(source, (str, Path, ObjectUrl)):
+        return [
+            BinlogFile(one.where.name, one.where, is_mapped=memory_map)
+            for one in found_files(location(source))
+        ]
     if isinstance(source, (bytes, bytearray, memoryview, mmap.mmap)):
         return [BinlogFile(IN_MEMORY, None, memory=HeldBytes(source).memory)]
     if isinstance(source, Sequence):
         if not source:
             raise ConfigError("no binlog file was given")
-        paths = cast(Sequence[str | Path], source)
+        paths = cast(Sequence[str | Path | ObjectUrl], source)
         return [file for path in paths for file in binlog_files(path, memory_map)]
     name = getattr(source, "name", "")
     return [BinlogFile(Path(name).name if isinstance(name, str) else "", None, source)]
 
 
-def _of_glob(pattern: str, memory_map: bool) -> list[BinlogFile]:
-    """The binlog files whose paths match, in the order of their numbers."""
-    found = [path for path in map(Path, glob.glob(pattern)) if _BINLOG_NAME.match(path.name)]
-    found = [path for path in found if path.is_file()]
+def found_files(where: Location) -> list[FileStatus]:
+    """The binlog files that a path or URL means, in the order of their numbers; see :func:`binlog_files`.
+
+    Raises:
+        ConfigError: nothing is there.
+        OSError: it cannot be looked at.
+        StorageError: likewise, in an object store.
+    """
+    one = file_or_none(where)
+    if one is not None:
+        return [one]
+    found = files_in(where)
+    missing = "in this directory"
+    if found is None and has_pattern(where):
+        found, missing = matching_files(where), "matches"
+    if found is None:
+        raise ConfigError(f"{where}: no such file; give the path of a binlog or a directory")
+    found = [one for one in found if _BINLOG_NAME.match(one.where.name)]
     if not found:
-        raise ConfigError(f"{pattern}: no binlog file (name.NNNNNN) matches; name the files")
-    return [
-        BinlogFile(path.name, path, is_mapped=memory_map) for path in sorted(found, key=_by_number)
-    ]
+        raise ConfigError(f"{where}: no binlog file (name.NNNNNN) {missing}; name the files")
+    return sorted(found, key=_by_number)
 
 
-def _by_number(path: Path) -> tuple[str, int]:
-    stem, _, number = path.name.rpartition(".")
+def _by_number(file: FileStatus) -> tuple[str, int]:
+    stem, _, number = file.where.name.rpartition(".")
     return stem, int(number)
 
 

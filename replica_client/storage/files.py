@@ -16,7 +16,10 @@ from replica_client.storage.location import Location, ObjectUrl
 from replica_client.storage.object_store import Data, ObjectStatus, ObjectStore
 
 READ_AHEAD: Final = 8 << 20
-"""Bytes of an object that one request asks for: a request takes some 30 to 100 ms before its first byte."""
+"""Bytes of an object that one request asks for at most: it takes some 30 to 100 ms before its first byte."""
+
+_FIRST_READ: Final = 256 << 10
+_GROWTH: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class ObjectReader(io.RawIOBase):
         self._store = ObjectStore(url.parent)
         self._at, self._begin = 0, 0
         self._ahead = memoryview(b"")
+        self._next_read = _FIRST_READ
         self.name = str(url)
         self.status: ObjectStatus = self._store.status(url.name)
 
@@ -85,18 +89,12 @@ class ObjectReader(io.RawIOBase):
             StorageError: the store refuses, or cannot be reached.
         """
         target = memoryview(buffer).cast("B")
-        left = self.status.size - self._at
-        if not target or left <= 0:
-            return 0
-        offset = self._at - self._begin
-        if not 0 <= offset < len(self._ahead):
-            size = min(left, max(READ_AHEAD, len(target)))
-            self._ahead = self._read(self._at, size)
-            self._begin, offset = self._at, 0
-        part = self._ahead[offset : offset + len(target)]
-        target[: len(part)] = part
-        self._at += len(part)
-        return len(part)
+        done = 0
+        while done < len(target) and (part := self._part(self._at, len(target) - done)):
+            target[done : done + len(part)] = part
+            done += len(part)
+            self._at += len(part)
+        return done
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Bytes from an offset on, fewer at the end, as ``os.pread`` gives them.
@@ -104,14 +102,23 @@ class ObjectReader(io.RawIOBase):
         Raises:
             StorageError: as of :meth:`readinto`.
         """
-        size = min(size, self.status.size - offset)
-        if size <= 0:
-            return b""
-        inside = offset - self._begin
-        if not 0 <= inside or inside + size > len(self._ahead):
-            ahead = min(self.status.size - offset, max(size, READ_AHEAD))
-            self._ahead, self._begin, inside = self._read(offset, ahead), offset, 0
-        return bytes(self._ahead[inside : inside + size])
+        found = bytearray()
+        while len(found) < size and (part := self._part(offset + len(found), size - len(found))):
+            found += part
+        return bytes(found)
+
+    def _part(self, at: int, size: int) -> memoryview:
+        """Bytes from an offset on, at most so many; none at the end."""
+        inside = at - self._begin
+        if not 0 <= inside < len(self._ahead):
+            left = self.status.size - at
+            if left <= 0:
+                return memoryview(b"")
+            follows = inside == len(self._ahead) > 0
+            self._next_read = self._next_read * _GROWTH if follows else _FIRST_READ
+            wanted = min(max(size, self._next_read), READ_AHEAD, left)
+            self._ahead, self._begin, inside = self._read(at, wanted), at, 0
+        return self._ahead[inside : inside + size]
 
     def _read(self, start: int, size: int) -> memoryview:
         try:
@@ -207,19 +214,19 @@ def has_pattern(where: Location) -> bool:
     return glob.has_magic(where.key if isinstance(where, ObjectUrl) else str(where))
 
 
-def exists(where: Location) -> bool:
-    """Whether a file or a directory is there.
+def file_or_none(where: Location) -> FileStatus | None:
+    """A file that is no directory; None where there is none.
 
     Raises:
-        StorageError: the store refuses, or cannot be reached.
+        OSError: it cannot be looked at.
+        StorageError: likewise, in a store.
     """
     if isinstance(where, Path):
-        return where.exists()
+        return file_status(where) if where.exists() and not where.is_dir() else None
     try:
-        file_status(where)
-        return True
+        return file_status(where) if where.key else None
     except ObjectNotFoundError:
-        return files_in(where) is not None
+        return None
 
 
 def write_file(where: Location, data: Data) -> None:

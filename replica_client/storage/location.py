@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
 from replica_client.errors import ConfigError
 
@@ -17,7 +16,7 @@ SCHEMES: Final = {"s3": "s3", "s3a": "s3", "gs": "gs", "abfss": "abfss"}
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 # What is left of a URL that was made a Path.
-_FLAT: Final = re.compile(r"(s3a?|gs|abfss):/[^/]")
+_FLAT: Final = re.compile(r"(s3[an]?|gs|abfss?|wasbs?|hdfs|https?|ftp):/[^/]")
 _KNOWN: Final = "give a local path, s3://, gs:// or abfss://"
 
 
@@ -131,13 +130,18 @@ def local_path(where: str | os.PathLike[str] | ObjectUrl, what: str) -> Path:
     Raises:
         ConfigError: it is a URL of something else.
     """
+    match = None if isinstance(where, ObjectUrl) else _URL.fullmatch(str(where))
+    scheme = where.scheme if isinstance(where, ObjectUrl) else match and match[1].lower()
+    if scheme and scheme != "file":
+        raise ConfigError(f"{what}: {scheme}:// is not supported here; give a local path")
     found = location(where)
-    if isinstance(found, ObjectUrl):
-        raise ConfigError(f"{what}: {found.scheme}:// is not supported here; give a local path")
+    assert isinstance(found, Path)
     return found
 
 
 def _of_file_url(text: str) -> Path:
+    from urllib.parse import unquote, urlsplit
+
     parts = urlsplit(text)
     if parts.netloc not in ("", "localhost") or not parts.path:
         raise ConfigError(f"{text}: write file:///DIRECTORY/NAME")

@@ -9,14 +9,20 @@ All calls block; in asyncio they belong into a thread.
 
 from __future__ import annotations
 
-import uuid
+import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from replica_client.errors import ConfigError, ObjectNotFoundError, StorageConflictError, StorageError
+from replica_client.errors import (
+    ConfigError,
+    ObjectNotFoundError,
+    StorageConflictError,
+    StorageError,
+)
 from replica_client.storage.location import ObjectUrl
 from replica_client.storage.store_errors import storage_error
 
@@ -95,10 +101,8 @@ class ObjectStore:
         """
         import obstore
 
-        try:
+        with _errors("look at", self.url / name):
             return self._status(obstore.head(self._store, self._key(name)), name)
-        except Exception as error:
-            raise self._failed("look at", name, error) from None
 
     def get(self, name: str = "") -> tuple[bytes, ObjectVersion]:
         """The whole of an object, and its version.
@@ -109,11 +113,9 @@ class ObjectStore:
         """
         import obstore
 
-        try:
+        with _errors("read", self.url / name):
             found = obstore.get(self._store, self._key(name))
             return bytes(found.bytes()), _version(found.meta)
-        except Exception as error:
-            raise self._failed("read", name, error) from None
 
     def read(
         self, name: str, start: int, size: int, version: ObjectVersion | None = None
@@ -135,12 +137,10 @@ class ObjectStore:
         wanted: Any = {"range": (start, start + size)}
         if version is not None and version.e_tag is not None:
             wanted["if_match"] = version.e_tag
-        try:
+        with _errors("read", self.url / name):
             return memoryview(obstore.get(self._store, self._key(name), options=wanted).bytes())
-        except Exception as error:
-            raise self._failed("read", name, error) from None
 
-    def list(self, name: str = "") -> Iterator[ObjectStatus]:
+    def objects(self, name: str = "") -> Iterator[ObjectStatus]:
         """All objects below a name, at any depth, in the order of their names on most stores.
 
         Raises:
@@ -148,12 +148,10 @@ class ObjectStore:
         """
         import obstore
 
-        try:
+        with _errors("list", self.url / name):
             for some in obstore.list(self._store, self._key(name) or None):
                 for one in some:
                     yield self._status(one)
-        except Exception as error:
-            raise self._failed("list", name, error) from None
 
     def children(self, name: str = "") -> tuple[list[ObjectStatus], list[str]]:
         """The objects directly below a name, and the names that have others below them.
@@ -163,12 +161,10 @@ class ObjectStore:
         """
         import obstore
 
-        try:
+        with _errors("list", self.url / name):
             found = obstore.list_with_delimiter(self._store, self._key(name) or None)
             objects = [self._status(one) for one in found["objects"]]
             return objects, [self._name(prefix) for prefix in found["common_prefixes"]]
-        except Exception as error:
-            raise self._failed("list", name, error) from None
 
     # Writing.
 
@@ -213,12 +209,10 @@ class ObjectStore:
         """
         import obstore
 
-        try:
+        with _errors("write", self.url / name):
             obstore.put(
                 self._store, self._key(name), content, chunk_size=PART_SIZE, max_concurrency=4
             )
-        except Exception as error:
-            raise self._failed("write", name, error) from None
         return self.status(name)
 
     def delete(self, *names: str) -> None:
@@ -230,12 +224,8 @@ class ObjectStore:
         import obstore
 
         for name in names:
-            try:
+            with suppress(ObjectNotFoundError), _errors("delete", self.url / name):
                 obstore.delete(self._store, self._key(name))
-            except FileNotFoundError:
-                continue
-            except Exception as error:
-                raise self._failed("delete", name, error) from None
 
     def require_conditional_put(self) -> None:
         """Make sure that the store refuses what :meth:`create` and :meth:`replace` must refuse.
@@ -248,7 +238,7 @@ class ObjectStore:
         """
         if self.url in _CONDITIONAL:
             return
-        name = f".replica-client-probe-{uuid.uuid4().hex}"
+        name = f".replica-client-probe-{os.urandom(16).hex()}"
         version = self.create(name, b"1")
         try:
             ignored = self._ignored(name, version)
@@ -280,35 +270,33 @@ class ObjectStore:
         import obstore
 
         # An answer may be lost, and the request sent again: then our own object is in the way.
-        write = uuid.uuid4().hex
+        write = os.urandom(16).hex()
         try:
-            made = obstore.put(
-                self._store,
-                self._key(name),
-                data,
-                mode=mode,
-                use_multipart=False,
-                attributes={_WRITE: write},
-            )
+            with _errors("write", self.url / name):
+                made = obstore.put(
+                    self._store,
+                    self._key(name),
+                    data,
+                    mode=mode,
+                    use_multipart=False,
+                    attributes={_WRITE: write},
+                )
             return ObjectVersion(made["e_tag"], made["version"])
-        except Exception as error:
-            failed = self._failed("write", name, error)
-            if isinstance(failed, StorageConflictError):
-                mine = self._written(name, write)
-                if mine is not None:
-                    return mine
-            raise failed from None
+        except StorageConflictError:
+            mine = self._written(name, write)
+            if mine is None:
+                raise
+            return mine
 
     def _written(self, name: str, write: str) -> ObjectVersion | None:
         """The version of an object that a write made; None when another one did."""
         import obstore
 
         try:
-            found = obstore.get(self._store, self._key(name), options={"head": True})
-        except FileNotFoundError:
+            with _errors("look at", self.url / name):
+                found = obstore.get(self._store, self._key(name), options={"head": True})
+        except ObjectNotFoundError:
             return None
-        except Exception as error:
-            raise self._failed("look at", name, error) from None
         return _version(found.meta) if found.attributes.get(_WRITE) == write else None
 
     def _key(self, name: str) -> str:
@@ -326,9 +314,6 @@ class ObjectStore:
             seconds * 1_000_000_000 + modified.microsecond * 1000,
             _version(meta),
         )
-
-    def _failed(self, what: str, name: str, error: Exception) -> StorageError:
-        return storage_error(what, self.url / name, error)
 
 
 _CONDITIONAL: Final[set[ObjectUrl]] = set()
@@ -352,14 +337,23 @@ def _opened(scheme: str, authority: str, options: tuple[tuple[str, str], ...]) -
     given: dict[str, Any] = {name.lower(): value for name, value in options}
     client = {name: given.pop(name) for name in ("allow_http", "proxy_url") if name in given}
     retry: Any = {"max_retries": 8, "retry_timeout": timedelta(seconds=_RETRY_SECONDS)}
-    try:
-        make: Any = from_url
+    make: Any = from_url
+    with _errors("open", ObjectUrl(scheme, authority, "", options)):
         store: Obstore = make(
             f"{scheme}://{authority}/",
             config=given or None,
             client_options=client or None,
             retry_config=retry,
         )
-        return store
-    except Exception as error:
-        raise storage_error("open", ObjectUrl(scheme, authority, "", options), error) from None
+    return store
+
+
+@contextmanager
+def _errors(what: str, url: ObjectUrl) -> Iterator[None]:
+    """Let errors of obstore be ours."""
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except (BaseError, OSError, ValueError) as error:
+        raise storage_error(what, url, error) from None

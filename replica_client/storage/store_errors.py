@@ -10,7 +10,12 @@ import os
 import re
 from typing import Final
 
-from replica_client.errors import ConfigError, ObjectNotFoundError, StorageConflictError, StorageError
+from replica_client.errors import (
+    ConfigError,
+    ObjectNotFoundError,
+    StorageConflictError,
+    StorageError,
+)
 from replica_client.storage.location import ObjectUrl
 
 _CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,80})</Code>")

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException, PythonException
@@ -6,6 +7,8 @@ from pyspark.errors import AnalysisException, PythonException
 import replica_client as rc
 from replica_client.errors import ConfigError
 from replica_client.spark.pipeline.query_failures import PipelineError, cause_of
+from replica_client.storage.object_store import ObjectStore
+from tests.object_stores import SECRET
 from tests.spark.binlogs import DATA, FILES, envelope_of, rows_of, served
 
 PATH = str(DATA / "shop-bin.0*")
@@ -159,3 +162,27 @@ def test_plan_does_not_show_the_password(spark):
         frame = load(spark, url=source.url)
         plan = frame._jdf.queryExecution().toString()
     assert "secret" not in plan
+
+
+def test_an_object_store(spark, bucket, s3_environment, monkeypatch, tmp_path):
+    store = ObjectStore(f"{bucket}/backup")
+    for path in FILES:
+        store.put(Path(path).name, Path(path).read_bytes())
+    # Java and its workers have the environment that was there when the session began.
+    options = {
+        "storage.aws_endpoint_url": s3_environment,
+        "storage.allow_http": "true",
+        "storage.aws_access_key_id": "AKIATESTS",
+        "storage.aws_secret_access_key": SECRET,
+    }
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    wanted = envelope_of(list(FILES))
+    for path in (f"{bucket}/backup", f"{bucket}/backup/shop-bin.0*".replace("s3:", "s3a:")):
+        frame = spark.read.format("mysql-binlog").options(path=path, **options).load()
+        assert rows_of(frame) == wanted
+    stream = (
+        spark.readStream.format("mysql-binlog").options(path=f"{bucket}/backup", **options).load()
+    )
+    query = stream.writeStream.format("memory").queryName("stored").trigger(availableNow=True)
+    query.option("checkpointLocation", str(tmp_path)).start().awaitTermination()
+    assert rows_of(spark.table("stored")) == wanted

@@ -267,3 +267,10 @@ def test_ranges_are_small_to_ship():
     part = plan.ranges(plan.start(), plan.stop())[0]
     assert isinstance(part, BinlogRange)
     assert len(pickle.dumps(part)) < 3000
+
+
+@pytest.mark.parametrize("name", ["nowhere", "nowhere/binlog.*", "empty/*.0*"])
+def test_nothing_there_in_a_store(bucket, name):
+    assert list_files([f"{bucket}/{name}"], may_be_empty=True) == []
+    with pytest.raises(ConfigError, match="no such file|no file matches"):
+        list_files([f"{bucket}/{name}"])

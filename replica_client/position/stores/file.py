@@ -27,6 +27,7 @@ from replica_client.position.stores.document import encode_checkpoint
 from replica_client.position.stores.growing import split_growing
 from replica_client.position.stores.state_file import StateFile
 from replica_client.storage.durable import replace_file, write_all
+from replica_client.storage.location import local_path
 
 _APPENDED_SIZE = 128 << 10
 """Bytes of saves behind a checkpoint, beyond which the whole is written anew."""
@@ -82,7 +83,7 @@ class FilePositionStore:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = Path(path)
+        self._path = local_path(path, "position file")
         self._state: StateFile | None = None
         self._saved = SavedState({}, {})
         self._written: _Written | None = None

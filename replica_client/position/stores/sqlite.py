@@ -6,11 +6,11 @@ import os
 import sqlite3
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from replica_client.errors import PositionStoreError
 from replica_client.position.stores.sql import DEFAULT_TABLE, SqlPositionStore
+from replica_client.storage.location import local_path
 
 _LOCK_SECONDS = 10.0
 
@@ -25,7 +25,7 @@ class SqliteDatabase:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = local_path(path, "position database")
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 

@@ -29,6 +29,7 @@ from replica_client.sinks.output_directory import DirectoryLock, check_writable
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.worker import Batches, Worker, in_thread
 from replica_client.storage.durable import DATA_MODE, sync_directory, write_all
+from replica_client.storage.location import local_path
 
 _NUMBERED: Final = re.compile(r"-([0-9]{6,})\.jsonl")
 
@@ -85,7 +86,7 @@ class FileSink:
     def __init__(self, options: FileOptions, line_format: LineFormat) -> None:
         self._options = options
         self._format = line_format
-        self._directory = Path(options.path)
+        self._directory = local_path(options.path, "sink file: path")
         self._worker = Worker()
         self._batches = Batches(in_thread(self._worker, self._append))
         self._lock: DirectoryLock | None = None

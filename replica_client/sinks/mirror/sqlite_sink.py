@@ -7,7 +7,6 @@ import re
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -32,6 +31,7 @@ from replica_client.sinks.options import read_options
 from replica_client.sinks.output_directory import check_writable
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.worker import Batches, Worker, in_thread
+from replica_client.storage.location import local_path
 from replica_client.tables.table_copy import TableCopy, TableName
 
 _MAY_PASS = frozenset(
@@ -85,7 +85,7 @@ class SqliteSink:
 
     def __init__(self, options: SqliteOptions) -> None:
         self._options = options
-        self._path = Path(options.path)
+        self._path = local_path(options.path, "sink sqlite: path")
         self._create = options.unknown_tables == "create"
         self._worker = Worker()
         self._batches = Batches(in_thread(self._worker, self._take))

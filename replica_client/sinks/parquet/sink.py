@@ -31,6 +31,7 @@ from replica_client.sinks.parquet.schema_changes import schema_changes_batch
 from replica_client.sinks.parquet.segments import SegmentWriter
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.worker import Batches, Worker, in_thread
+from replica_client.storage.location import local_path
 from replica_client.storage.names import ignores_case
 
 _BATCH_ROWS = 16_384
@@ -86,7 +87,7 @@ class ParquetSink:
 
     def __init__(self, options: ParquetOptions) -> None:
         self._options = options
-        self._directory = Path(options.path)
+        self._directory = local_path(options.path, "sink parquet: path")
         self._checkpoints = CheckpointFile(self._directory, "parquet")
         self._worker = Worker()
         self._batches = Batches(in_thread(self._worker, self._take))

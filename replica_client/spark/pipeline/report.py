@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from replica_client.errors import SinkError
+from replica_client.errors import SinkError, StorageError
 from replica_client.spark.pipeline.lake_run import LakeRun
 from replica_client.spark.pipeline.run_history import RunHistory
+from replica_client.storage.files import write_file
+from replica_client.storage.location import Location
 
 if TYPE_CHECKING:
     from replica_client.spark.pipeline.runner import PipelineResult
@@ -34,19 +35,19 @@ Points = Sequence[tuple[float, float]]
 
 
 def write_report(
-    path: Path, origin: str, result: PipelineResult, lake: LakeRun, history: RunHistory
+    path: Location, origin: str, result: PipelineResult, lake: LakeRun, history: RunHistory
 ) -> None:
     """Write the report.
 
     Raises:
         SinkError: it cannot be written.
     """
-    temporary = path.with_suffix(".tmp")
     try:
-        temporary.write_text(_page(origin, result, lake, history), encoding="utf-8")
-        temporary.replace(path)
+        write_file(path, _page(origin, result, lake, history).encode())
     except OSError as error:
         raise SinkError(f"{path}: {error.strerror}") from None
+    except StorageError as error:
+        raise SinkError(str(error)) from None
 
 
 def _page(origin: str, result: PipelineResult, lake: LakeRun, history: RunHistory) -> str:

@@ -41,6 +41,7 @@ from replica_client.spark.pipeline.run_history import LAST_COMMIT, OBSERVED, Run
 from replica_client.spark.pipeline.spark_session import make_session
 from replica_client.spark.source import data_source
 from replica_client.spark.source.live_plan import SCHEMA_KEY, LivePlanner
+from replica_client.storage.location import Location, location
 
 _LOOK = 0.2
 _TRIES = 10
@@ -76,7 +77,7 @@ class PipelineResult:
     copied: int = 0
     lag: float | None = None
     not_current: tuple[Mapping[str, str], ...] = ()
-    report: Path | None = None
+    report: Location | None = None
 
 
 def run_pipeline(
@@ -150,7 +151,9 @@ def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineRes
         not_current=tuple(lake.catalog.report()),
     )
     if config.lake.report:
-        path = config.output / config.lake.report
+        path = location(config.lake.report)
+        if isinstance(path, Path):
+            path = config.output / path
         write_report(path, config.origin, result, lake, history)
         result = replace(result, report=path)
     return result

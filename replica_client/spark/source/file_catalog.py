@@ -28,14 +28,18 @@ class FileCatalog:
         self._unsaved: dict[str, FileIndex] = {}
 
     def freeze(self) -> None:
-        """Take no notice of what comes after now."""
-        self._frozen = list_files(self._options.paths, may_be_empty=True)
+        """Take no notice of what comes after now.
+
+        Raises:
+            ConfigError: no file is there: with available-now nobody waits for one.
+        """
+        self._frozen = list_files(self._options.locations)
 
     def files(self, may_be_empty: bool = True) -> list[ListedFile]:
         """The files there are."""
         if self._frozen is not None:
             return self._frozen
-        return list_files(self._options.paths, may_be_empty=may_be_empty)
+        return list_files(self._options.locations, may_be_empty=may_be_empty)
 
     def load(self, files: Sequence[ListedFile]) -> None:
         """Look for the indexes of files in the store, all at once."""

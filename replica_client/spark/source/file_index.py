@@ -25,6 +25,7 @@ from replica_client.schema.ddl.changes import Unrelated
 from replica_client.spark.source.file_list import ListedFile
 from replica_client.spark.source.statement_meaning import PLAIN_CONTROL, ReadStatement
 from replica_client.spark.source.transaction_ranges import FileSpans, Span
+from replica_client.storage.files import open_file
 
 STEP = 1 << 20
 """Bytes between two cuts, about."""
@@ -155,7 +156,7 @@ def is_current(index: FileIndex, file: ListedFile) -> bool:
     """Whether an index tells all of a file as it is."""
     if (index.size, index.modified) != (file.size, file.modified):
         return False
-    with open(file.path, "rb") as stream:
+    with open_file(file.where) as stream:
         return index.head == _hash(stream.read(min(_PROOF_SIZE, file.size)))
 
 
@@ -167,7 +168,7 @@ def make_index(
     Raises:
         BinlogDecodeError: a fault in the file.
     """
-    with open(file.path, "rb") as stream:
+    with open_file(file.where) as stream:
         begin = stream.read(min(_PROOF_SIZE, file.size))
         head = _hash(begin)
         known = (
@@ -198,7 +199,7 @@ def make_index(
     closed = spans.closed and spans.at_end_of(file)
     if known is not None and file.size == known.size and reached == known.reached:
         closed = known.closed  # its last event was seen by the scan before
-    with open(file.path, "rb") as stream:
+    with open_file(file.where) as stream:
         tail = _tail(stream, reached)
     return replace(
         index,

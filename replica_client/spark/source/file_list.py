@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import glob
-import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.position.position import Position, split_file_name
-from replica_client.readers.file_bytes import binlog_files
+from replica_client.readers.file_bytes import found_files
+from replica_client.storage.files import FileStatus, has_pattern, matching_files
+from replica_client.storage.location import Location, ObjectUrl, location
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,18 +19,25 @@ class ListedFile:
 
     Attributes:
         name: as the source calls it.
-        path: where it is.
+        path: where it is, as text.
         size: its bytes.
         modified: time of its last change, in nanoseconds.
+        options: of its object store.
     """
 
     name: str
     path: str
     size: int
     modified: int = 0
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @property
+    def where(self) -> Location:
+        """Where it is."""
+        return location(self.path, dict(self.options))
 
 
-def list_files(paths: Sequence[str], *, may_be_empty: bool = False) -> list[ListedFile]:
+def list_files(paths: Sequence[str | Location], *, may_be_empty: bool = False) -> list[ListedFile]:
     """All files, in the order of a source's binlog.
 
     Args:
@@ -40,40 +47,39 @@ def list_files(paths: Sequence[str], *, may_be_empty: bool = False) -> list[List
     Raises:
         ConfigError: nothing is there, or two files have one name.
     """
-    found: dict[str, str] = {}
+    found: dict[str, ListedFile] = {}
     for path in paths:
         for one in _expand(path, may_be_empty):
-            other = found.setdefault(one.name, os.path.abspath(one))
-            if other != os.path.abspath(one):
+            where = one.where.absolute() if isinstance(one.where, Path) else one.where
+            options = where.options if isinstance(where, ObjectUrl) else ()
+            listed = ListedFile(where.name, str(where), one.size, one.modified, options)
+            other = found.setdefault(listed.name, listed)
+            if other.path != listed.path:
                 raise ConfigError(
-                    f"{other} and {one} have the same name: files of one source differ in name; "
+                    f"{other.path} and {listed.path} have the same name: files of one source differ in name; "
                     "read other sources in queries of their own"
                 )
-    listed = []
-    for name, full in found.items():
-        try:
-            found_there = os.stat(full)
-            listed.append(ListedFile(name, full, found_there.st_size, found_there.st_mtime_ns))
-        except OSError as error:
-            raise ConfigError(f"{full}: {error.strerror or error}") from None
-    return sorted(listed, key=lambda file: split_file_name(file.name))
+    return sorted(found.values(), key=lambda file: split_file_name(file.name))
 
 
-def _expand(path: str, may_be_empty: bool) -> list[Path]:
-    if glob.has_magic(path) and not os.path.exists(path):
-        matches = [Path(match) for match in glob.glob(path) if not match.endswith(".index")]
-        matches = [match for match in matches if match.is_file()]
-        if not matches and not may_be_empty:
-            raise ConfigError(f"{path}: no file matches; check the option path")
-        return matches
-    if may_be_empty and os.path.isdir(path):
+def _expand(path: str | Location, may_be_empty: bool) -> list[FileStatus]:
+    where = location(path)
+    try:
+        if has_pattern(where) and (isinstance(where, ObjectUrl) or not where.exists()):
+            matches = [
+                file for file in matching_files(where) if not file.where.name.endswith(".index")
+            ]
+            if not matches and not may_be_empty:
+                raise ConfigError(f"{path}: no file matches; check the option path")
+            return matches
+        if not may_be_empty or (isinstance(where, Path) and not where.is_dir()):
+            return found_files(where)
         try:
-            files = binlog_files(path)
+            return found_files(where)
         except ConfigError:
             return []
-    else:
-        files = binlog_files(path)
-    return [file.path for file in files if file.path is not None]
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from None
 
 
 def from_position(files: Sequence[ListedFile], position: Position) -> list[ListedFile]:

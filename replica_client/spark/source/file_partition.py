@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
@@ -32,6 +30,8 @@ from replica_client.schema.model import TableModel
 from replica_client.schema.names import fold_table
 from replica_client.spark.source.file_list import ListedFile, list_files
 from replica_client.spark.source.statement_meaning import PLAIN_CONTROL, ReadStatement
+from replica_client.storage.files import file_or_none
+from replica_client.storage.location import Location
 
 
 class Changes(Protocol):
@@ -108,7 +108,8 @@ def check_files(files: tuple[ListedFile, ...]) -> None:
         DataLossError: one is gone, or shorter.
     """
     for file in files:
-        size = os.stat(file.path).st_size if os.path.exists(file.path) else -1
+        found = file_or_none(file.where)
+        size = -1 if found is None else found.size
         if size < file.size:
             now = "is gone" if size < 0 else f"has {size} bytes"
             raise DataLossError(
@@ -125,7 +126,7 @@ def file_batches(
     decode: DecodeOptions,
     history: SchemaHistory | None,
     changes: Changes,
-    paths: tuple[str, ...] = (),
+    paths: tuple[Location, ...] = (),
 ) -> Iterator[pa.RecordBatch]:
     """The batches of the transactions from one point between transactions to another.
 
@@ -153,7 +154,7 @@ def file_batches(
 
     def list_all() -> list[BinlogFile]:
         listed = list_files(paths) if paths else files
-        return [BinlogFile(file.name, Path(file.path)) for file in listed]
+        return [BinlogFile(file.name, file.where) for file in listed]
 
     prepared = FilePrepared(PreparedLedger(), list_all, decode, history, read_again)
     assembler = KeepingAssembler(changes, assembly, decode, history, prepared)
@@ -166,7 +167,7 @@ def file_batches(
             break
         feed.new_decoder(file.name)
         at = first
-        with BinlogFile(file.name, Path(file.path)).open() as stream:
+        with BinlogFile(file.name, file.where).open() as stream:
             source = open_events(stream, file.name, decode)
             for ready in reader.read(source, file.name, max(first, FIRST_EVENT)):
                 reached = feed.tracker.offset

@@ -50,6 +50,7 @@ class FilePlanner:
         self._catalog = FileCatalog(options)
         self._trail = SchemaTrail(self._catalog, options.decode, options.letter_case)
         self._waiting_for = ""
+        self._waits = False
         self.newest: Position | None = None
 
     def close(self) -> None:
@@ -221,6 +222,11 @@ class FilePlanner:
         if not files:
             if start.file:
                 from_position(files, start)
+            if not self._waits:
+                self._waits = True
+                _LOG.warning(
+                    "%s: no binlog file is there yet: waiting", ", ".join(self._options.paths)
+                )
             return start
         self.newest = Position(files[-1].name, files[-1].size)
         if not start.file:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
@@ -31,7 +30,7 @@ def table_maps(
     name = _name_bytes(database, table)
     decoder = BinlogDecoder(options, file.name)
     encrypted = False
-    with BinlogFile(file.name, Path(file.path)).open() as stream:
+    with BinlogFile(file.name, file.where).open() as stream:
         source = open_events(stream, file.name, options)
         while True:
             position = source.position

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from replica_client._version import __version__
 from replica_client.spark.source.file_index import FileIndex
+from replica_client.storage.location import local_path
 
 _LOG = logging.getLogger("replica_client")
 _NAME = "binlog-index.sqlite3"
@@ -36,7 +37,9 @@ class IndexStore:
     """
 
     def __init__(self, directory: str | None = None) -> None:
-        self._directory = default_directory() if directory is None else Path(directory)
+        self._directory = (
+            default_directory() if directory is None else local_path(directory, "indexDirectory")
+        )
 
     def load(self, paths: Iterable[str]) -> dict[str, FileIndex]:
         """The indexes of files that are there, by path."""

@@ -167,7 +167,7 @@ def _batches(
             source.decode,
             history,
             changes,
-            source.paths,
+            source.locations,
         )
     for batch in found:
         batch = part.filters.apply(batch)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
@@ -24,9 +23,10 @@ from replica_client.errors import TruncatedEventError
 from replica_client.position.groups import class_of
 from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker, TransactionBoundary
-from replica_client.readers.file_bytes import BinlogFile, open_events
+from replica_client.readers.file_bytes import open_events
 from replica_client.readers.transaction_scan import MORE, UNUSUAL, TransactionScan
 from replica_client.spark.source.file_list import ListedFile
+from replica_client.storage.files import open_file, read_at
 
 _PASSED_OVER = types_of(EventClass.ROWS, EventClass.TABLE_MAP, EventClass.ANNOTATION)
 _DESCRIPTIVE = (
@@ -174,29 +174,29 @@ class FileSpans:
             self._file, self._next, self._ordinary = file.name, MAGIC_SIZE, None
         if file.size < MAGIC_SIZE:
             return
-        with open(file.path, "rb") as stream:
-            head = stream.read(_HEAD_SIZE)
+        with open_file(file.where) as stream:
+            head = read_at(stream, 0, _HEAD_SIZE)
             if file_kind(head) is FileKind.PLAIN and not _encrypts_events(head):
-                yield from self._plain(file, stream.fileno())
+                yield from self._plain(file, stream)
                 return
         yield from self._streamed(file)
 
-    def _plain(self, file: ListedFile, number: int) -> Iterator[Span]:
+    def _plain(self, file: ListedFile, stream: BinaryIO) -> Iterator[Span]:
         """The spans of a file that is not encrypted, which can be read anywhere."""
         if self._described != file.name:
             self._enter(file.name)
             if self._next > MAGIC_SIZE:
-                data = _event_at(number, MAGIC_SIZE, HEADER_SIZE_V1, file.size)
+                data = _event_at(stream, MAGIC_SIZE, HEADER_SIZE_V1, file.size)
                 if data is None:
                     return
                 self._decoder.decode(data, MAGIC_SIZE, file.name)
         while self._next < file.size:
             if not self._spans.tracker.in_transaction and self._is_ordinary():
-                yield from self._ordinary_spans(file, number)
+                yield from self._ordinary_spans(file, stream)
                 if self._ordinary is not None:
                     return
             header_size = self._decoder.format.header_size
-            head = os.pread(number, HEADER_SIZE, self._next)
+            head = read_at(stream, self._next, HEADER_SIZE)
             size = int.from_bytes(head[EVENT_SIZE_OFFSET:NEXT_POSITION_OFFSET], "little")
             if len(head) < HEADER_SIZE_V1:
                 return
@@ -208,7 +208,7 @@ class FileSpans:
                 continue
             if size > self._options.max_event_size:
                 size = HEADER_SIZE  # the decoder says what is wrong
-            data = os.pread(number, max(size, HEADER_SIZE_V1), self._next)
+            data = read_at(stream, self._next, max(size, HEADER_SIZE_V1))
             span = self._take(data, self._next, file.name)
             if span is not None:
                 yield span
@@ -222,7 +222,7 @@ class FileSpans:
         form = self._decoder.format
         return form.header_size == HEADER_SIZE and len(form.post_header_sizes) >= _MIN_TYPES
 
-    def _ordinary_spans(self, file: ListedFile, number: int) -> Iterator[Span]:
+    def _ordinary_spans(self, file: ListedFile, stream: BinaryIO) -> Iterator[Span]:
         """Ordinary transactions; afterwards the scan is kept only if the file ended."""
         scan = self._ordinary
         if scan is None:
@@ -231,7 +231,9 @@ class FileSpans:
         size = _CHUNK
         while True:
             base = scan.position
-            data = os.pread(number, min(size, file.size - base), base) if base < file.size else b""
+            data = b""
+            if base < file.size:
+                data = read_at(stream, base, min(size, file.size - base))
             for start, end, timestamp in scan.run(data, base, file.size):
                 self._spans.tracker.pass_transactions(file.name, end, 0, ())
                 self.closed = False
@@ -277,8 +279,7 @@ class FileSpans:
     def _events(self, file: ListedFile, enter: bool) -> Iterator[tuple[int, bytes]]:
         """Position and bytes of each event; those that describe the file come first."""
         first = self._next
-        with open(file.path, "rb") as opened:
-            stream = BinlogFile(file.name, None, opened).open()
+        with open_file(file.where) as stream:
             source = open_events(stream, file.name, self._options)
             if not enter:
                 source.skip_to(first)
@@ -297,15 +298,15 @@ class FileSpans:
                     source.skip_to(first)
 
 
-def _event_at(number: int, position: int, header_size: int, limit: int) -> bytes | None:
+def _event_at(stream: BinaryIO, position: int, header_size: int, limit: int) -> bytes | None:
     """The event at a place of a file; None where it is not whole."""
-    head = os.pread(number, header_size, position)
+    head = read_at(stream, position, header_size)
     if len(head) < header_size:
         return None
     size = int.from_bytes(head[EVENT_SIZE_OFFSET:NEXT_POSITION_OFFSET], "little")
     if position + size > limit:
         return None
-    return os.pread(number, max(size, header_size), position)
+    return read_at(stream, position, max(size, header_size))
 
 
 def _encrypts_events(head: bytes) -> bool:

@@ -57,7 +57,10 @@ def test_the_version_tells_the_implementation(run):
         (("changes", "--bogus", "x"), "No such option: --bogus"),
         (("annotate", "x", "--position", "abc"), "--position"),
         (("annotate", "x", "--count", "0"), "--count"),
-        (("changes", "postgres://db/"), "postgres:// is not mysql:// or mariadb://"),
+        (
+            ("changes", "postgres://db/"),
+            "postgres:// is not supported; give a local path, s3://, gs:// or abfss://, or mysql://",
+        ),
         (("changes", "mysql://db/", "binlog.000001"), "one URL, or one or more paths"),
         (("check", "mysql://db/"), "paths, not URLs"),
         (("serve", "x", "--port", "70000"), "--port"),

@@ -30,6 +30,15 @@ def write(tmp_path, text):
         ('[pipeline]\noutput = "lake"\n', ["url", "path"]),
         (GOOD + '[spark]\n"driver.memory" = "1g"\n', ["driver.memory", "spark."]),
         ("source = 1\n", ["[source]"]),
+        (
+            GOOD.replace('"lake"', '"s3://b/lake"'),
+            ["[pipeline] output", "s3:// is not supported here"],
+        ),
+        (GOOD.replace('"lake"', '"hdfs://b/a"'), ["[pipeline] output", "hdfs:// is not supported"]),
+        (GOOD + 'checkpoint = "s3a://b/lake"\n', ["checkpoint", "s3a:// is not supported here"]),
+        ('[source]\npath = "hdfs://b/a"\n', ["[source] path", "hdfs:// is not supported"]),
+        (GOOD + '[lake]\nreport = "hdfs://b/a"\n', ["report", "hdfs:// is not supported"]),
+        (GOOD + '[storage]\naws_region = "a"\n', ["storage.aws_region", "no path is the URL"]),
         (GOOD + "interval = 5\n", ["shop.toml, line 5: [pipeline] interval"]),
     ],
 )

@@ -18,7 +18,10 @@ SECRET = "s3cret"
         ("s3a://bucket/a/b/", "s3://bucket/a/b"),
         ("S3://bucket", "s3://bucket/"),
         ("gs://bucket//a//b", "gs://bucket/a/b"),
-        ("abfss://box@account.dfs.core.windows.net/a", "abfss://box@account.dfs.core.windows.net/a"),
+        (
+            "abfss://box@account.dfs.core.windows.net/a",
+            "abfss://box@account.dfs.core.windows.net/a",
+        ),
         ("s3://bucket/a b/ä.*", "s3://bucket/a b/ä.*"),
     ],
 )
@@ -77,7 +80,11 @@ def test_a_url_as_a_path() -> None:
 
 def test_parts() -> None:
     url = ObjectUrl.parse("s3://bucket/a/b", {"aws_secret_access_key": SECRET})
-    assert (url.name, str(url.parent), str(url.parent.parent)) == ("b", "s3://bucket/a", "s3://bucket/")
+    assert (url.name, str(url.parent), str(url.parent.parent)) == (
+        "b",
+        "s3://bucket/a",
+        "s3://bucket/",
+    )
     assert str(url / "c/d") == "s3://bucket/a/b/c/d"
     assert (url / "c").options == url.options
     assert SECRET not in repr(url)

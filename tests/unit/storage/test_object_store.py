@@ -13,7 +13,13 @@ from replica_client.errors import (
     StorageError,
 )
 from replica_client.storage import files
-from replica_client.storage.files import ObjectReader, exists, files_in, matching_files, read_at
+from replica_client.storage.files import (
+    ObjectReader,
+    file_or_none,
+    files_in,
+    matching_files,
+    read_at,
+)
 from replica_client.storage.location import ObjectUrl, location
 from replica_client.storage.object_store import PART_SIZE, ObjectStore
 from replica_client.storage.store_errors import storage_error
@@ -35,14 +41,14 @@ def test_conditions(bucket: str) -> None:
         store.get("state")
     with pytest.raises(StorageError):
         store.replace("state", b"3", second)
-    assert list(store.list()) == []
+    assert list(store.objects()) == []
 
 
 def test_a_store_that_ignores_conditions_is_refused(make_bucket: Callable[..., str]) -> None:
     store = ObjectStore(make_bucket("careless"))
     with pytest.raises(StorageError, match="ignores If-None-Match.*use a store with conditional"):
         store.require_conditional_put()
-    assert list(store.list()) == []
+    assert list(store.objects()) == []
 
 
 def test_a_store_that_fails_now_and_then(make_bucket: Callable[..., str]) -> None:
@@ -53,7 +59,7 @@ def test_a_store_that_fails_now_and_then(make_bucket: Callable[..., str]) -> Non
         version = store.replace("state", b"%d" % at, version)
         store.create(f"new-{at}", b"%d" % at)
     assert store.get("state")[0] == b"4"
-    assert len(list(store.list())) == 5
+    assert len(list(store.objects())) == 5
 
 
 def test_large_objects(bucket: str) -> None:
@@ -70,6 +76,8 @@ def test_large_objects(bucket: str) -> None:
         assert read_at(stream, len(data) - 2, 5) == data[-2:]
         assert read_at(stream, len(data), 5) == b""
         assert stream.read(3) == data[PART_SIZE + 6 : PART_SIZE + 9]
+        assert stream.seek(0) == 0
+        assert read_at(stream, 0, len(data)) == data == stream.read()
 
 
 def test_an_object_that_is_replaced_while_it_is_read(bucket: str, monkeypatch) -> None:
@@ -103,9 +111,10 @@ def test_what_is_there(bucket: str) -> None:
     listed = files_in(location(f"{bucket}/b/1"))
     assert listed is not None and [one.size for one in listed] == [1, 1]
     assert files_in(location(f"{bucket}/c")) is None
-    assert exists(location(f"{bucket}/b/1")) and exists(location(f"{bucket}/b/binlog.index"))
-    assert not exists(location(f"{bucket}/b/1/bin"))
-    assert {one.name for one in store.list("b/1")} == {"b/1/binlog.000001", "b/1/binlog.000002"}
+    assert file_or_none(location(f"{bucket}/b/binlog.index"))
+    for name in (f"{bucket}/b/1", f"{bucket}/b/1/bin", bucket):
+        assert file_or_none(location(name)) is None
+    assert {one.name for one in store.objects("b/1")} == {"b/1/binlog.000001", "b/1/binlog.000002"}
 
 
 def test_errors_are_one_line_without_secrets(bucket: str) -> None:
@@ -136,8 +145,14 @@ _ANSWER = (
     ("text", "told"),
     [
         (_ANSWER, "403 Forbidden, SignatureDoesNotMatch (The signature does not match.)"),
-        ("Error performing PUT http://169.254.169.254/latest: timed out", "no credentials; set AWS_"),
-        ("Error performing PUT http://u:pw@host/b/a?sig=abcdef: error sending", "PUT http://host/b/a"),
+        (
+            "Error performing PUT http://169.254.169.254/latest: timed out",
+            "no credentials; set AWS_",
+        ),
+        (
+            "Error performing PUT http://u:pw@host/b/a?sig=abcdef: error sending",
+            "PUT http://host/b/a",
+        ),
         (f"the key {SECRET} is wrong\nDebug", "the key … is wrong"),
     ],
 )
