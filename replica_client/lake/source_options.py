@@ -5,8 +5,6 @@ option                 meaning
 =====================  ========================================================================
 path                   binlog files: a file, a directory, a glob, or several with commas; also URLs
                        of object stores (``s3://``, ``s3a://``, ``gs://``, ``abfss://``)
-storage.NAME           an option of the object store, such as ``storage.aws_endpoint_url``; what is not
-                       given comes from the environment of the driver and of the executors
 url                    ``mysql://user@host:port/`` or ``mariadb://…``: a live source
 password               of the URL's user; Spark hides options of this name in its UI
 passwordEnv            name of an environment variable of the driver that holds it
@@ -42,6 +40,9 @@ fullRows               ``true``: refuse row images that lack wanted columns
 onUnknownTable         ``error``, or ``positional`` (col_1, col_2 …): a table whose column names
                        neither the binlog nor a statement in it tells
 =====================  ========================================================================
+
+``storage.NAME`` is an option of the object store of a path, such as ``storage.aws_endpoint_url``; what is not given comes
+from the environment of the driver and of the executors.
 
 Sizes take k, m and g. Names are matched without regard to case. Defaults: files and batches start
 at ``earliest``, a live stream at ``latest``; batches over files name columns by position where
