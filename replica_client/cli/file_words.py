@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replica_client.cli.sources import binlog_paths, is_live
+from replica_client.cli.sources import binlog_paths
+from replica_client.storage.location import is_url
 
 
 def run_on_files(words: Sequence[str]) -> bool:
@@ -19,7 +20,7 @@ def run_on_files(words: Sequence[str]) -> bool:
     """
     name, arguments = words[0] if words else "", words[1:]
     sources = [word for word in arguments if word != "--json"]
-    if not sources or any(word.startswith("-") or is_live(word) for word in sources):
+    if not sources or any(word.startswith("-") or is_url(word) for word in sources):
         return False
     json = len(sources) < len(arguments)
     if name == "changes":
