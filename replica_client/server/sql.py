@@ -61,6 +61,37 @@ def unquote(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", body)
 
 
+def is_like(text: str, pattern: str) -> bool:
+    """SQL's LIKE: ``%`` is any text, ``_`` one character; a backslash takes their meaning from them.
+
+    Its cost is at most the product of both lengths, whatever the pattern.
+    """
+    parts: list[tuple[str, bool]] = []
+    escaped = False
+    for sign in pattern:
+        if sign == "\\" and not escaped:
+            escaped = True
+            continue
+        parts.append((sign, not escaped and sign in "%_"))
+        escaped = False
+    at = part = 0
+    star, resume = -1, 0
+    while at < len(text):
+        sign, special = parts[part] if part < len(parts) else ("", False)
+        if special and sign == "%":
+            star, resume = part, at
+            part += 1
+        elif (special and sign == "_") or (not special and sign == text[at]):
+            at += 1
+            part += 1
+        elif star >= 0:
+            resume += 1
+            part, at = star + 1, resume
+        else:
+            return False
+    return all(one == ("%", True) for one in parts[part:])
+
+
 @dataclass(slots=True)
 class SqlSession:
     """The SQL side of one connection.
@@ -178,8 +209,7 @@ class SqlSession:
         variables = self.variables()
         if match["like"]:
             literal = unquote(match["like"]) if match["like"][0] in "'\"" else match["like"]
-            pattern = re.escape(literal.lower()).replace("%", ".*").replace("_", ".")
-            names = [name for name in variables if re.fullmatch(pattern, name)]
+            names = [name for name in variables if is_like(name, literal.lower())]
         elif match["where"]:
             wanted = {text.lower() for text in _LITERAL.findall(match["where"])}
             names = [name for name in variables if name in wanted]

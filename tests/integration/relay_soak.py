@@ -146,7 +146,13 @@ class Soak:
     def _look(self, when: str) -> None:
         count = 0
         for what, replica in self.replicas.items():
-            wait_until_equal(self.source, replica, DATABASES, 90)
+            try:
+                wait_until_equal(self.source, replica, DATABASES, 90)
+            except AssertionError as error:
+                log = [
+                    line for line in replica.error_log.read_text().splitlines() if "ERROR" in line
+                ]
+                raise AssertionError(f"{what}: {error}\n{log[-5:]}") from None
             count = self._same_definitions(what, replica)
             status = replica_status(replica)
             errors = {

@@ -225,7 +225,10 @@ def wait_until_equal(
         if found == wanted:
             return
         time.sleep(0.2)
-    raise AssertionError(f"{found}\nis not\n{wanted}\n{replica_status(replica)}")
+    if isinstance(found, dict):
+        names = [name for name in {*wanted, *found} if wanted.get(name) != found.get(name)]
+        found = {name: (wanted.get(name), found.get(name)) for name in names}
+    raise AssertionError(f"source and replica differ: {found}\n{replica_status(replica)}")
 
 
 def assert_same_files(relay: RelayProcess, source: LocalServer, seconds: float = 20) -> None:

@@ -1,10 +1,13 @@
 """The testing source's little SQL."""
 
+import random
+import re
+
 import pytest
 
 from replica_client.errors import ServerError
 from replica_client.server.library import BinlogLibrary
-from replica_client.server.sql import SqlSession, normal
+from replica_client.server.sql import SqlSession, is_like, normal
 from tests.source.binlogs import SOURCE_UUID, two_files
 
 
@@ -29,6 +32,10 @@ def session(tmp_path):
         ("/* a comment */ SELECT CONNECTION_ID()", [[7]]),
         ("SELECT @@global.gtid_executed", [[f"{SOURCE_UUID}:1-10"]]),
         ("SHOW VARIABLES LIKE 'gtid_m%'", [("gtid_mode", "ON")]),
+        ("SHOW VARIABLES LIKE 'gtid\\_mode'", [("gtid_mode", "ON")]),
+        ("SHOW VARIABLES LIKE '" + "%" * 3000 + "x'", []),
+        ("SHOW VARIABLES LIKE '" + "%_" * 1500 + "'", []),
+        ("SHOW VARIABLES LIKE '" + "%e" * 1500 + "'", []),
         ("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin')", [("log_bin", "ON")]),
         ("SHOW WARNINGS", []),
         ("SHOW DATABASES", [("information_schema",)]),
@@ -40,6 +47,7 @@ def session(tmp_path):
         (f"SELECT GTID_SUBSET('{SOURCE_UUID}:11', @@global.gtid_executed)", [[0]]),
         ("SELECT GTID_SUBSET(NULL, '')", [[None]]),
     ],
+    ids=lambda value: str(value)[:30],
 )
 async def test_answers(session, sql, rows) -> None:
     result = await session.execute(sql)
@@ -123,3 +131,14 @@ async def test_events_of_a_file(session) -> None:
     ):
         with pytest.raises(ServerError, match="SHOW BINLOG EVENTS"):
             await session.execute(sql)
+
+
+def test_like_is_as_sql_says() -> None:
+    rng = random.Random(1)
+    for _ in range(3000):
+        text = "".join(rng.choices("ab_", k=rng.randrange(6)))
+        pattern = "".join(rng.choices("ab%_", k=rng.randrange(6)))
+        wanted = re.fullmatch(pattern.replace("%", ".*").replace("_", "."), text) is not None
+        assert is_like(text, pattern) == wanted, (text, pattern)
+    assert is_like("a_b", r"a\_b")
+    assert not is_like("axb", r"a\_b")
