@@ -15,6 +15,7 @@ from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.server.library import BinlogLibrary
 from replica_client.server.show_events import COLUMNS, show_binlog_events
 from replica_client.server.variables import system_variables
+from replica_client.transport.server_info import parse_version
 from replica_client.wire.resultset import Value
 
 Rows = tuple[Sequence[str], Sequence[Sequence[Value]]]
@@ -174,7 +175,8 @@ class SqlSession:
         library = self.library
         if upper in ("SHOW BINARY LOGS", "SHOW MASTER LOGS"):
             rows: list[tuple[Value, ...]] = [(file.name, file.size) for file in library.files]
-            if library.flavor is ServerFlavor.MARIADB:
+            old = parse_version(library.server_version) < (8, 0, 14)
+            if library.flavor is ServerFlavor.MARIADB or old:
                 return ("Log_name", "File_size"), rows
             return ("Log_name", "File_size", "Encrypted"), [(*row, "No") for row in rows]
         if upper in ("SHOW MASTER STATUS", "SHOW BINARY LOG STATUS", "SHOW BINLOG STATUS"):
@@ -186,7 +188,7 @@ class SqlSession:
                 row.append(str(library.executed()))
             return names, [row]
         if upper in ("SHOW REPLICAS", "SHOW SLAVE HOSTS", "SHOW REPLICA HOSTS"):
-            return ("Server_Id", "Host", "Port", "Source_Id", "Replica_UUID"), self.replicas()
+            return self._replicas()
         if upper.startswith("SHOW GRANTS"):
             grant = f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '{self.user}'@'%'"
             return (f"Grants for {self.user}@%",), [(grant,)]
@@ -202,6 +204,15 @@ class SqlSession:
         if match := _SHOW_VARIABLES.match(text):
             return ("Variable_name", "Value"), self._show_variables(match)
         raise _not_understood(text)
+
+    def _replicas(self) -> Rows:
+        """Under the column names of the source's version; MariaDB has no UUIDs."""
+        rows = self.replicas()
+        if self.library.flavor is ServerFlavor.MARIADB:
+            return ("Server_id", "Host", "Port", "Master_id"), [row[:4] for row in rows]
+        if parse_version(self.library.server_version) < (8, 0, 22):
+            return ("Server_id", "Host", "Port", "Master_id", "Slave_UUID"), rows
+        return ("Server_Id", "Host", "Port", "Source_Id", "Replica_UUID"), rows
 
     def _show_variables(self, match: re.Match[str]) -> list[tuple[Value, ...]]:
         if match["what"].upper() == "STATUS":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pymysql
 
@@ -53,6 +54,9 @@ class MixedLoad:
         self._draws = Draws(seed, charsets)
         self._makers = makers(server.flavor, server.version)
         self._features = Features.of(server.flavor, server.version)
+        if server.flavor == "mariadb":
+            # CHECKSUM TABLE of virtual DECIMAL columns with NULLs differs between a MariaDB and its own replicas.
+            self._features = replace(self._features, generated=False)
         self._settings = Settings(server, self._draws, self._run, True)
         self._tables: list[Table] = []
         self._number = 0

@@ -13,6 +13,7 @@ import pytest
 
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.url import parse_url
+from tests.integration.relay_answers import differences
 from tests.integration.relays import (
     RelayProcess,
     assert_same_files,
@@ -68,6 +69,7 @@ def test_replicas_of_a_relay(fresh: Fresh, tmp_path: Path, name: str) -> None:
             write_some(source, rng)
         wait_until_equal(source, by_gtid, ["shop"])
         assert_same_files(relay, source)
+        assert not differences(relay, source)
         status = relay.status()
         assert status["failed_logins"] == 0
         assert [client["behind_bytes"] for client in status["clients"]] == [0]
