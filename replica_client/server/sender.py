@@ -365,6 +365,8 @@ class DumpSender:
             async with asyncio.timeout(period or None):
                 await growth.wait()
         except TimeoutError:
+            if file.header_at(position) is not None:
+                return  # it grew in the same moment: a heartbeat would tell of a place that comes later
             # The client follows a ROTATE, whether that file is here or not; a heartbeat that names another one
             # stops a MySQL replica for good (MY-013118).
             following = file.next_file

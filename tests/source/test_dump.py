@@ -105,6 +105,31 @@ async def test_what_is_appended_after_a_gtid_start_comes_once(tmp_path, last) ->
     assert numbers == list(range(last + 1, 16))
 
 
+async def test_a_heartbeat_never_tells_of_what_was_not_sent_yet(tmp_path) -> None:
+    """A MySQL replica that hears of the next file before the ROTATE stops for good (MY-013118)."""
+    maker = BinlogMaker(first=11)
+    rotate = maker.rotate("binlog.000003")
+    heartbeats = (EventType.HEARTBEAT_LOG_EVENT, EventType.HEARTBEAT_LOG_EVENT_V2)
+    async with BinlogSource(two_files(tmp_path)) as source:
+        request = DumpRequest("binlog.000002", 4)
+        async with await start_dump(source.url, request, heartbeat_period=0.05) as dump:
+            async with asyncio.timeout(30):
+                seen: list[bytes] = []
+                while not seen or type_of(seen[-1]) not in heartbeats:
+                    seen += await dump.read()
+                # The file has grown, and nobody was told of it yet.
+                source.library.files[-1].append(rotate)
+                later: list[bytes] = []
+                while (
+                    not later or type_of(later[-1]) not in heartbeats or b"000003" not in later[-1]
+                ):
+                    later += await dump.read()
+    kinds = [type_of(event) for event in later]
+    assert EventType.ROTATE_EVENT in kinds
+    before = later[: kinds.index(EventType.ROTATE_EVENT)]
+    assert all(b"000003" not in event for event in before)
+
+
 async def test_gtid_start_in_the_second_file(tmp_path) -> None:
     paths = two_files(tmp_path)
     have = GtidSet.parse(f"{SOURCE_UUID}:1-7")
