@@ -428,12 +428,7 @@ class GroupLane:
             if self._waiting:
                 self._settle(events)
         except BinlogDecodeError as error:
-            fault = error
-            if self._waiting:
-                try:
-                    self._settle(events)
-                except BinlogDecodeError as earlier:
-                    fault = earlier
+            fault = self._first_fault(events, error)
             if 0 <= self._failed < self._settled:
                 last, begin = last_before, begin_before
                 at = self._deferred[3 * self._failed]
@@ -453,6 +448,15 @@ class GroupLane:
                 self._feed.tracker.pass_transactions(file, begin, last - 1, gtids)
                 events.drop(count)
         return int(count)
+
+    def _first_fault(self, events: EventQueue, error: BinlogDecodeError) -> BinlogDecodeError:
+        """The fault of the rows that wait, which come before, or else the one that was found."""
+        if self._waiting:
+            try:
+                self._settle(events)
+            except BinlogDecodeError as earlier:
+                return earlier
+        return error
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
