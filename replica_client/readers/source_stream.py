@@ -4,61 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Literal, Self, overload
 
 from replica_client._compiled import tell_plain
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.constants.event_types import EventType
 from replica_client.errors import (
-    BinlogPurgedError,
-    ConnectionLostError,
-    PositionStoreError,
     ReplicaClientError,
-    ServerError,
-    SourceChangedError,
-    TransportError,
 )
-from replica_client.position.losses import LOSSES_KEY, LossLedger
+from replica_client.position.losses import LossLedger
 from replica_client.position.position import Position
-from replica_client.position.prepared import PREPARED_KEY, PreparedLedger, XaId
 from replica_client.position.stores.base import PositionStore
-from replica_client.position.stores.saving import SAVE_INTERVAL, PositionSaver
+from replica_client.position.stores.saving import SAVE_INTERVAL
 from replica_client.readers import inside
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.readers.column_lane import ColumnLane
-from replica_client.readers.event_feed import EventFeed, PlacedEvent
-from replica_client.readers.group_lane import MAX_WAITING, GroupLane
-from replica_client.readers.inside import GivenChange, position_at
-from replica_client.readers.live_prepared import PreparedSource
-from replica_client.readers.live_schema import SchemaProver, read_source
+from replica_client.readers.event_feed import PlacedEvent
 from replica_client.readers.misuse import AsynchronousOnly
 from replica_client.readers.notices import Notice, batches_of, changes_of
-from replica_client.readers.past_source import PastSource, ReadingState
 from replica_client.readers.prepared_rows import PreparedRows
-from replica_client.readers.replay import Replay, is_made_up
 from replica_client.readers.row_lane import RowLane
-from replica_client.readers.saved_state import reading_state_of
-from replica_client.readers.source_identity import IDENTITY_KEY, SourceIdentity
 from replica_client.readers.source_link import LinkOptions, SourceLink
-from replica_client.readers.source_start import (
-    behind_purged,
-    resolve_start,
-    transaction_start,
-)
-from replica_client.readers.start import Start, timestamp_of
+from replica_client.readers.start import timestamp_of
+from replica_client.readers.stream_events import StreamEvents
+from replica_client.readers.stream_knowledge import StreamKnowledge
 from replica_client.readers.stream_options import StreamOptions
+from replica_client.readers.stream_progress import StreamProgress
 from replica_client.readers.time_gate import TimeGate
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.row_change import Change
-from replica_client.schema.history import STATE_KEY, Place, SchemaHistory
-from replica_client.transport.connection import SourceConnection
+from replica_client.schema.history import SchemaHistory
 from replica_client.transport.dump import DumpStream
 from replica_client.transport.options import ConnectOptions
 from replica_client.transport.server_info import ServerInfo
@@ -66,12 +45,6 @@ from replica_client.transport.server_info import ServerInfo
 if TYPE_CHECKING:
     from replica_client.rows.batching import BatchAssembler, RecordBatch
 
-_LOG = logging.getLogger("replica_client")
-_Result = TypeVar("_Result")
-START_TIME_KEY = "start_time"
-"""Name of a checkpoint's state: nothing was acknowledged yet, and what is before this time is not wanted."""
-
-_FORMAT_DESCRIPTION = int(EventType.FORMAT_DESCRIPTION_EVENT)
 _GROUP_SIZE = 1024
 
 
@@ -85,11 +58,6 @@ class SourceStream(AsynchronousOnly):
     With several hosts the next one is tried when one fails, and goes on by GTID. A transaction that was
     being read then comes again from its start (:meth:`events` shows its first events twice), since
     another server writes it in other pieces. A host that lacks what we already have is refused.
-
-    Attributes:
-        history: what tables look like, as far as the stream was read.
-        losses: counts of what could not be delivered (``record_losses``); saved with the position.
-        prepared: XA transactions that are pending; where they are is saved with the position.
 
     Examples:
         >>> async def count():
@@ -110,10 +78,6 @@ class SourceStream(AsynchronousOnly):
             [connect_options] if isinstance(connect_options, ConnectOptions) else connect_options
         )
         self._options = options
-        self._store = position_store
-        self._saver = (
-            None if position_store is None else PositionSaver(position_store, save_interval)
-        )
         self._link = SourceLink(
             hosts,
             LinkOptions(
@@ -126,33 +90,31 @@ class SourceStream(AsynchronousOnly):
             ),
         )
         tell_plain()
-        self._open = False
-        self._parted = False
-        self._moved = False
-        self._waits = False
-        self._feed: EventFeed | None = None
-        self._replay: Replay | None = None
-        self._resume: Position | None = None
-        # A transaction stands for the position behind it, which takes time to make.
-        self._delivered: Position | Transaction | None = None
-        # While rows wait in batches, or come one by one: the position before them.
-        self._held: Position | Transaction | None = None
-        self._given: GivenChange | None = None
-        self._acknowledged: Position | None = None
-        self.history = SchemaHistory() if options.schema is None else options.schema.copy()
-        self.losses = LossLedger()
-        self.prepared = PreparedRows()
-        self._prover = self._new_prover(hosts[0])
-        self._asked: dict[tuple[str, str], object] = {}
-        # Servers before the one that is read, the oldest first.
-        self._left: list[PastSource] = []
-        self._gap: Position | None = None
-        self._start_time: int | None = None
+        self._knowledge = StreamKnowledge(self._link, options, lambda: self._events.is_open)
+        self._progress = StreamProgress(
+            position_store,
+            save_interval,
+            self._knowledge,
+            lambda: self._events.feed.tracker.position,
+        )
+        self._events = StreamEvents(self._link, options, self._knowledge, self._progress)
         if isinstance(options.start, datetime.datetime):
-            self._start_time = timestamp_of(options.start)
-        # Whether the start is still to be saved.
-        self._unpinned = False
-        self._until: Position | None = None
+            self._progress.start_time = timestamp_of(options.start)
+
+    @property
+    def history(self) -> SchemaHistory:
+        """What tables look like, as far as the stream was read."""
+        return self._knowledge.history
+
+    @property
+    def losses(self) -> LossLedger:
+        """Counts of what could not be delivered (``record_losses``); saved with the position."""
+        return self._knowledge.losses
+
+    @property
+    def prepared(self) -> PreparedRows:
+        """XA transactions that are pending; where they are is saved with the position."""
+        return self._knowledge.prepared
 
     @property
     def unmatched_patterns(self) -> list[str]:
@@ -181,19 +143,7 @@ class SourceStream(AsynchronousOnly):
         Raises:
             ConnectionLostError: the stream is not open.
         """
-        if isinstance(self._held, Transaction):
-            self._held = self._held.position
-        if self._held is not None:
-            return self._held if self._given is None else position_at(self._held, self._given)
-        return self._reached()
-
-    def _reached(self) -> Position:
-        """The safe resume point behind what was read."""
-        if isinstance(self._delivered, Transaction):
-            self._delivered = self._delivered.position
-        if self._delivered is not None:
-            return self._delivered
-        return self._live_feed().tracker.position
+        return self._progress.position
 
     @property
     def reached(self) -> Position:
@@ -205,12 +155,12 @@ class SourceStream(AsynchronousOnly):
         Raises:
             ConnectionLostError: the stream is not open.
         """
-        return self._live_feed().tracker.position if self._waits else self.position
+        return self._events.feed.tracker.position if self._events.waits else self.position
 
     @property
     def caught_up(self) -> bool:
         """Whether everything that came from the source was given, and it is waited for."""
-        return self._waits
+        return self._events.waits
 
     @property
     def dump(self) -> DumpStream | None:
@@ -225,12 +175,12 @@ class SourceStream(AsynchronousOnly):
     @property
     def format(self) -> BinlogFormat:
         """How events are laid out in the file that is read."""
-        return self._live_feed().decoder.format
+        return self._events.feed.decoder.format
 
     @property
     def acknowledged(self) -> Position | None:
         """The position that was acknowledged last."""
-        return self._acknowledged
+        return self._progress.acknowledged
 
     async def acknowledge(self, position: Position) -> None:
         """Everything before ``position`` is done: save it, and tell a semi-synchronous source.
@@ -246,7 +196,7 @@ class SourceStream(AsynchronousOnly):
         """
         self.remember(position)
         dump = self._link.dump
-        is_past = any(one.has(position) for one in self._left)
+        is_past = self._progress.is_past(position)
         inside = position.inside_transaction
         wanted = self._options.semi_sync and position.file and not inside and not is_past
         if wanted and dump is not None and dump.semi_sync_active:
@@ -259,9 +209,11 @@ class SourceStream(AsynchronousOnly):
         Raises:
             PositionStoreError: a position that was acknowledged before could not be saved.
         """
-        self._acknowledged = position
-        if self._saver is not None:
-            self._saver.put(position, self.state(position))
+        self._progress.remember(position)
+
+    def state(self, position: Position) -> dict[str, object]:
+        """What to save with a position, for :class:`~replica_client.position.stores.Checkpoint`."""
+        return self._progress.state(position)
 
     @property
     def semi_sync(self) -> bool:
@@ -274,245 +226,17 @@ class SourceStream(AsynchronousOnly):
         Raises:
             PositionStoreError: it could not be saved; what was saved before is whole.
         """
-        if self._saver is not None:
-            await self._saver.flush()
-
-    async def _pin(self, server: ServerInfo) -> None:
-        """Save where the stream starts, if nothing was saved before: a later run starts there, too.
-
-        What the user named is saved when the source has accepted it, all else before it is asked for.
-        """
-        start, self._unpinned = self._resume, False
-        if self._saver is None or start is None:
-            return
-        state = self.state(start)
-        if not self._link.identity.known:
-            state[IDENTITY_KEY] = SourceIdentity(server.server_uuid, server.server_id).to_state()
-        if self._start_time is not None:
-            state[START_TIME_KEY] = self._start_time
-        await self._saver.save(start, state)
-
-    def state(self, position: Position) -> dict[str, object]:
-        """What to save with a position, for :class:`~replica_client.position.stores.Checkpoint`."""
-        while self._left:
-            if self._left[0].has(position):
-                return self._left[0].state.to_state(position)
-            del self._left[0]
-        return self._reading_state().to_state(position)
-
-    def _reading_state(self) -> ReadingState:
-        """What is saved with positions of the server that is read."""
-        return ReadingState(self._link.identity, self.history, self.losses, self.prepared.ledger)
+        await self._progress.flush()
 
     async def __aenter__(self) -> Self:
-        start: Start = self._options.start
-        if self._store is not None:
-            checkpoint = await asyncio.to_thread(self._store.load_checkpoint)
-            if checkpoint is not None:
-                start = checkpoint.position
-                since = checkpoint.state.get(START_TIME_KEY)
-                self._start_time = since if isinstance(since, int) else None
-                if self._start_time is None:
-                    self._acknowledged = start
-                with reading_state_of(self._store):
-                    self._take_state(checkpoint.state)
-            self._unpinned = checkpoint is None
-        last: ReplicaClientError | None = None
-        for host in self._link.hosts():
-            try:
-                await self._open_at(host, start)
-            except ReplicaClientError as error:
-                if not self._link.goes_on(error):
-                    raise
-                last = error
-            else:
-                return self
-        raise last or ConnectionLostError("there is no host")
-
-    def _take_state(self, state: Mapping[str, object]) -> None:
-        if STATE_KEY in state:
-            self.history = SchemaHistory.from_state(state[STATE_KEY])
-        if LOSSES_KEY in state:
-            self.losses = LossLedger.from_state(state[LOSSES_KEY])
-        if PREPARED_KEY in state:
-            self.prepared = PreparedRows(PreparedLedger.from_state(state[PREPARED_KEY]))
-        if IDENTITY_KEY in state:
-            self._link.identity = SourceIdentity.from_state(state[IDENTITY_KEY])
-
-    async def _open_at(self, host: ConnectOptions, start: Start) -> None:
-        connection = await SourceConnection.open(host)
-        try:
-            self._link.use(host)
-            self._prover = self._new_prover(host)
-            self._resume = await resolve_start(
-                connection,
-                self._known_there(connection, start),
-                server_id=self.server_id,
-                replica_uuid=self._link.replica_uuid,
-            )
-            if start == "latest" and self._options.schema is None:
-                self._resume = await self._read_schema(connection, self._resume)
-            elif self._resume.file:
-                self.history.rewind(self._resume.file, self._resume.offset)
-            self._learn_letter_case(connection.server)
-            self._parted = self._resume.inside_transaction
-            self._feed = EventFeed(self._options.decode, transaction_start(self._resume))
-            if not isinstance(start, Position):
-                await self._pin(connection.server)
-            await self._link.begin(connection, transaction_start(self._resume))
-            self._open = True
-        except BinlogPurgedError as error:
-            await connection.close()
-            if self._feed is None or not await self._pass_gap(error):
-                raise
-            self._open = True
-        except BaseException:
-            await connection.close()
-            raise
-
-    def _known_there(self, connection: SourceConnection, start: Start) -> Start:
-        """A saved position as what it means on a server."""
-        if not isinstance(start, Position) or not start.gtid_set:
-            return start
-        if self._link.identity.is_same_server(connection.server):
-            return start
-        if start.inside_transaction:
-            raise SourceChangedError(
-                f"{connection.options.address} is another server than the one that {start} is of, and "
-                "that place is inside a transaction; go back to that server until it is done"
-            )
-        if start.file:
-            # What the stream read ahead of the position comes again.
-            self.history.rewind(start.file, start.offset)
-        self.history.forget_places()
-        self.prepared.ledger.forget_places()
-        return Position("", 0, start.gtid_set)
-
-    def _new_prover(self, host: ConnectOptions) -> SchemaProver:
-        return SchemaProver(host, self._options.decode, self._options.assembly.selection)
-
-    def _learn_letter_case(self, server: ServerInfo | None) -> None:
-        """Take names in another letter case for the same, or not, as the server does.
-
-        Raises:
-            SourceChangedError: it does so now, and names that it would change are known.
-        """
-        if server is not None and server.folds_names is not None:
-            self.history.fold_names(server.folds_names)
-
-    async def _read_schema(self, connection: SourceConnection, latest: Position) -> Position:
-        """Know all tables as they are at a position, which is the new start."""
-        try:
-            self.history, status = await read_source(
-                connection, self._options.decode, self._options.assembly.selection
-            )
-        except ServerError as error:
-            if self._options.assembly.on_unknown_table == "error":
-                raise
-            _LOG.info("the source does not tell what its tables look like: %s", error)
-            self._prover.works = False
-            return latest
-        return Position(status.file, status.position, connection.gtids(status.executed_gtid_set))
-
-    async def _prove(
-        self, placed: PlacedEvent, feed: EventFeed, assembler: TransactionAssembler
-    ) -> None:
-        """Find out what a table looks like that the binlog alone does not tell."""
-        event = placed.event
-        table_map = assembler.unproven(event, feed.decoder)
-        if table_map is None:
-            return
-        await self._ask_for((table_map.schema, table_map.table), event, feed, assembler)
-
-    async def _prove_targets(
-        self, placed: PlacedEvent, feed: EventFeed, assembler: TransactionAssembler
-    ) -> None:
-        """Find out whether names in a statement logged as text are those of tables, not of views."""
-        for name in assembler.perhaps_views(placed.event, feed.decoder):
-            await self._ask_for(name, placed.event, feed, assembler)
-
-    async def _prove_renames(
-        self, placed: PlacedEvent, feed: EventFeed, assembler: TransactionAssembler
-    ) -> None:
-        """Find out whether a RENAME TABLE was of temporary tables, which the binlog of MariaDB does not tell."""
-        event, history = placed.event, assembler.schema.history
-        start = transaction_start(feed.tracker.inside())
-        behind = Place.of(event.file, event.end_position)
-        for name in assembler.perhaps_temporary(event, feed.decoder):
-
-            async def ask(name: tuple[str, str] = name) -> bool:
-                return await self._prover.is_there(name, start, behind)
-
-            if await self._retried(ask, "looking at " + ".".join(name)):
-                history.hide(event.body.thread_id, name)
-
-    async def _ask_for(
-        self,
-        name: tuple[str, str],
-        event: BinlogEvent,
-        feed: EventFeed,
-        assembler: TransactionAssembler,
-    ) -> None:
-        """Ask the source what a table is, once for all that is known of it."""
-        history = assembler.schema.history
-        state = history.table(name)
-        if name in self._asked and self._asked[name] is state:
-            return
-        start = transaction_start(feed.tracker.inside())
-        place = Place.of(event.file, event.position)
-
-        async def prove() -> bool:
-            return await self._prover.prove(history, name, start, place)
-
-        if not await self._retried(prove, "looking at " + ".".join(name)):
-            self._asked[name] = state
-
-    async def _read_back(self, xid: XaId, commit: Position) -> None:
-        """Read the rows of an XA transaction that was prepared before the stream began."""
-        await self._retried(
-            lambda: self._try_read_back(xid, commit), f"reading XA transaction {xid}"
-        )
-
-    async def _try_read_back(self, xid: XaId, commit: Position) -> None:
-        known = self.prepared.ledger.find(xid)
-        source = PreparedSource(self._link.host, self._options.decode)
-        rows = PreparedRows(storage=self.prepared.storage)
-        assembler: TransactionAssembler | None = None
-        async with aclosing(source.transaction(xid, known, commit)) as events:
-            async for feed, placed in events:
-                if assembler is None:
-                    history = self.history.copy()
-                    history.rewind(placed.event.file, placed.event.position)
-                    assembler = TransactionAssembler(
-                        self._assembly(), self._options.decode, None, history, rows
-                    )
-                if placed.event.header.type_code == EventType.TABLE_MAP_EVENT:
-                    await self._prove(placed, feed, assembler)
-                for _ in assembler.feed(placed, feed.decoder, feed.tracker):
-                    pass
-        self.prepared.adopt(xid, rows)
-
-    async def _retried(self, work: Callable[[], Awaitable[_Result]], what: str) -> _Result:
-        """Do what needs connections of its own, and try again when these fail."""
-        delays = self._options.reconnect.delays()
-        while True:
-            try:
-                return await work()
-            except (TransportError, ServerError) as error:
-                delay = next(delays, None)
-                if delay is None or not self._open or not self._link.goes_on(error):
-                    raise
-                _LOG.warning("connection lost: %s; %s again in %.1f s", error, what, delay)
-                await asyncio.sleep(delay)
+        saved = await self._progress.load()
+        await self._events.open(self._options.start if saved is None else saved)
+        return self
 
     async def __aexit__(self, kind: type[BaseException] | None = None, *exc_info: object) -> None:
-        self._open = False
+        self._events.is_open = False
         try:
-            await self.flush()
-        except PositionStoreError as error:
-            if kind is None:
-                raise
-            _LOG.error("the position that was acknowledged last is not saved: %s", error)
+            await self._progress.close(failed=kind is not None)
         finally:
             await self._link.close()
 
@@ -528,8 +252,8 @@ class SourceStream(AsynchronousOnly):
             ProtocolError: the source sent what the protocol forbids.
             TransportError: the connection was lost, and could not be opened again.
         """
-        gate, feed = TimeGate(self._since()), self._live_feed()
-        async for batch in self._placed():
+        gate, feed = TimeGate(self._progress.since), self._events.feed
+        async for batch in self._events.packets():
             for placed in batch:
                 inside = feed.tracker.in_transaction
                 for event in gate.events(placed.event, in_transaction=inside):
@@ -543,8 +267,8 @@ class SourceStream(AsynchronousOnly):
         Raises:
             ReplicaClientError: what :meth:`events` raises.
         """
-        gate, feed = TimeGate(self._since()), self._live_feed()
-        async for batch in self._placed():
+        gate, feed = TimeGate(self._progress.since), self._events.feed
+        async for batch in self._events.packets():
             group: list[BinlogEvent] = []
             for placed in batch:
                 group += gate.events(placed.event, in_transaction=feed.tracker.in_transaction)
@@ -570,8 +294,8 @@ class SourceStream(AsynchronousOnly):
         async with aclosing(self.transaction_groups()) as groups:
             async for group in groups:
                 for taken in group:
-                    self._delivered = taken
-                    self._parted = not taken.complete
+                    self._progress.delivered = taken
+                    self._progress.parted = not taken.complete
                     yield taken
 
     async def transaction_groups(self) -> AsyncGenerator[list[Transaction], None]:
@@ -582,16 +306,16 @@ class SourceStream(AsynchronousOnly):
         Raises:
             ReplicaClientError: what :meth:`transactions` raises.
         """
-        feed = self._live_feed()
-        assembler, gate = self._new_assembler(), TimeGate(self._since())
+        feed = self._events.feed
+        assembler, gate = self._new_assembler(), TimeGate(self._progress.since)
         # A class of its own wants to see all events.
         lane = RowLane(feed, assembler, False) if type(assembler) is TransactionAssembler else None
-        async for batch in self._placed(lane):
+        async for batch in self._events.packets(lane):
             if lane is not None and lane.took:
                 group = [taken for taken in lane.hand_over() if gate.gives(taken)]
                 if group:
-                    self._delivered = group[-1]
-                    self._parted = False
+                    self._progress.delivered = group[-1]
+                    self._progress.parted = False
                     yield group
             for placed in batch:
                 async for transaction in self._assembled(placed, assembler, gate):
@@ -599,46 +323,38 @@ class SourceStream(AsynchronousOnly):
 
     def _new_assembler(self) -> TransactionAssembler:
         """What puts transactions together."""
-        return self.make_assembler(self._assembly())
-
-    def _since(self) -> int | None:
-        """The time before which no transaction is wanted, in seconds since 1970."""
-        return self._start_time if self._acknowledged is None else None
-
-    def _assembly(self) -> AssemblyOptions:
-        assembly = self._options.assembly
-        if assembly.on_unknown_table is None and self._prover.works:
-            return replace(assembly, on_unknown_table="error")
-        return assembly
+        return self.make_assembler(self._knowledge.assembly())
 
     def make_assembler(self, assembly: AssemblyOptions) -> TransactionAssembler:
         """The object that puts transactions together; subclasses override it to see transactions first."""
         return TransactionAssembler(
-            assembly, self._options.decode, self._resume, self.history, self.prepared
+            assembly, self._options.decode, self._events.resume, self.history, self.prepared
         )
 
     async def _assembled(
         self, placed: PlacedEvent, assembler: TransactionAssembler, gate: TimeGate
     ) -> AsyncGenerator[Transaction, None]:
         """The transactions that are complete with an event."""
-        feed = self._live_feed()
+        feed = self._events.feed
         if placed.event.header.type_code == EventType.TABLE_MAP_EVENT:
-            await self._prove(placed, feed, assembler)
+            await self._knowledge.prove(placed, feed, assembler)
         else:
             ahead = assembler.reads_long(placed.event, feed.decoder, feed.tracker)
             if ahead is not None:
                 await asyncio.to_thread(ahead)
-            await self._prove_targets(placed, feed, assembler)
-            await self._prove_renames(placed, feed, assembler)
+            await self._knowledge.prove_targets(placed, feed, assembler)
+            await self._knowledge.prove_renames(placed, feed, assembler)
         xid = assembler.pending_commit(placed)
         if xid is not None and placed.boundary is not None:
-            await self._read_back(xid, Position(placed.boundary.file, placed.boundary.offset))
+            await self._knowledge.read_back(
+                xid, Position(placed.boundary.file, placed.boundary.offset)
+            )
         for transaction in assembler.feed(placed, feed.decoder, feed.tracker):
             if not gate.gives(transaction):
                 continue
             # Its rows are not kept while the next ones come.
-            self._delivered = transaction.position
-            self._parted = not transaction.complete
+            self._progress.delivered = transaction.position
+            self._progress.parted = not transaction.complete
             for loss in transaction.losses:
                 self.losses.add(loss, transaction.start)
             yield transaction
@@ -670,16 +386,16 @@ class SourceStream(AsynchronousOnly):
             ProtocolError: the source sent what the protocol forbids.
             TransportError: the connection was lost, and could not be opened again.
         """
-        self._held, self._given = self.position, None
+        self._progress.pending, self._progress.given = self.position, None
         async with aclosing(self.transactions()) as transactions:
             async for transaction in transactions:
                 changes = iter(changes_of(transaction, notices=notices))
                 for change in islice(changes, inside.POSITIONED_AFTER):
                     yield change
                 for change in changes:
-                    self._given = transaction, change
+                    self._progress.given = transaction, change
                     yield change
-                self._held, self._given = transaction, None
+                self._progress.pending, self._progress.given = transaction, None
 
     @overload
     def batches(
@@ -722,7 +438,7 @@ class SourceStream(AsynchronousOnly):
 
         batches = BatchAssembler(max_rows, self._options.decode)
         steps = self._steps(batches, notices)
-        self._held = self.position
+        self._progress.pending = self.position
         pending: asyncio.Task[list[RecordBatch | Notice]] | None = None
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max_seconds
@@ -743,10 +459,10 @@ class SourceStream(AsynchronousOnly):
                             yield batch
                     pending = None
                 if ended or loop.time() >= deadline:
-                    reached = self._reached()
+                    reached = self._progress.reached
                     for batch in batches.flush():
                         yield batch
-                    self._held = reached
+                    self._progress.pending = reached
                     deadline = loop.time() + max_seconds
         finally:
             if pending is not None:
@@ -772,35 +488,28 @@ class SourceStream(AsynchronousOnly):
             ServerError: the source refuses to go on.
             TransportError: the connection was lost, and could not be opened again.
         """
-        self._until = until
+        self._events.until = until
         steps = self._steps(batches, False)
         try:
             async for ready in steps:
                 yield ready
         finally:
             await steps.aclose()
-            self._until = None
-
-    def _is_done(self, feed: EventFeed) -> bool:
-        """Whether everything that is asked for was taken."""
-        tracker = feed.tracker
-        if self._until is None or tracker.in_transaction or not tracker.file:
-            return False
-        return Position(tracker.file, tracker.offset) >= self._until
+            self._events.until = None
 
     async def _steps(
         self, batches: BatchAssembler, notices: bool
     ) -> AsyncGenerator[list[RecordBatch | Notice], None]:
         """The batches that became full, whenever some did."""
-        feed = self._live_feed()
-        assembler, gate = self._new_assembler(), TimeGate(self._since())
+        feed = self._events.feed
+        assembler, gate = self._new_assembler(), TimeGate(self._progress.since)
         lane = None if not gate.is_open else ColumnLane(feed, assembler, batches, False)
-        async for taken in self._placed(lane):
+        async for taken in self._events.packets(lane):
             ready: list[RecordBatch | Notice] = []
             if lane is not None and lane.took:
                 ready += lane.hand_over()
-                self._delivered = feed.tracker.position
-                self._parted = False
+                self._progress.delivered = feed.tracker.position
+                self._progress.parted = False
             for placed in taken:
                 async for transaction in self._assembled(placed, assembler, gate):
                     ready += batches_of(batches, transaction, notices=notices)
@@ -810,147 +519,3 @@ class SourceStream(AsynchronousOnly):
                         ready = []
             if ready:
                 yield ready
-
-    # The stream of events, across connections.
-
-    async def _placed(
-        self, lane: GroupLane | None = None
-    ) -> AsyncGenerator[Iterator[PlacedEvent], None]:
-        """The events of each packet, across connections, each event once.
-
-        With a lane, what it takes is not among them; there is a turn without events then.
-        """
-        feed, link = self._live_feed(), self._link
-        waiting = 0
-        while True:
-            if link.dump is None:
-                raise ConnectionLostError("the stream is closed")
-            if self._is_done(feed):
-                return
-            events = link.dump.events
-            try:
-                self._waits = True  # all that was read before was given
-                try:
-                    is_last = not await link.dump.more(waiting)
-                finally:
-                    self._waits = False
-                if self._unpinned and link.server is not None:
-                    await self._pin(link.server)
-            except (TransportError, ServerError) as error:
-                if not self._open:
-                    raise
-                if isinstance(error, BinlogPurgedError) and await self._pass_gap(error):
-                    waiting = 0
-                    continue
-                if not link.goes_on(error):
-                    raise
-                waiting = 0
-                await self._reconnect(error)
-                continue
-            if is_last and not events:
-                return
-            waiting = 0
-            while events:
-                if lane is not None and self._ordinary(feed):
-                    until, file = self._until, feed.tracker.file
-                    stop = until.offset if until is not None and until.file == file else -1
-                    if lane.take(events, file, feed.tracker.offset, stop):
-                        link.received()
-                        yield iter(())
-                        continue
-                    if lane.incomplete and not is_last and events.waiting < MAX_WAITING:
-                        waiting = len(events)
-                        break
-                    if not events:
-                        break
-                if self._is_done(feed):
-                    return
-                data = events.take()
-                if len(data) > HEADER_SIZE and data[4] == _FORMAT_DESCRIPTION:
-                    try:
-                        await self._see_format(data)
-                    except TransportError as error:
-                        if not self._open:
-                            raise
-                        await self._reconnect(error)
-                        break
-                if self._replay is None or not self._replay.passes_over(data, feed):
-                    if self._replay is not None or not is_made_up(feed.decoder.peek_header(data)):
-                        link.received()
-                    self._replay = None
-                    fed = feed.feed_stream(data)
-                    del data  # a very large event is not to be there twice
-                    yield fed
-                    if self._moved:
-                        self._moved = False
-                        self.history.forget_places()
-                        self.losses.forget_places()
-                        self.prepared.ledger.forget_places()
-
-    def _ordinary(self, feed: EventFeed) -> bool:
-        """Whether whole transactions may be taken: nothing is half done or comes again."""
-        return self._replay is None and not self._moved and not feed.tracker.in_transaction
-
-    async def _see_format(self, data: bytes) -> None:
-        """Make sure that a file is the one that was read before."""
-        feed = self._live_feed()
-        file = (self._replay or feed.tracker).file
-        if file:
-            position = transaction_start(feed.tracker.inside())
-            await self._link.see_format(file, feed.decoder.peek_header(data), position)
-
-    def _live_feed(self) -> EventFeed:
-        if self._feed is None:
-            raise ConnectionLostError("the stream is not open; use it in an `async with` block")
-        return self._feed
-
-    async def _pass_gap(self, purged: BinlogPurgedError) -> bool:
-        """Go on behind transactions that the source purged, when their loss is to be recorded.
-
-        The first file that comes then tells of them, and the assembler finds that they never came.
-        """
-        feed = self._live_feed()
-        position = feed.tracker.position
-        recorded = self._options.assembly.record_losses
-        inside = feed.tracker.in_transaction or self._parted
-        if "gtid_gap" not in recorded or not position.gtid_set or inside or self._gap == position:
-            return False
-        self._gap = position
-        _LOG.warning("%s; going on behind what was purged", purged)
-        await self._link.close()
-        connection = await SourceConnection.open(self._link.host)
-        try:
-            behind = await behind_purged(connection, position.gtid_set)
-            await self._link.begin(connection, Position("", 0, behind))
-        except BaseException:
-            await connection.close()
-            raise
-        feed.new_decoder()
-        self._replay = None
-        return True
-
-    async def _reconnect(self, lost: ReplicaClientError) -> None:
-        """Open the next connection, at the start of the transaction that was being read."""
-        feed = self._live_feed()
-        position = transaction_start(feed.tracker.inside())
-        left = PastSource(self._reached(), position, self._reading_state().copy())
-        try:
-            same = await self._link.reconnect(lost, position, parted=lambda: self._parted)
-        except BinlogPurgedError as error:
-            if await self._pass_gap(error):
-                return
-            raise
-        self._learn_letter_case(self._link.server)
-        if same:
-            feed.new_decoder(feed.tracker.file)
-            self._replay = Replay(position) if feed.tracker.file else None
-            return
-        self._left.append(left)
-        feed.change_source()
-        self._replay = None
-        works, self._prover = (
-            self._prover.works,
-            self._new_prover(self._link.host),
-        )
-        self._prover.works = works
-        self._moved = True
