@@ -6,6 +6,7 @@ Nothing of it runs.
 from collections.abc import AsyncIterator
 
 from replica_client.compat.asyncmy import BinLogStream
+from replica_client.compat.asyncmy.row_events import TableMapEvent as AsyncTableMapEvent
 from replica_client.compat.asyncmy.row_events import WriteRowsEvent as AsyncWriteRowsEvent
 from replica_client.compat.pymysqlreplication import BinLogStreamReader
 from replica_client.compat.pymysqlreplication.event import GtidEvent, QueryEvent, RotateEvent
@@ -85,3 +86,23 @@ async def asynchronous(connection: object, ctl_connection: object) -> AsyncItera
     async for event in stream:
         yield event.rows
     await stream.close()
+
+
+def session_of(event: QueryEvent) -> tuple[int, bytes, int]:
+    """Status variables, which are there where the statement has them."""
+    return event.sql_mode, event.time_zone, event.auto_increment_increment
+
+
+def digits_of(event: TableMapEvent) -> list[tuple[str | None, int, int]]:
+    """Columns of a DECIMAL table."""
+    return [(column.name, column.precision, column.decimals) for column in event.columns]
+
+
+def local_times(zone: str) -> BinLogStreamReader:
+    """TIMESTAMP values that tell their time zone."""
+    return BinLogStreamReader(SETTINGS, 100, mysql_timezone=zone)
+
+
+def names_of(event: AsyncTableMapEvent) -> tuple[str, str, dict[str, object]]:
+    """A table as asyncmy gives it."""
+    return event.table_name, event.table.schema, event.table.data

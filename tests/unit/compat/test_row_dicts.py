@@ -3,6 +3,7 @@
 import datetime
 import random
 from types import SimpleNamespace
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -123,3 +124,29 @@ def test_asyncmys_filters_name_tables_with_their_database():
         assert TableFilter(only_tables=given, qualified=True).wants("shop", "t") is wanted
         assert TableFilter(ignored_tables=given, qualified=True).wants("shop", "t") is not wanted
         assert TableFilter(only_tables=given).wants("shop", "t") is not wanted
+
+
+def test_timestamps_in_a_time_zone_are_aware():
+    (sample,) = (
+        one
+        for one in SAMPLES
+        if one.column.type_code == ColumnType.MYSQL_TYPE_TIMESTAMP2
+        and one.column.fraction_digits == 3
+    )
+    zone = ZoneInfo("Asia/Tokyo")
+    names = SimpleNamespace(schema="shop", table="things")
+    shape, options = shape_of([sample]), DecodeOptions()
+    facts = TableFacts(
+        names, shape, True, True, options, False, False, "mysql", None, time_zone=zone
+    )
+    values = (Timestamp(1793524200, 25000, 3), Timestamp(None), None)
+    images = b"".join(encode_image([sample], [True], [value]) for value in values)
+    rows = facts.rows_at("insert", b"\1", None, images, 0, len(images))
+    moment, *rest = (row["values"]["c1"] for row in rows)
+    assert moment == datetime.datetime(2026, 11, 1, 18, 10, 0, 25000, zone)
+    assert moment.tzinfo is zone
+    assert rest == [None, None]
+    assert [row["none_sources"] for row in rows[1:]] == [
+        {"c1": "out of datetime2 range"},
+        {"c1": "null"},
+    ]
