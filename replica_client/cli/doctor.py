@@ -74,7 +74,8 @@ def doctor(
     else:
         _print(findings)
         lines = Lines()
-        for line in to_copy(findings):
+        mends = list(to_copy(findings))
+        for line in ["", *mends, ""] if mends else []:
             lines.line(line)
         lines.flush()
         if can_be_followed(findings):

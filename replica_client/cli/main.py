@@ -25,6 +25,7 @@ from replica_client.cli.interruption import (
 from replica_client.cli.output import (
     Lines,
     discard_standard_output,
+    folded,
     message,
     prepare_standard_output,
 )
@@ -33,6 +34,14 @@ from replica_client.cli.program import PROGRAM
 from replica_client.daemon.logs import LineFormatter
 from replica_client.errors import ReplicaClientError
 from replica_client.readers.surface import options_of
+
+
+class _TerminalFormatter(LineFormatter):
+    """Warnings as messages are shown."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The text of a record."""
+        return folded(super().format(record))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     hide_passwords()
     prepare_standard_output()
     handler = logging.StreamHandler()
-    handler.setFormatter(LineFormatter(f"{PROGRAM}: %(message)s"))
+    handler.setFormatter(_TerminalFormatter(f"{PROGRAM}: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     try:
         status = _run(words)

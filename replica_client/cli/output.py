@@ -21,8 +21,24 @@ if TYPE_CHECKING:
 
 def message(text: str) -> None:
     """Say something to the user, on standard error, without control characters."""
-    lines = map(printable, text.split("\n"))
+    lines = (folded(printable(line)) for line in text.split("\n"))
     print("\n".join(lines), file=sys.stderr)  # noqa: T201
+
+
+def folded(line: str) -> str:
+    """A line for standard error: on a terminal, one that is too wide for it is folded between words."""
+    if not sys.stderr.isatty():
+        return line
+    chosen = os.environ.get("COLUMNS", "")
+    width = int(chosen) if chosen.isdecimal() else os.get_terminal_size(sys.stderr.fileno()).columns
+    if len(line) <= (width := width or 80):
+        return line
+    import textwrap  # not by commands that have nothing to say
+
+    # What is longer than a line (a URL, a fingerprint) stays whole, to be copied.
+    return textwrap.fill(
+        line, max(width, 20), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def console() -> Console:

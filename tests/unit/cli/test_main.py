@@ -1,10 +1,14 @@
 """Help, version, exit statuses, and one line for every error."""
 
+import contextlib
 import errno
 import importlib
 import logging
 import os
+import pty
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -193,3 +197,30 @@ def test_what_others_wrote_cannot_steer_the_terminal(capsys, caplog):
     line = LineFormatter("%(levelname)s %(message)s").format(caplog.records[-1])
     assert line.isprintable()
     assert line.startswith("WARNING file a\\x1b")
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_a_terminal_shows_whole_words(tmp_path, width):
+    """Messages and warnings; what is longer than a line stays whole, and a pipe gets lines."""
+    url, path = "mysql://repl@db1/?" + "x" * 150, tmp_path / "no such file"
+    program = (
+        "import logging; from replica_client.cli.main import main; from replica_client.cli.output import message;"
+        f"main(['events', {str(path)!r}]); message('say ' * 50 + {url!r});"
+        "logging.getLogger('replica_client').warning('warn ' * 50)"
+    )
+    command = [sys.executable, "-c", program]
+    shown = subprocess.run(command, capture_output=True, text=True).stderr
+    leader, terminal = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(width)}
+    with subprocess.Popen(command, stderr=terminal, env=environment) as process:
+        os.close(terminal)
+        data = b""
+        with contextlib.suppress(OSError):  # how a terminal says that nobody is there any more
+            while got := os.read(leader, 4096):
+                data += got
+    os.close(leader)
+    assert process.returncode == 0
+    lines = data.decode().splitlines()
+    assert shown.count("\n") == 3
+    assert " ".join(data.decode().split()) == " ".join(shown.split())
+    assert all(len(line) <= width or " " not in line.strip() for line in lines), lines
