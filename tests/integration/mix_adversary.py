@@ -75,7 +75,7 @@ class Adversary:
         return self._person
 
     def run(self, sql: str) -> bool:
-        return self.sessions.run(self.person.number, sql)
+        return self.ddl.run(sql)
 
     @property
     def charset(self) -> str:
