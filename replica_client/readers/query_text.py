@@ -74,6 +74,8 @@ _GENERATED_KEY: Final = (
 _OF_THREAD: Final = re.compile(rb"connection_id|_lock\b|pseudo_thread", re.IGNORECASE)
 _IN_ONE_TRANSACTION: Final = re.compile(rb"\) START TRANSACTION\b")
 _FLAGS_SINCE: Final = 4
+# MySQL, MariaDB.
+_ALWAYS_FLAGGED: Final = ((5, 6, 0), (10, 2, 0))
 # Table maps of MySQL name character sets under every binlog_row_metadata.
 _TELLS_CHARSETS: Final = (8, 0, 1)
 _LABEL: Final = re.compile(rb"(?:enum|set)\(.*\?", re.IGNORECASE | re.DOTALL)
@@ -214,7 +216,8 @@ def _read(
     exists: Callable[[TableName], bool] | None,
 ) -> ReadQuery:
     body = event.body
-    context = replace(query_context(body, layout), uses_temporary=_uses_temporary(event, layout))
+    context = query_context(body, layout)
+    context = replace(context, uses_temporary=_uses_temporary(event, layout, context))
     if provenance.in_group and _CREATE.match(body.query):
         # One that found its table is in no transaction.
         context = replace(context, is_done=True)
@@ -240,15 +243,20 @@ def _read(
     return server if written_by_server else client
 
 
-def _uses_temporary(event: BinlogEvent, layout: BinlogFormat) -> bool | None:
+def _uses_temporary(
+    event: BinlogEvent, layout: BinlogFormat, context: StatementContext
+) -> bool | None:
     """Whether a statement used a temporary table: servers flag it, and what calls a function of its session.
 
-    They flag no RENAME TABLE. (Seen on MySQL 5.6 and 9.7, MariaDB 10.11 and 11.8.)
+    They flag no RENAME TABLE. (Seen on MySQL 5.6 and 9.7, MariaDB 10.11 and 11.8. Before 5.6 and 10.2, in which all
+    statements open such tables in one place, the flag may be missing.)
     """
     if layout.binlog_version < _FLAGS_SINCE:
         return None
-    is_flagged = bool(event.header.flags & EventFlag.LOG_EVENT_THREAD_SPECIFIC_F)
-    return None if is_flagged and _OF_THREAD.search(event.body.query) else is_flagged
+    if event.header.flags & EventFlag.LOG_EVENT_THREAD_SPECIFIC_F:
+        return None if _OF_THREAD.search(event.body.query) else True
+    since = _ALWAYS_FLAGGED[context.is_mariadb]
+    return False if context.version >= since else None
 
 
 def _may_be_the_servers(query: bytes, context: StatementContext) -> bool:

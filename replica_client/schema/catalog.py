@@ -58,6 +58,9 @@ TableState = TableModel | Absent | Unverified
 
 ABSENT = Absent()
 
+# The oldest MariaDB on which it was seen.
+_RENAMES_TEMPORARY = (10, 11, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
@@ -327,6 +330,10 @@ class _Applier:
     def _rename(self, old: TableName, new: TableName, *, if_exists: bool) -> Iterator[TableChange]:
         # MySQL renames no temporary tables; MariaDB does, and flags no event of it.
         if self._context.is_mariadb and (self._context.thread_id, *old) in self._temporary:
+            if self._context.version < _RENAMES_TEMPORARY:
+                reason = "RENAME TABLE of a name that a temporary table has, too"
+                yield from self._not_understood(NotUnderstood(reason, (old, new)))
+                return
             self._rename_temporary(old, new)
             return
         before = self._catalog.table(old)

@@ -6,12 +6,17 @@ from dataclasses import replace
 
 import pytest
 
+from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.events.format_description import FormatDescriptionEvent
+from replica_client.binlog.events.query import QueryEvent
 from replica_client.binlog.header import EventHeader
+from replica_client.constants.event_types import EventFlag
+from replica_client.readers.query_text import Provenance, read_query
 from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import ABSENT, Unverified
+from replica_client.schema.ddl.changes import CreateTable
 from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel
@@ -124,3 +129,62 @@ def test_sessions_end_with_their_server(file: str, created: int, left: int) -> N
     body = FormatDescriptionEvent(server_version="5.6.24", create_timestamp=created)
     tracker.server_began(BinlogEvent(EventHeader(0, 15, 1, 120, 124, 0), body, file, 4))
     assert len(history.to_json()["temporary"]) == left
+
+
+@pytest.mark.parametrize(
+    ("version", "flagged", "query", "expected"),
+    [
+        ("5.6.24-log", True, b"ALTER TABLE t ADD b INT", True),
+        ("5.6.24-log", False, b"ALTER TABLE t ADD b INT", False),
+        ("9.7.4", False, b"TRUNCATE TABLE t", False),
+        ("5.5.62-log", True, b"ALTER TABLE t ADD b INT", True),
+        # Not every statement was flagged there.
+        ("5.5.62-log", False, b"TRUNCATE TABLE t", None),
+        ("10.1.48-MariaDB", False, b"TRUNCATE TABLE t", None),
+        ("10.11.18-MariaDB-log", False, b"TRUNCATE TABLE t", False),
+        ("11.8.6-MariaDB-log", True, b"TRUNCATE TABLE t", True),
+        # Or a function of the session.
+        ("9.7.4", True, b"ALTER TABLE t ADD b INT DEFAULT (CONNECTION_ID())", None),
+    ],
+)
+def test_what_the_flag_of_an_event_tells(
+    version: str, flagged: bool, query: bytes, expected: bool | None
+) -> None:
+    read = read_query(query_event(query, flagged), BinlogFormat(server_version=version))
+    assert read.context.uses_temporary is expected
+
+
+@pytest.mark.parametrize(
+    ("version", "columns_text", "understood"),
+    [
+        ("11.8.6-MariaDB", b"`a` int(11) DEFAULT NULL,\n  `b` varchar(9) DEFAULT NULL", False),
+        ("5.6.24", b"`b` enum('x') DEFAULT NULL", False),
+        ("5.6.24", b"`b` varchar(9) CHARACTER SET sjis DEFAULT NULL", True),
+        ("5.6.24", b"`a` int(11) DEFAULT NULL,\n  `c` varbinary(9) DEFAULT NULL", True),
+        # Table maps tell it.
+        ("9.7.4", b"`b` varchar(9) DEFAULT NULL", True),
+    ],
+)
+def test_like_a_temporary_table(version: str, columns_text: bytes, understood: bool) -> None:
+    layout = BinlogFormat(server_version=version)
+    text = b"CREATE TABLE `n` (\n  " + columns_text + b"\n) ENGINE=InnoDB"
+    alone = Provenance(in_group=False, first_hand=True)
+    read = read_query(query_event(text, flagged=True), layout, alone)
+    history = history_of(context=replace(MYSQL, server_charset="latin1"))
+    changes = history.apply(read.meaning, read.context, "binlog.000002", 100)
+    assert [isinstance(change.after, TableModel) for change in changes] == [understood]
+    if understood and b"CHARACTER" not in text:
+        model = history.table(("d", "n"))
+        assert isinstance(model, TableModel)
+        assert all(column.charset is None for column in model.columns)
+    # In a transaction it is of a query, and lacks what is that of the database.
+    of_query = read_query(query_event(text, flagged=True), layout, Provenance(True, True))
+    assert isinstance(of_query.meaning, CreateTable)
+    assert not of_query.meaning.charset_unknown
+
+
+def query_event(query: bytes, flagged: bool) -> BinlogEvent:
+    """A statement in the database ``d``."""
+    body = QueryEvent(7, 0, 0, b"", b"d", query)
+    flags = EventFlag.LOG_EVENT_THREAD_SPECIFIC_F if flagged else 0
+    return BinlogEvent(EventHeader(0, 2, 1, 99, 199, flags), body, "binlog.000002", 100)
