@@ -8,6 +8,7 @@ from replica_client.constants.event_types import EventType as T
 from replica_client.errors import BinlogDecodeError
 from replica_client.gtid import Gtid, GtidSet, Intervals, MariadbGtid, MariadbGtidSet
 from replica_client.position import Position, PositionTracker, TransactionBoundary
+from replica_client.position import tracker as tracker_module
 from tests.unit.position import events as e
 from tests.unit.position.events import SID
 
@@ -446,3 +447,14 @@ def test_gtids_that_were_learned_join_the_position():
     assert tracker.position.gtid_set == GtidSet.parse(f"{KNOWN}:1-9")
     feed(tracker, e.gtid(12), e.query("BEGIN"), e.xid())
     assert tracker.position.gtid_set == GtidSet.parse(f"{KNOWN}:1-9:12")
+
+
+def test_offsets_end_at_a_limit():
+    """A position that is out of range is refused wherever it comes from; the largest one is taken."""
+    limit = tracker_module._OFFSET_LIMIT
+    tracker = PositionTracker(Position(F1, 500))
+    feed(tracker, e.heartbeat_v2(F1, limit - 1))
+    assert tracker.offset == limit - 1
+    for event in (e.heartbeat_v2(F1, limit), e.heartbeat_v2(F1, limit + 1)):
+        with pytest.raises(BinlogDecodeError, match="out of range"):
+            PositionTracker(Position(F1, 500)).feed(event)

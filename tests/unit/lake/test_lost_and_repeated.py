@@ -1,0 +1,182 @@
+"""Current tables where changes were lost, statements not understood, steps come again, and files become many."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.lake import data_files
+from replica_client.lake.applier import local_runner
+from replica_client.lake.change_log_files import LOSS
+from replica_client.lake.lake_table import LakeTable
+from replica_client.lake.net_rows import fold
+from replica_client.lake.state_table import StateTable
+from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.model import TableModel
+from tests.unit.lake.lakes import HandLog, applier, rows_of
+from tests.unit.schema.tables import history_of
+
+MARIADB = StatementContext("d", ServerFlavor.MARIADB, (11, 8, 2), server_charset="latin1")
+
+
+@pytest.fixture
+def log(tmp_path):
+    return HandLog(tmp_path / "change_log")
+
+
+def statuses(engine) -> dict[str, str]:
+    return {name: entry.status for (_, name), entry in engine.catalog.tables.items()}
+
+
+def two_tables(log: HandLog) -> HandLog:
+    for name in ("a", "b"):
+        log.ddl(f"create table {name} (id int primary key, v int)").insert(name, id=1, v=1)
+    return log
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ("a", {"a": "copying", "b": "current"}),
+        ("", {"a": "copying", "b": "copying"}),
+        ("c", {"a": "current", "b": "current"}),
+    ],
+)
+def test_a_loss_asks_for_copies_of_what_it_may_have_been_of(log, tmp_path, table, expected):
+    two_tables(log).offset += 100
+    log.add(LOSS, table, None, {"kind": "statement", "reason": "as text"})
+    log.commit()
+    engine = applier(tmp_path / "lake", log, can_copy=True)
+    engine.run()
+    assert statuses(engine) == expected
+    for entry in engine.catalog.tables.values():
+        assert (entry.status == "copying") == (entry.reason == "changes were lost: as text")
+
+
+def test_a_loss_does_not_ask_for_a_table_that_is_left_out(log, tmp_path):
+    two_tables(log).ddl("alter table a modify v varchar(20)")
+    log.offset += 100
+    log.add(LOSS, "", None, {"kind": "statement", "reason": "as text"})
+    log.commit()
+    engine = applier(tmp_path / "lake", log)
+    engine.run()
+    assert statuses(engine) == {"a": "left_out", "b": "left_out"}
+    reasons = {name: entry.reason for (_, name), entry in engine.catalog.tables.items()}
+    assert reasons["b"] == "changes were lost: as text" != reasons["a"]
+
+
+def test_a_statement_that_is_not_understood_is_of_tables_that_are_known_only(log, tmp_path):
+    two_tables(log).ddl("mangle table a").ddl("mangle table z").commit()
+    engine = applier(tmp_path / "lake", log, can_copy=True)
+    engine.run()
+    assert statuses(engine) == {"a": "copying", "b": "current"}
+    assert "not understood" in engine.catalog.tables[("d", "a")].reason
+
+
+def test_a_table_that_replaces_another_begins_empty(log, tmp_path):
+    two_tables(log).ddl("create or replace table a (id int primary key, w int)", context=MARIADB)
+    log.insert("a", id=7, w=8).commit()
+    engine = applier(tmp_path / "lake", log)
+    engine.run()
+    assert rows_of(engine, "a") == [{"id": 7, "w": 8}]
+    assert rows_of(engine, "b") == [{"id": 1, "v": 1}]
+
+
+def test_a_truncated_table_is_empty_and_one_that_is_copied_is_copied_anew(log, tmp_path):
+    two_tables(log).ddl("truncate table a").insert("a", id=5, v=5).commit()
+    engine = applier(tmp_path / "lake", log)
+    engine.run()
+    assert rows_of(engine, "a") == [{"id": 5, "v": 5}]
+    log.ddl("alter table b modify v varchar(20)").commit()
+    copies = applier(tmp_path / "other", log, can_copy=True)
+    copies.run()
+    before = copies.catalog.tables[("d", "b")].copy
+    log.ddl("truncate table b").commit()
+    copies.run()
+    entry = copies.catalog.tables[("d", "b")]
+    assert entry.status == "copying" and entry.copy != before
+
+
+# One table on disk.
+
+
+def shape(text: str = "create table t (id int primary key, v int)") -> LakeTable:
+    model = history_of(text).table(("d", "t"))
+    assert isinstance(model, TableModel)
+    return LakeTable(model)
+
+
+def add(table: StateTable, step: int, *ids: int) -> tuple[int, int]:
+    texts = [json.dumps({"id": one, "v": step}) for one in ids]
+    inserts, nothing = ["insert"] * len(ids), [None] * len(ids)
+    change = fold(table.shape, inserts, nothing, texts, lambda _: Counter())
+    return table.apply(change, step, local_runner(1))
+
+
+def found(table: StateTable) -> list[tuple]:
+    rows = table.dataset().to_table().to_pylist()
+    return sorted(tuple(row.values()) for row in rows)
+
+
+def test_files_are_counted_and_put_together(tmp_path, monkeypatch):
+    table = StateTable(tmp_path / "t", shape(), "p")
+    assert table.compact(local_runner(1)) == (0, 0)
+    assert table.step == -1
+    table.create()
+    assert table.compact(local_runner(1)) == (0, 0)
+    assert add(table, 1, 1, 2) == (1, 0)
+    assert table.compact(local_runner(1)) == (1, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(data_files, "FULL_LEAF_SIZE", 1)
+        assert add(table, 2, 5, 6) == (1, 1)
+        assert add(table, 3, 8) == (1, 2)
+        assert add(table, 4, 5) == (2, 2)
+    assert table.step == 4
+    rows = found(table)
+    assert rows == [(1, 1), (2, 1), (5, 4), (6, 2), (8, 3)]
+    assert table.compact(local_runner(1)) == (3, 1)
+    assert found(table) == rows
+    assert table.step == 4
+
+
+def test_a_step_that_comes_again_is_passed_over(tmp_path):
+    table = StateTable(tmp_path / "t", shape(), "p")
+    table.create()
+    add(table, 5, 1)
+    assert add(table, 5, 2) == (0, 0)
+    assert add(table, 4, 3) == (0, 0)
+    table.truncate(5)
+    table.reshape(
+        shape("create table t (id int primary key, w int)"), {"id": "id"}, 5, local_runner(1)
+    )
+    assert [row[0] for row in found(StateTable(tmp_path / "t", shape(), "p"))] == [1]
+    assert StateTable(tmp_path / "t", shape(), "p").dataset().schema.names == ["id", "v"]
+    table = StateTable(tmp_path / "t", shape(), "p")
+    table.reshape(
+        shape("create table t (id int primary key, w bigint)"),
+        {"id": "id", "w": "v"},
+        6,
+        local_runner(1),
+    )
+    assert found(table) == [(1, 5)]
+    assert table.dataset().schema.field("w").type == pa.int64()
+    table.truncate(7)
+    assert found(table) == []
+    assert table.step == 7
+
+
+def test_columns_are_added_once(tmp_path):
+    table = StateTable(tmp_path / "t", shape(), "p")
+    table.create()
+    add(table, 1, 1)
+    wider = shape("create table t (id int primary key, v int, w varchar(9))")
+    table.add_columns(wider, 1)
+    assert StateTable(tmp_path / "t", shape(), "p").dataset().schema.names == ["id", "v"]
+    table.add_columns(wider, 2)
+    table.add_columns(wider, 2)
+    assert found(table) == [(1, 1, None)]
+    assert table.step == 2
