@@ -134,6 +134,9 @@ _STEP_TABLE = cython.declare(cython.p_const_uchar, _STEPS)
 _FIRST_AHEAD = cython.declare(cython.Py_ssize_t, 8)
 _MOST_AHEAD = cython.declare(cython.Py_ssize_t, 64)
 _BYTES_AHEAD = cython.declare(cython.longlong, 32 << 10)
+# The same where others can work meanwhile: handing the interpreter over has its price, too.
+_MOST_AHEAD_SHARED = cython.declare(cython.Py_ssize_t, 4096)
+_BYTES_AHEAD_SHARED = cython.declare(cython.longlong, 512 << 10)
 
 MAX_WAITING = 8 << 20
 """Bytes of a transaction that wait for its end; a larger one is read event by event."""
@@ -711,11 +714,16 @@ class GroupLane:
             last = events.last
         if first < events.first_sound < last:
             last = events.first_sound
-        while last > first + 1 and marks[2 * last - 1] - marks[2 * first] > _BYTES_AHEAD:
+        most: cython.longlong = _BYTES_AHEAD_SHARED if self.defers else _BYTES_AHEAD
+        while last > first + 1 and marks[2 * last - 1] - marks[2 * first] > most:
             last = first + ((last - first) >> 1)
-        if self._ahead < _MOST_AHEAD:
+        if self._ahead < (_MOST_AHEAD_SHARED if self.defers else _MOST_AHEAD):
             self._ahead *= 2
-        self._sound = sound_until(events.data, marks, first, last)
+        if not self.defers:
+            self._sound = sound_until(events.data, marks, first, last)
+            return self._sound
+        with cython.nogil:
+            self._sound = sound_until(events.data, marks, first, last)
         return self._sound
 
     @cython.cfunc

@@ -42,6 +42,11 @@ def changed_tables(text: str, context: StatementContext) -> tuple[TableName, ...
 
 
 def _tables(text: str, context: StatementContext) -> tuple[TableName, ...] | None:
+    if text[:6].upper() == "CREATE":
+        # It was read a moment ago.
+        meaning = read_statement(text, context)
+        if isinstance(meaning, CreateTable):
+            return _filled(meaning)
     try:
         cursor = Cursor(without_prefix(tokenize(text, context)))
         return _changed(cursor, text, context)
@@ -65,8 +70,7 @@ def _changed(cursor: Cursor, text: str, context: StatementContext) -> tuple[Tabl
         word = cursor.step().upper
     if word == "CREATE":
         meaning = read_statement(text, context)
-        filled = isinstance(meaning, CreateTable) and meaning.select and not meaning.temporary
-        return (meaning.table,) if isinstance(meaning, CreateTable) and filled else ()
+        return _filled(meaning) if isinstance(meaning, CreateTable) else ()
     if word == "WITH":
         # The statement behind the common table expressions.
         while cursor.token.upper not in _VERBS:
@@ -93,6 +97,11 @@ def _changed(cursor: Cursor, text: str, context: StatementContext) -> tuple[Tabl
     if word == "UPDATE":
         return _referenced(cursor, "SET", database)
     return _deleted(cursor, database)
+
+
+def _filled(made: CreateTable) -> tuple[TableName, ...]:
+    """The table itself, where a query fills it."""
+    return (made.table,) if made.select and not made.temporary else ()
 
 
 def _deleted(cursor: Cursor, database: str) -> tuple[TableName, ...]:
