@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
@@ -81,12 +81,28 @@ class _End:
 
 
 def end_at_once(status: int) -> None:
-    """Let a signal end the process while there is nothing to finish yet."""
+    """Let a signal end the process while there is nothing to finish yet, or nothing is left to finish."""
     for number in SIGNALS:
         # The daemon, whose status is 0, hears what its parent ignores, too.
         if status and signal.getsignal(number) is signal.SIG_IGN:
             continue
         signal.signal(number, _End(status))
+
+
+def ignore_signals() -> None:
+    """The process is as good as over: Python takes its handlers away next, and a signal would be its status."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def forget_interrupts() -> None:
+    """Let this process end with the status that it gives.
+
+    Python notes a KeyboardInterrupt that leaves a text given to ``exec`` (every dataclass is made so, while modules
+    are imported), and a program run by ``python -m`` then ends as if by SIGINT, although it was caught. The next text
+    that is run clears the note.
+    """
+    exec("")  # noqa: S102
 
 
 def terminate_like_interrupt() -> None:
@@ -110,19 +126,57 @@ def interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
     again.start()
 
 
+@contextmanager
+def heard(calls: Mapping[signal.Signals, Callable[[], object]]) -> Iterator[None]:
+    """In a coroutine of the main thread: have signals call something in the running loop.
+
+    The loop's own handlers leave a moment when it closes in which a signal kills the process.
+    """
+    import asyncio  # files need none
+    import socket
+
+    loop = asyncio.get_running_loop()
+    told, heard_at = socket.socketpair()
+    for end in (told, heard_at):
+        end.setblocking(False)
+
+    by_number: dict[int, Callable[[], object]] = {int(one): call for one, call in calls.items()}
+
+    def hear() -> None:
+        for number in heard_at.recv(4096):
+            if number in by_number:
+                by_number[number]()
+
+    loop.add_reader(heard_at, hear)
+    before = {number: signal.signal(number, _note) for number in calls}
+    fd_before = signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(fd_before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        loop.remove_reader(heard_at)
+        told.close()
+        heard_at.close()
+
+
+def _note(number: int, frame: FrameType | None) -> None:
+    """The loop is told by the wakeup descriptor."""
+
+
 def run_async(work: Coroutine[Any, Any, None]) -> None:
     """Run ``work``; a signal cancels it, and its ``finally`` blocks run to their end.
 
     Raises:
         KeyboardInterrupt: a signal came.
     """
-    import asyncio  # files need none
+    import asyncio
 
     interrupted = False
 
     async def _run() -> None:
         nonlocal interrupted
-        loop = asyncio.get_running_loop()
         task = asyncio.ensure_future(work)
 
         def stop() -> None:
@@ -130,13 +184,12 @@ def run_async(work: Coroutine[Any, Any, None]) -> None:
             interrupted = True
             task.cancel()
 
-        for number in SIGNALS:
-            loop.add_signal_handler(number, stop)
-        try:
-            await task
-        except asyncio.CancelledError:
-            if not interrupted:
-                raise
+        with heard(dict.fromkeys(SIGNALS, stop)):
+            try:
+                await task
+            except asyncio.CancelledError:
+                if not interrupted:
+                    raise
 
     asyncio.run(_run())
     if interrupted:

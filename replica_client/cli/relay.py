@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from replica_client.cli.extras import extra_module
-from replica_client.cli.interruption import SIGNALS, run_async
+from replica_client.cli.interruption import SIGNALS, heard, run_async
 from replica_client.cli.output import Lines
 
 EXAMPLE = "replica-client relay --example > relay.toml; replica-client relay relay.toml"
@@ -79,19 +79,19 @@ def _run(config: Any, made: Any) -> None:
     logs.set_up(config.relay.log_level, config.relay.log_format)
 
     async def run() -> None:
-        loop = asyncio.get_running_loop()
         working = asyncio.ensure_future(made.run())
-        for number in SIGNALS:
-            loop.add_signal_handler(number, working.cancel)
-        http = HttpServer(config.relay.status, relay_pages(made)) if config.relay.status else None
-        if http is not None:
-            await http.start()
-        try:
-            await working
-        except asyncio.CancelledError:
-            pass
-        finally:
+        with heard(dict.fromkeys(SIGNALS, working.cancel)):
+            http = (
+                HttpServer(config.relay.status, relay_pages(made)) if config.relay.status else None
+            )
             if http is not None:
-                await http.close()
+                await http.start()
+            try:
+                await working
+            except asyncio.CancelledError:
+                pass
+            finally:
+                if http is not None:
+                    await http.close()
 
     asyncio.run(run())

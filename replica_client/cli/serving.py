@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 from replica_client.cli.extras import extra_module
-from replica_client.cli.interruption import SIGNALS
+from replica_client.cli.interruption import SIGNALS, heard
 from replica_client.errors import ConfigError
 
 
@@ -32,10 +32,7 @@ def serve(path: Path) -> None:
 
     async def run() -> None:
         service = service_module.Service(config)
-        loop = asyncio.get_running_loop()
-        for number in SIGNALS:
-            loop.add_signal_handler(number, service.stop)
-        loop.add_signal_handler(signal.SIGHUP, service.reload)
-        await service.run()
+        with heard({**dict.fromkeys(SIGNALS, service.stop), signal.SIGHUP: service.reload}):
+            await service.run()
 
     asyncio.run(run())

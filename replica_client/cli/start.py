@@ -1,17 +1,33 @@
-"""Where the command begins: signals are heard before anything else is imported."""
+"""Where the command begins and ends: signals are heard before anything else is imported, and until nothing is left."""
 
 from __future__ import annotations
 
+import atexit
 import sys
 
-from replica_client.cli.interruption import end_at_once, interrupt_again, runs_the_daemon
+from replica_client.cli.interruption import (
+    end_at_once,
+    forget_interrupts,
+    ignore_signals,
+    interrupt_again,
+    runs_the_daemon,
+)
 
 
 def main() -> int:
     """Run the command of this process; returns its exit status, see :func:`~replica_client.cli.main.main`."""
     words = sys.argv[1:]
-    end_at_once(0 if runs_the_daemon(words) else 130)
+    interrupted = 0 if runs_the_daemon(words) else 130
+    end_at_once(interrupted)
     sys.unraisablehook = interrupt_again
+    atexit.register(ignore_signals)  # the first one is called last
     from replica_client.cli.main import main as run
 
-    return run(words)
+    try:
+        status = run(words)
+        end_at_once(status)
+    except KeyboardInterrupt:  # another one, while the first one was told
+        end_at_once(interrupted)
+        status = interrupted
+    forget_interrupts()
+    return status

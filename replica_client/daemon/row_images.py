@@ -9,10 +9,10 @@ from typing import Final
 
 from replica_client.binlog.event import BinlogEvent
 from replica_client.errors import BinlogDecodeError
+from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder, is_partial
 
-_MAX_SKIPPERS = 4096
 # Rows events whose images are compressed or of pre-GA layout -> the same with plain ones.
 _PLAIN: Final = {code: code + 3 for code in range(20, 23)} | {
     code: 23 + at for at, code in enumerate(range(166, 169))
@@ -24,8 +24,7 @@ class RowCounter:
     """Counts rows by passing over them, which is many times faster than decoding."""
 
     def __init__(self) -> None:
-        # They keep the decoders alive, so that an id stays its own.
-        self._skippers: dict[int, tuple[RowImageDecoder, RowImageDecoder]] = {}
+        self._skippers = ByDecoder(lambda rows: _skipper(rows.decoder))
 
     def count(self, rows: RowsOfEvent) -> int:
         """Rows that an event gives.
@@ -33,15 +32,7 @@ class RowCounter:
         Raises:
             BinlogDecodeError: its images are not of its table.
         """
-        return rows.count(self._skipper(rows.decoder))
-
-    def _skipper(self, decoder: RowImageDecoder) -> RowImageDecoder:
-        found = self._skippers.get(id(decoder))
-        if found is None:
-            if len(self._skippers) >= _MAX_SKIPPERS:
-                self._skippers.clear()
-            found = self._skippers[id(decoder)] = (decoder, _skipper(decoder))
-        return found[1]
+        return rows.count(self._skippers.of(rows))
 
 
 def without(rows: RowsOfEvent, left_out: Iterable[int]) -> Iterator[RowsOfEvent]:

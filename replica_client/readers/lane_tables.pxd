@@ -39,6 +39,7 @@ cdef class LaneTables:
     cdef dict _tables
     cdef dict _by_id
     cdef list _near
+    cdef bint _near_used
     cdef bytearray _slots_memory
     cdef void** _slots
     cdef long long _turn

@@ -141,6 +141,7 @@ class LaneTables:
         # looked up first: there are no references to them in the slots, of which the last is of none.
         self._by_id: dict[int, LaneTable] = {}
         self._near: list[LaneTable | None] = [None] * (_NEAR + 1)
+        self._near_used = False
         if not cython.compiled:
             self._slots: Any = self._near
         else:
@@ -151,7 +152,7 @@ class LaneTables:
 
     def use_format(self, format: BinlogFormat) -> None:
         """Another format begins."""
-        self._tables = {}
+        self._forget()
         for code in ROWS_TYPES:
             form = ROWS_FORMS[code]
             size = ROWS_POST_HEADER_SIZE + (ROWS_EXTRA_SIZE if form & ROWS_EXTRA else 0)
@@ -164,9 +165,22 @@ class LaneTables:
         if revision != self._revision or self._takers.generation != self._generation:
             self._revision = revision
             self._generation = self._takers.generation
-            self._tables = {}
+            self._forget()
         self._by_id = {}
         self._turn += 1
+
+    def _forget(self) -> None:
+        """Forget all tables, wherever they are: what takes their rows may have much memory."""
+        self._tables = {}
+        self._by_id = {}
+        if not self._near_used:
+            return
+        self._near_used = False
+        i: cython.Py_ssize_t
+        for i in range(_NEAR):
+            if cython.compiled:
+                self._slots[i] = cython.NULL
+            self._near[i] = None
 
     @cython.cfunc
     def of_map(
@@ -201,6 +215,7 @@ class LaneTables:
             return False
         table.number = number
         table.turn = self._turn
+        self._near_used = True
         self._near[number & (_NEAR - 1)] = table
         if cython.compiled:
             self._slots[number & (_NEAR - 1)] = cython.cast(cython.p_void, table)

@@ -7,9 +7,7 @@ it is right only when no statement between the two changed the table; the binlog
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from replica_client.binlog.file_scan import FIRST_EVENT
@@ -17,7 +15,7 @@ from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError, SchemaError, ServerError
 from replica_client.position.position import Position
 from replica_client.readers.binlog_scan import BinlogScan
-from replica_client.readers.live_labels import with_true_labels
+from replica_client.readers.live_definitions import read_definitions
 from replica_client.readers.source_start import dump_request
 from replica_client.rows.selection import Selection
 from replica_client.schema import information_schema as queries
@@ -153,38 +151,14 @@ async def _read(
     selection: Selection | None = None,
 ) -> tuple[dict[str, DatabaseModel], list[TableModel]]:
     """Databases, and the definition of one table or of the wanted ones."""
-    server = connection.server
-    with contextlib.suppress(ServerError):  # of a server without such keys
-        await connection.query(queries.SHOW_HIDDEN)
-    where: tuple[str, Sequence[str]] | None = None
-    wanted = None
-    if table is not None:
-        where = queries.where_table(table)
-    elif selection is not None and not selection.selects_all:
-        wanted = selection.for_server(server.folds_names)
-        # Where letter case does not count the patterns are compared here alone.
-        if server.folds_names is False:
-            where = queries.where_patterns(selection.like_patterns())
     databases = queries.read_databases(await connection.query(queries.DATABASES, lists_all=True))
-    columns, keys, tables = [
-        await connection.query(*query, lists_all=True)
-        for query in (
-            queries.columns_query(server.flavor, where),
-            queries.keys_query(where),
-            queries.tables_query(where),
-        )
-    ]
-    if wanted is not None:
+    if table is None and selection is not None and not selection.selects_all:
+        wanted = selection.for_server(connection.server.folds_names)
         databases = {
             name: one if wanted.wants_whole_database(name) else replace(one, complete=False)
             for name, one in databases.items()
         }
-        columns, keys, tables = [
-            [row for row in rows if wanted.wants(queries.text_of(row[0]), queries.text_of(row[1]))]
-            for rows in (columns, keys, tables)
-        ]
-    models = queries.read_tables(tables, columns, keys, server.flavor, server.version)
-    return databases, [await with_true_labels(connection, model) for model in models]
+    return databases, await read_definitions(connection, table, selection)
 
 
 @dataclass(frozen=True, slots=True)

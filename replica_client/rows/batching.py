@@ -137,12 +137,24 @@ class BatchAssembler:
         return builder
 
     def flush(self) -> Iterator[RecordBatch]:
-        """What is left in every builder; where they are many, those that had nothing go."""
-        if len(self._builders) > _MAX_BUILDERS:
-            self._builders = {key: found for key, found in self._builders.items() if len(found)}
+        """What is left in every builder; empty ones of tables that look otherwise now go, or all where they are many."""
+        many = len(self._builders) > _MAX_BUILDERS
+        outdated = [
+            key
+            for key, found in self._builders.items()
+            if not len(found) and (many or self._is_outdated(found))
+        ]
+        for key in outdated:
+            del self._builders[key]
+        self.generation += bool(outdated)
+        if many:
             self._current = {}
-            self.generation += 1
         yield from self.take_ready()
         for builder in self._builders.values():
             if len(builder):
                 yield builder.finish()
+
+    def _is_outdated(self, builder: BatchBuilder) -> bool:
+        """Whether rows of its table came to another one since."""
+        shape = builder.shape
+        return self._current.get((shape.database, shape.table), builder) is not builder

@@ -41,6 +41,7 @@ cdef class RowImageDecoder:
     cdef bint _keep_diffs
     cdef dict _plans
     cdef object lines
+    cdef object __weakref__
     cdef Plan _plan(self, bytes bitmap)
     cdef tuple _row(self, Cursor cursor, Plan before, Plan after, bint insert, bint partial)
     cdef object _image(self, Cursor cursor, Plan plan, bytes partial_bits, object before)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import ItemsView, KeysView, ValuesView
 from functools import lru_cache
 from typing import Any, ClassVar, SupportsIndex, overload
+from weakref import WeakValueDictionary
 
 import cython
 
@@ -25,6 +26,7 @@ else:
 
 _absent = cython.declare(object, ABSENT)
 _document = cython.declare(object, JsonDocument)
+_KEPT_CLASSES = 64
 
 
 @cython.final
@@ -166,9 +168,18 @@ class Row(tuple[Any, ...]):
         return _restore, (self._layout.names, tuple(self))
 
 
-@lru_cache(maxsize=4096)
+# Of each there is one while rows or decoders have it. A class takes kilobytes, and every ALTER asks for another.
+_classes: WeakValueDictionary[tuple[str, ...], type[Row]] = WeakValueDictionary()
+
+
+@lru_cache(maxsize=_KEPT_CLASSES)
 def row_class(columns: tuple[str, ...]) -> type[Row]:
     """The :class:`Row` subclass for these column names."""
+    known: type[Row] | None = _classes.get(columns)
+    return _classes.setdefault(columns, _new_class(columns)) if known is None else known
+
+
+def _new_class(columns: tuple[str, ...]) -> type[Row]:
     layout: RowLayout = RowLayout(columns)
     members = {"__slots__": (), "_layout": layout, "__module__": __name__}
     layout.row_type = type("Row", (Row,), members)

@@ -63,10 +63,25 @@ def where_table(table: TableName) -> Where:
     return "TABLE_SCHEMA = %s AND TABLE_NAME = %s", table
 
 
+def where_tables(database: str, names: Sequence[str]) -> Where:
+    """Tables of a database, and perhaps others whose names the server's listings do not tell from these."""
+    marks = ", ".join(["%s"] * len(names))
+    return f"TABLE_SCHEMA = %s AND TABLE_NAME IN ({marks})", (database, *names)
+
+
 def _where(where: Where | None) -> Where:
     if where is not None:
         return f"TABLE_SCHEMA NOT IN {_OWN} AND {where[0]}", where[1]
     return f"TABLE_SCHEMA NOT IN {_OWN}", ()
+
+
+def names_query(where: Where | None = None) -> Where:
+    """Database and name of tables and views: what servers tell without opening a table."""
+    condition, arguments = _where(where)
+    return (
+        f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE {condition}",
+        arguments,
+    )
 
 
 def tables_query(where: Where | None = None) -> Where:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Final, Self
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from replica_client.codec.sized_cache import SizedCache
 from replica_client.errors import SchemaError
 from replica_client.schema.character_sets import BEYOND_UTF8MB3, storable
 
@@ -18,7 +18,7 @@ TEXT_KINDS: Final = frozenset(
 """Kinds whose values are text in a character set."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class ColumnModel:
     """A column as it is defined.
 
@@ -102,7 +102,7 @@ class ColumnModel:
             members["unknown_labels"] = tuple(map(int, members["unknown_labels"]))
         column = cls(**members)
         if key is not None:
-            _COLUMNS.put(key, column, 0)
+            _COLUMNS[key] = column
         return column
 
 
@@ -242,12 +242,18 @@ def describe(column: ColumnModel) -> str:
 
 
 # Tables of one application share most of their columns.
-_COLUMNS: SizedCache[tuple[Any, ...], ColumnModel] = SizedCache(1 << 15)
+_COLUMNS: WeakValueDictionary[tuple[Any, ...], ColumnModel] = WeakValueDictionary()
 
 
-@lru_cache(1 << 12)
+# An ALTER of one column lets the others be written as they were.
+_TEXTS: WeakKeyDictionary[ColumnModel, str] = WeakKeyDictionary()
+
+
 def _column_text(column: ColumnModel) -> str:
-    return json.dumps(column.to_json(), separators=(",", ":"))
+    text = _TEXTS.get(column)
+    if text is None:
+        text = _TEXTS[column] = json.dumps(column.to_json(), separators=(",", ":"))
+    return text
 
 
 def _sparse(value: Any) -> dict[str, Any]:

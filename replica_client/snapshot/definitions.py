@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterable
 
 from replica_client.errors import ServerError
-from replica_client.readers.live_labels import with_true_labels
-from replica_client.schema import information_schema as queries
+from replica_client.readers.live_definitions import read_definitions as definitions_of
 from replica_client.schema.model import TableModel
 from replica_client.schema.names import fold_table
 from replica_client.schema.quoting import mysql_table
@@ -32,19 +30,7 @@ async def read_definitions(
         SchemaError: a column's type is not understood.
     """
     server = connection.server
-    with contextlib.suppress(ServerError):  # of a server without such keys
-        await connection.query(queries.SHOW_HIDDEN)
-    where = None if table is None else queries.where_table(table)
-    columns, keys, tables = [
-        await connection.query(*query, lists_all=True)
-        for query in (
-            queries.columns_query(server.flavor, where),
-            queries.keys_query(where),
-            queries.tables_query(where),
-        )
-    ]
-    models = queries.read_tables(tables, columns, keys, server.flavor, server.version)
-    models = [await with_true_labels(connection, model) for model in models]
+    models = await definitions_of(connection, table)
     if server.folds_names:  # lower_case_table_names=2 shows them as they were made
         models = [one.renamed(*fold_table((one.database, one.name))) for one in models]
     return {(model.database, model.name): model for model in models}

@@ -35,7 +35,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 _CHUNK = 20
 _KEPT_ROWS = 100_000
 _TABLES = 10
-_FIRST_SECONDS = 60.0
+_FIRST_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
@@ -398,12 +398,13 @@ class Soak:
 
     def _start(self, stack: ExitStack) -> None:
         server = self._server
+        # What the tables are is in the binlog: by the time at which one is asked for it may have been altered.
+        start = server.binlog_position()
         self._writer = _Rows(server, self._pace.rate)
         for number in range(_TABLES):
             server.execute(
                 f"CREATE TABLE soak.side{number} (id INT PRIMARY KEY AUTO_INCREMENT, c0 INT)"
             )
-        start = server.binlog_position()
         for name in ("loop", "killed"):
             loop = _Loop(name, server.url(), start, self._directory)
             stack.callback(loop.close)
@@ -433,8 +434,9 @@ class Soak:
     def _change_schema(self) -> None:
         """Alter a table, or drop it and make it anew; and write to it."""
         server, number = self._server, self._chance.randrange(_TABLES)
-        table, self._altered = f"soak.side{number}", self._altered % 97 + 1
+        table = f"soak.side{number}"
         names = [str(row[0]) for row in server.query(f"SHOW COLUMNS FROM {table}")]
+        self._altered += 1
         if self._chance.random() < 0.1:
             server.execute(f"DROP TABLE {table}")
             server.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY AUTO_INCREMENT, c0 INT)")

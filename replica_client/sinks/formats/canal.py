@@ -20,13 +20,13 @@ import msgspec
 
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
+from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote
 from replica_client.schema.history import SchemaChange
-from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.sinks.column_models import column_model, sql_type
 from replica_client.sinks.formats.canal_values import CanalColumn, canal_column
-from replica_client.sinks.formats.row_text import ByDecoder, array, numbered_rows
+from replica_client.sinks.formats.row_text import array, delivered_columns, numbered_rows
 
 _DDL_TYPES = {
     "create_table": "CREATE",
@@ -109,7 +109,8 @@ def _changed(
     return "{" + ",".join(found) + "}"
 
 
-def _table(shape: TableShape, columns: tuple[ColumnShape, ...]) -> _Table:
+def _table(rows: RowsOfEvent) -> _Table:
+    shape, columns = rows.shape, delivered_columns(rows)
     types = ",".join(
         f"{quote(column.name)}:{quote(sql_type(column_model(column)))}" for column in columns
     )

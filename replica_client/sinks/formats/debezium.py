@@ -24,17 +24,18 @@ import msgspec
 from replica_client._version import __version__
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
+from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote
 from replica_client.schema.history import SchemaChange
-from replica_client.schema.shape import ColumnShape, TableShape
+from replica_client.schema.shape import ColumnShape
 from replica_client.sinks.formats.debezium_schema import schema_change_members
 from replica_client.sinks.formats.debezium_values import (
     BinaryMode,
     DecimalMode,
     debezium_writer,
 )
-from replica_client.sinks.formats.row_text import ByDecoder, RowWriter, array, numbered_rows
+from replica_client.sinks.formats.row_text import RowWriter, array, delivered_columns, numbered_rows
 from replica_client.sinks.options import read_options
 
 _OPERATIONS = {"insert": "c", "update": "u", "delete": "d"}
@@ -88,8 +89,8 @@ class DebeziumFormat:
         """
         return cls(read_options(DebeziumOptions, options, "format_options"))
 
-    def _table(self, shape: TableShape, columns: tuple[ColumnShape, ...]) -> _Table:
-        options = self._options
+    def _table(self, rows: RowsOfEvent) -> _Table:
+        options, shape, columns = self._options, rows.shape, delivered_columns(rows)
 
         def writer_of(column: ColumnShape) -> Any:
             return debezium_writer(

@@ -24,13 +24,13 @@ import msgspec
 from replica_client.position.position import Position
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
+from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.sinks.formats.maxwell_values import maxwell_writer
-from replica_client.sinks.formats.row_text import ByDecoder, RowWriter, array, numbered_rows
+from replica_client.sinks.formats.row_text import RowWriter, array, delivered_columns, numbered_rows
 from replica_client.sinks.options import read_options
 
 _DDL_TYPES = {
@@ -207,7 +207,8 @@ class MaxwellFormat:
         return text
 
 
-def _table(shape: TableShape, columns: tuple[ColumnShape, ...]) -> _Table:
+def _table(rows: RowsOfEvent) -> _Table:
+    shape, columns = rows.shape, delivered_columns(rows)
     names = [column.name for column in columns]
     keyed = [shape.columns[at] for at in shape.primary_key if shape.columns[at].name in names]
     return _Table(

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
-from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.json_values import quote
-from replica_client.schema.shape import ColumnShape, TableShape
+from replica_client.schema.shape import ColumnShape
 
 ValueWriter = Callable[[Any], str]
 """Makes JSON text of a value that is neither None nor absent."""
-
-_MAX_SHAPES = 4096
-_Known = TypeVar("_Known")
 
 
 class RowWriter:
@@ -61,29 +57,6 @@ class RowWriter:
                 continue
             found.append(name + ("null" if old is None else write(old)))
         return found
-
-
-class ByDecoder(Generic[_Known]):
-    """What is found out once per row decoder.
-
-    Args:
-        make: finds it out, from the table's shape and the delivered columns.
-    """
-
-    def __init__(self, make: Callable[[TableShape, tuple[ColumnShape, ...]], _Known]) -> None:
-        self._make = make
-        self._known: dict[int, tuple[RowImageDecoder, _Known]] = {}
-
-    def of(self, rows: RowsOfEvent) -> _Known:
-        """What is known of the decoder of these rows."""
-        found = self._known.get(id(rows.decoder))
-        if found is None:
-            if len(self._known) >= _MAX_SHAPES:
-                self._known.clear()
-            made = self._make(rows.shape, delivered_columns(rows))
-            # The decoder is kept with it, so that its id stays its own.
-            found = self._known[id(rows.decoder)] = (rows.decoder, made)
-        return found[1]
 
 
 def delivered_columns(rows: RowsOfEvent) -> tuple[ColumnShape, ...]:

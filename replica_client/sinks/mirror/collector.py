@@ -13,6 +13,7 @@ from replica_client.position.position import Position
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
 from replica_client.sinks.column_models import column_model, table_model
@@ -92,7 +93,9 @@ class Collector:
         self._create = create
         self._copies = copies
         self._pending: dict[TableName, NetChanges] = {}
-        self._encoders: dict[int, tuple[RowsOfEvent, TableModel, list[ValueEncoder | None]]] = {}
+        self._encoders: dict[
+            int, tuple[RowImageDecoder, TableModel, list[ValueEncoder | None]]
+        ] = {}
         self._count = self._size = 0
 
     def take(self, transaction: Transaction) -> Iterator[Step]:
@@ -149,7 +152,8 @@ class Collector:
                     raise unknown_table(*name)
                 yield NewTable(table_model(rows.shape))
             encoders = [self._encoder_of(column_model(column)) for column in rows.shape.columns]
-            known = self._encoders[id(rows.decoder)] = (rows, self.tables[name], encoders)
+            # The decoder is kept with it, so that its id stays its own.
+            known = self._encoders[id(rows.decoder)] = (rows.decoder, self.tables[name], encoders)
         model, encoders = known[1], known[2]
         if inside and not model.primary_key:
             raise changed_while_copied(*name)

@@ -146,3 +146,78 @@ except KeyboardInterrupt:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
     )
     assert (done.stdout, done.stderr) == ("heard\n", "")
+
+
+# What runs the command with a step of its own in the place of the subcommand's work.
+_PROGRAM = """
+import atexit, os, signal, sys, threading, time
+from replica_client.cli import main as command
+
+def step(words):
+    STEP
+
+command._run = step
+from replica_client.cli.start import main
+raise SystemExit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "status"),
+    [
+        # Modules make classes so: Python remembers that an interrupt left such a text.
+        ("exec('signal.raise_signal(signal.SIGTERM)')", 130),
+        ("exec('signal.raise_signal(signal.SIGINT)')", 130),
+        # While Python waits for threads, calls what atexit has, and takes modules apart.
+        ("threading.Thread(target=lambda: (time.sleep(0.3), WHEN)).start(); return 0", 0),
+        ("atexit.register(lambda: WHEN); return 0", 0),
+        ("sys.last = type('Last', (), {'__del__': lambda _: WHEN})(); return 0", 0),
+        ("sys.last = type('Last', (), {'__del__': lambda _: WHEN})(); return 1", 1),
+    ],
+)
+def test_a_signal_at_the_end_is_no_status(step: str, status: int, tmp_path: Path) -> None:
+    when = "[os.kill(os.getpid(), one) for one in (signal.SIGINT, signal.SIGTERM)]"
+    package = tmp_path / "ends"
+    package.mkdir()
+    program = _PROGRAM.replace("STEP", step).replace("WHEN", when)
+    (package / "__main__.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, "-m", "ends"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert (done.returncode, done.stderr) == (status, "")
+
+
+_HEARD = """
+import asyncio, os, signal, sys
+from replica_client.cli.interruption import heard
+
+async def work():
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+    close = loop.close
+    def closing():
+        # Where the loop's own handlers are taken away.
+        os.kill(os.getpid(), signal.SIGTERM)
+        close()
+        os.kill(os.getpid(), signal.SIGTERM)
+    loop.close = closing
+    with heard({signal.SIGTERM: done.set}):
+        loop.call_later(0.05, os.kill, os.getpid(), signal.SIGTERM)
+        await done.wait()
+
+signal.signal(signal.SIGTERM, lambda *_: print("before"))
+asyncio.run(work())
+print("over")
+"""
+
+
+def test_no_signal_kills_while_a_loop_closes() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _HEARD], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "before\nbefore\nover\n", "")

@@ -1,0 +1,89 @@
+"""The definitions of a live source's tables as it lists them now, some thousand at a time.
+
+A listing of tens of thousands of tables takes a server minutes, and some send its first row when they have the last
+one. It is asked for in parts, so that each answer comes in time and memory is that of a part.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from itertools import groupby
+from typing import Final
+
+from replica_client.errors import ServerError
+from replica_client.readers.live_labels import with_true_labels
+from replica_client.rows.selection import Selection
+from replica_client.schema import information_schema as queries
+from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.information_schema import Where
+from replica_client.schema.model import TableModel
+from replica_client.transport.connection import SourceConnection
+
+_AT_ONCE: Final = 5000
+"""Tables of a part: servers that keep no data dictionary look through a directory for each."""
+
+
+async def read_definitions(
+    connection: SourceConnection,
+    table: TableName | None = None,
+    selection: Selection | None = None,
+) -> list[TableModel]:
+    """What ``information_schema`` shows of tables.
+
+    Args:
+        connection: to the source.
+        table: the only one that is asked for; None: there may be more.
+        selection: the wanted ones; None: all.
+
+    Raises:
+        ServerError: the source does not tell.
+        SchemaError: a column's type is not understood.
+    """
+    server = connection.server
+    with contextlib.suppress(ServerError):  # of a server without such keys
+        await connection.query(queries.SHOW_HIDDEN)
+    if table is not None:
+        return await _part(connection, queries.where_table(table))
+    wanted: Selection | None = None
+    where: Where | None = None
+    if selection is not None and not selection.selects_all:
+        wanted = selection.for_server(server.folds_names)
+        # Where letter case does not count the patterns are compared here alone.
+        if server.folds_names is False:
+            where = queries.where_patterns(selection.like_patterns())
+    rows = await connection.query(*queries.names_query(where), lists_all=True)
+    listed = [(queries.text_of(row[0]), queries.text_of(row[1])) for row in rows]
+    names = [name for name in listed if wanted is None or wanted.wants(*name)]
+    if not names:
+        return []
+    if len(listed) <= _AT_ONCE:
+        return await _part(connection, where, set(names))
+    models: list[TableModel] = []
+    for database, group in groupby(sorted(names), lambda name: name[0]):
+        members = list(group)
+        for start in range(0, len(members), _AT_ONCE):
+            part = members[start : start + _AT_ONCE]
+            where = queries.where_tables(database, [name for _, name in part])
+            models += await _part(connection, where, set(part))
+    return models
+
+
+async def _part(
+    connection: SourceConnection, where: Where | None, wanted: set[TableName] | None = None
+) -> list[TableModel]:
+    server = connection.server
+    columns, keys, tables = [
+        await connection.query(*query, lists_all=True)
+        for query in (
+            queries.columns_query(server.flavor, where),
+            queries.keys_query(where),
+            queries.tables_query(where),
+        )
+    ]
+    if wanted is not None:
+        columns, keys, tables = [
+            [row for row in rows if (queries.text_of(row[0]), queries.text_of(row[1])) in wanted]
+            for rows in (columns, keys, tables)
+        ]
+    models = queries.read_tables(tables, columns, keys, server.flavor, server.version)
+    return [await with_true_labels(connection, model) for model in models]

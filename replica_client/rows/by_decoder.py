@@ -1,0 +1,47 @@
+"""What is found out once per row decoder, and forgotten with it.
+
+A decoder lives as long as the table looks as it does: after each ALTER there is another one. What is kept for a
+decoder must not keep the decoder, or a table that changes every few seconds fills the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+from weakref import ref
+
+from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.image import RowImageDecoder
+
+_Known = TypeVar("_Known")
+
+
+class ByDecoder(Generic[_Known]):
+    """What is found out once per row decoder.
+
+    Args:
+        make: finds it out; what it gives must not refer to the decoder.
+    """
+
+    def __init__(self, make: Callable[[RowsOfEvent], _Known]) -> None:
+        self._make = make
+        # By id, which is quicker than by reference; an entry goes before its decoder's id is used again.
+        self._known: dict[int, tuple[ref[RowImageDecoder], _Known]] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def of(self, rows: RowsOfEvent) -> _Known:
+        """What is known of the decoder of these rows."""
+        found = self._known.get(id(rows.decoder))
+        return self._new(rows) if found is None else found[1]
+
+    def _new(self, rows: RowsOfEvent) -> _Known:
+        known, key = self._known, id(rows.decoder)
+
+        def forget(_: object) -> None:
+            known.pop(key, None)
+
+        made = self._make(rows)
+        known[key] = ref(rows.decoder, forget), made
+        return made
