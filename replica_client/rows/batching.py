@@ -137,7 +137,7 @@ class BatchAssembler:
         return builder
 
     def flush(self) -> Iterator[RecordBatch]:
-        """What is left in every builder; empty ones of tables that look otherwise now go, or all where they are many."""
+        """What is left in every builder; empty ones of tables that were altered go, or all where they are many."""
         many = len(self._builders) > _MAX_BUILDERS
         outdated = [
             key
