@@ -58,6 +58,8 @@ DEFAULT_PART_SIZE = 64 << 20
 _MAX_DECODERS = 10_000
 _PLAIN_CONTROL = (b"BEGIN", b"COMMIT")
 _Decoder = tuple[TableShape, RowImageDecoder]
+_Known = tuple[tuple[object, ...], TableState | None, _Decoder | None]
+"""What table maps of a table say, what is known of it otherwise, and what follows from both."""
 
 _QUERIES = types_of(EventClass.QUERY, EventClass.QUERY_COMPRESSED)
 _GTIDS = types_of(EventClass.GTID, EventClass.MARIADB_GTID)
@@ -160,9 +162,8 @@ class TransactionAssembler:
         self._decode = decode
         self._resume = resume if resume is not None and resume.inside_transaction else None
         self._losses = LossWatch(loss_kinds(options.record_losses), self._resume)
-        self._decoders: SizedCache[
-            tuple[object, ...], tuple[TableState | None, _Decoder | None]
-        ] = SizedCache(_MAX_DECODERS)
+        # One for each table: as it looked before it seldom comes again.
+        self._decoders: SizedCache[TableName, _Known] = SizedCache(_MAX_DECODERS)
         self._rows: list[RowsOfEvent] = []
         self._statements: list[tuple[int, Statement]] = []
         self._schema_changes: list[SchemaChange] = []
@@ -306,11 +307,9 @@ class TransactionAssembler:
         return resume.row_index if event_index == resume.event_index else None
 
     def _decoder_of(self, table_map: TableMapEvent, decoder: BinlogDecoder) -> _Decoder | None:
-        key = table_map.definition
-        state = self.schema.state_of(table_map)
-        cached = self._decoders.get(key)
-        if cached is not None and cached[0] is state:
-            return cached[1]
+        cached = self._known_decoder(table_map)
+        if cached is not None:
+            return cached[0]
         shape = None
         if self.schema.selection.wants(table_map.schema, table_map.table):
             shape = self.schema.shape(table_map, decoder.format)
@@ -325,8 +324,18 @@ class TransactionAssembler:
             columns = self.schema.delivered_columns(table_map, shape, decoder.format)
             found = (shape, RowImageDecoder(shape, self._decode, columns=columns))
         state = self.schema.state_of(table_map)
-        self._decoders.put(table_map.definition, (state, found), len(table_map.optional_metadata))
+        known = (table_map.definition, state, found)
+        name = (table_map.schema, table_map.table)
+        self._decoders.pop(name, None)
+        self._decoders.put(name, known, len(table_map.optional_metadata))
         return found
+
+    def _known_decoder(self, table_map: TableMapEvent) -> tuple[_Decoder | None] | None:
+        """The decoder that there is for a table map, None in a tuple where its table is not wanted; None: none yet."""
+        known = self._decoders.get((table_map.schema, table_map.table))
+        if known is None or known[0] != table_map.definition:
+            return None
+        return (known[2],) if known[1] is self.schema.state_of(table_map) else None
 
     @property
     def full_rows(self) -> bool:
@@ -353,9 +362,9 @@ class TransactionAssembler:
         None alone where its table has to be asked for, is another than was thought, or cannot be
         told: the ordinary way knows what to do then.
         """
-        cached = self._decoders.get(table_map.definition)
-        if cached is not None and cached[0] is self.schema.state_of(table_map):
-            return (cached[1],)
+        cached = self._known_decoder(table_map)
+        if cached is not None:
+            return cached
         if not self.schema.selection.wants(table_map.schema, table_map.table):
             return (self._new_decoder(table_map, None, decoder),)
         try:
@@ -371,8 +380,7 @@ class TransactionAssembler:
         table_map: TableMapEvent = event.body
         if not self.schema.selection.wants(table_map.schema, table_map.table):
             return None
-        cached = self._decoders.get(table_map.definition)
-        if cached is not None and cached[0] is self.schema.state_of(table_map):
+        if self._known_decoder(table_map) is not None:
             return None
         return table_map if self.schema.needs_proof(table_map, decoder.format) else None
 

@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 
 import replica_client as rc
+from replica_client.readers import live_definitions
 from tests.integration import many_tables
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
-async def test_only_wanted_tables_are_read(fresh_server, tmp_path: Path, name: str) -> None:
+async def test_only_wanted_tables_are_read(
+    fresh_server, monkeypatch, tmp_path: Path, name: str
+) -> None:
     server = fresh_server(name, ["binlog-row-metadata=MINIMAL"])
     many_tables.make_tables(server, "many", 0, 60, "InnoDB")
     server.execute("CREATE TABLE many.`t_7%` (id INT PRIMARY KEY)")
@@ -26,6 +29,17 @@ async def test_only_wanted_tables_are_read(fresh_server, tmp_path: Path, name: s
     async with rc.connect(server.url(), tables=["many.*"]) as stream:
         assert len(stream.history.known_tables()) == 61
         assert stream.history.database("many").complete
+        whole = stream.history
+    # In parts of which each has a table whose name another has, too, in another letter case.
+    server.execute("CREATE TABLE many.T7 (other INT)")
+    monkeypatch.setattr(live_definitions, "_AT_ONCE", 7)
+    async with rc.connect(server.url(), tables=["many.*"]) as stream:
+        parts = stream.history
+        assert len(parts.known_tables()) == 62
+        assert parts.table(("many", "T7")).column_names == ("other",)
+        for table in whole.known_tables():
+            assert parts.table(table) == whole.table(table)
+    server.execute("DROP TABLE many.T7")
     costs = await many_tables.measure(server, "many", 61, tmp_path)
     assert len(costs.save_after_ddl) == 10
 
