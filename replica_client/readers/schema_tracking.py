@@ -19,6 +19,7 @@ from replica_client.schema.ddl.changes import RenameTables, TableName, Unrelated
 from replica_client.schema.ddl.rows_changed import changed_tables
 from replica_client.schema.history import Place, SchemaChange, SchemaHistory, schema_change
 from replica_client.schema.model import TableModel
+from replica_client.schema.names import fold_table
 from replica_client.schema.resolve import (
     find_mismatch,
     hash_columns,
@@ -181,8 +182,8 @@ class SchemaTracker:
         if not isinstance(read.meaning, RenameTables):
             return ()
         renames = read.meaning.renames
-        if {old for old, _ in renames} & {new for _, new in renames}:
-            return ()
+        if {fold_table(old) for old, _ in renames} & {fold_table(new) for _, new in renames}:
+            return ()  # the name is there behind the statement, too
         thread_id = read.context.thread_id
         return tuple(
             old

@@ -183,6 +183,27 @@ def test_like_a_temporary_table(version: str, columns_text: bytes, understood: b
     assert not of_query.meaning.charset_unknown
 
 
+@pytest.mark.parametrize(
+    ("version", "query", "asked"),
+    [
+        ("11.8.6-MariaDB", b"RENAME TABLE t TO w", ["t"]),
+        ("11.8.6-MariaDB", b"RENAME TABLE IF EXISTS t TO w, x.u TO v", ["t", "u"]),
+        ("11.8.6-MariaDB", b"SET STATEMENT lock_wait_timeout=1 FOR RENAME TABLE t TO w", ["t"]),
+        # The name is there behind it, as that of another table.
+        ("11.8.6-MariaDB", b"RENAME TABLE t TO _old, _new TO t", []),
+        ("11.8.6-MariaDB", b"RENAME TABLE D.T TO _old, _new TO d.t", []),
+        ("11.8.6-MariaDB", b"ALTER TABLE t RENAME TO w", []),
+        ("5.6.24", b"RENAME TABLE t TO w", []),
+    ],
+)
+def test_which_renames_are_asked_about(version: str, query: bytes, asked: list[str]) -> None:
+    tracker = SchemaTracker(SchemaHistory(), Selection("*.*"))
+    found = tracker.perhaps_temporary(
+        query_event(query, flagged=False), BinlogFormat(server_version=version)
+    )
+    assert [table for _, table in found] == asked
+
+
 def query_event(query: bytes, flagged: bool) -> BinlogEvent:
     """A statement in the database ``d``."""
     body = QueryEvent(7, 0, 0, b"", b"d", query)
