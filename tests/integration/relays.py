@@ -127,9 +127,14 @@ class RelayProcess:
 
 
 def begin_replica(
-    replica: LocalServer, port: int, *, gtid: bool = True, first_file: str = "binlog.000001"
+    replica: LocalServer,
+    port: int,
+    *,
+    gtid: bool = True,
+    first_file: str = "binlog.000001",
+    start: str = "",
 ) -> None:
-    """Make an empty server a replica of a relay."""
+    """Make an empty server a replica of a relay; ``start`` is another statement to start it with."""
     host, user = "127.0.0.1", USER
     if replica.flavor == "mariadb":
         where = (
@@ -170,7 +175,7 @@ def begin_replica(
             f"MASTER_PASSWORD='{PASSWORD}', MASTER_CONNECT_RETRY=1, MASTER_HEARTBEAT_PERIOD=1, {where}",
             "START SLAVE",
         ]
-    for statement in statements:
+    for statement in [*statements[:-1], start or statements[-1]]:
         replica.execute(statement)
 
 
