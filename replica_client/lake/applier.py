@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,12 +23,14 @@ import pyarrow.compute as pc
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaError
 from replica_client.lake.change_log_files import LOSS
-from replica_client.lake.directories import discard, move_directories, place
+from replica_client.lake.directories import discard, move_directories
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import LakeTable
+from replica_client.lake.log_tables import ROWS, by_table
 from replica_client.lake.log_versions import ChangeLogVersions, LoggedVersion
 from replica_client.lake.net_rows import fold
 from replica_client.lake.state_table import Runner, StateTable
+from replica_client.lake.taken_copies import ROUND_ROWS, is_copy, take_copies
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import TableChange
 from replica_client.schema.ddl.changes import TableName
@@ -41,9 +43,6 @@ from replica_client.tables.alterations import alteration, makes_cascade
 STEPS: Final = 1 << 20
 """Steps of one version of the change log."""
 
-ROUND_ROWS: Final = 200_000
-"""Changes after which the tables are written."""
-
 SNAPSHOT, SNAPSHOT_CHUNK = "snapshot", "snapshot_chunk"
 """Operations of a copied row, and of the last row of a chunk, which tells about it."""
 
@@ -51,7 +50,6 @@ _LETTER_CASE = (
     "rows come for its name in another letter case; say lower_case_table_names of the server that wrote the "
     "files (option lowerCaseTableNames)"
 )
-_ROWS = pa.array(["insert", "update", "delete"])
 
 
 @dataclass
@@ -142,11 +140,24 @@ class Applier:
         last = self.log.latest()
         if versions is not None:
             last = min(last, first + versions - 1)
-        for number in range(first, last + 1):
-            self._take(self.log.version(number))
-            self._done.versions += 1
+        number = first
+        while number <= last:
+            version = self.log.version(number)
+            copies = []
+            while is_copy(version):
+                copies.append(version)
+                if version.number == last:
+                    break
+                version = self.log.version(version.number + 1)
+            if copies:
+                number = copies[-1].number
+                self._take_copies(copies)
+            else:
+                self._take(version)
+            self._done.versions += len(copies) or 1
             if self._waiting_rows >= ROUND_ROWS:
                 self._flush(_end(number))
+            number += 1
         if last >= first:
             self._flush(_end(last))
         self._failed = False
@@ -166,16 +177,12 @@ class Applier:
     def _take(self, version: LoggedVersion) -> None:
         if not version.files:
             return
-        if any("/snapshot/" in name for name in version.transactions):
-            self._flush(version.number * STEPS - 1)
-            self._take_snapshot(version)
-            return
         rows = self.log.rows(version.files)
         self._done.changes += rows.num_rows
         if rows.num_rows:
             last = pc.max(rows["_commit_timestamp"]).cast(pa.int64()).as_py()
             self._done.last_commit = last / 1_000_000
-        is_row = pc.is_in(rows["operation"], value_set=_ROWS)
+        is_row = pc.is_in(rows["operation"], value_set=ROWS)
         statements = pc.indices_nonzero(pc.invert(is_row)).to_pylist()
         begin, step = 0, version.number * STEPS
         at = 0
@@ -200,11 +207,8 @@ class Applier:
     def _wait(self, rows: pa.Table, step: int) -> None:
         if not rows.num_rows or step <= self.catalog.step:
             return
-        names = pc.binary_join_element_wise(rows["database"], rows["table"], "\0")
-        for name in pc.unique(names).to_pylist():
-            database, _, table = name.partition("\0")
-            part = rows.filter(pc.equal(names, name))
-            self._waiting.setdefault((database, table), _Waiting()).parts.append((step, part))
+        for table, part in by_table(rows):
+            self._waiting.setdefault(table, _Waiting()).parts.append((step, part))
         self._waiting_rows += rows.num_rows
 
     def _flush(self, step: int) -> None:
@@ -231,10 +235,11 @@ class Applier:
         parts = [part for number, part in waiting.parts if number > done]
         # Rows of a step that is the table's own were written with it.
         if parts:
-            self._fold(state, pa.concat_tables(parts), step)
+            self.fold_into(state, pa.concat_tables(parts), step)
             self._done.tables.add(entry.table)
 
-    def _fold(self, state: StateTable, rows: pa.Table, step: int) -> None:
+    def fold_into(self, state: StateTable, rows: pa.Table, step: int) -> None:
+        """Let the changes of rows be in a table, in one commit."""
         change = fold(
             state.shape,
             rows["operation"].to_pylist(),
@@ -474,75 +479,24 @@ class Applier:
 
     # Snapshots.
 
-    def _take_snapshot(self, version: LoggedVersion) -> None:
-        """Put the copied rows of a table together, then what happened to them since, then show them."""
-        step = version.number * STEPS
-        files = sorted(version.files, key=lambda file: file.path)
-        entry: TableEntry | None = None
-        low = high = ""
-        for file in files:
-            rows = self.log.rows([file], sort=False)
-            told = json.loads(rows["after"][rows.num_rows - 1].as_py())
-            entry = self.catalog.tables.get((told["database"], told["table"]))
-            if entry is None or entry.status != "copying" or entry.copy != told["copy"]:
-                return  # another snapshot took its place
-            if not entry.building:
-                self._discard(self.catalog.workshop(entry.table))
-                entry.model = TableModel.from_json(*entry.table, told["definition"])
-                self._state(entry, building=True).create()
-                entry.building = True
-                self.catalog.save()
-            low, high = min(low or told["low"], told["low"]), max(high, told["high"])
-            state = self._state(entry, building=True)
-            if state.step < step:
-                self._fold(state, rows.slice(0, rows.num_rows - 1), step)
-            self._done.changes += rows.num_rows - 1
-            step += 1
-        if entry is None:
-            return
-        assert entry.model is not None
-        if not entry.model.primary_key:
-            # Its rows cannot be told apart: the copy must be that of one place.
-            if any(part.num_rows for part in self._changes_since(entry, low, version.number, high)):
-                entry.needs_copy("rows of a table without a primary key changed while it was read")
-                return
-            low = high
-        self._catch_up(entry, low, version.number, step)
-        self._show(entry, version.number)
-
-    def _catch_up(self, entry: TableEntry, low: str, before: int, step: int) -> None:
-        """Changes since the first chunk was read: the newest state of each row wins."""
-        state = self._state(entry, building=True)
-        for rows in self._changes_since(entry, low, before):
-            if rows.num_rows and state.step < step:
-                self._fold(state, rows, step)
-            step += 1
-
-    def _changes_since(
-        self, entry: TableEntry, low: str, before: int, high: str = ""
-    ) -> Iterator[pa.Table]:
-        """Row changes of a table from a place on, up to another one, version by version."""
-        for version in self.log.since(low, before):
-            if any("/snapshot/" in name for name in version.transactions):
-                continue
-            rows = self.log.rows(version.files)
-            wanted = pc.and_(
-                pc.equal(rows["database"], entry.database), pc.equal(rows["table"], entry.name)
-            )
-            wanted = pc.and_(wanted, pc.greater_equal(rows["_commit_version"], low))
-            if high:
-                wanted = pc.and_(wanted, pc.less(rows["_commit_version"], high))
-            yield rows.filter(pc.and_(wanted, pc.is_in(rows["operation"], value_set=_ROWS)))
-
-    def _show(self, entry: TableEntry, version: int) -> None:
-        source, target = self.catalog.workshop(entry.table), self.catalog.home(entry.table)
-        if source.exists():
-            place(source, target, self.catalog.directory / "building")
-        entry.status, entry.reason, entry.copy, entry.building = "current", "", "", False
-        self._tables.pop(entry.table, None)
-        self.catalog.step = _end(version)
+    def _take_copies(self, versions: Sequence[LoggedVersion]) -> None:
+        """Put the copied rows of tables together, then what happened to them since, then show them."""
+        self._flush(versions[0].number * STEPS - 1)
+        shown, rows = take_copies(self, versions, lambda number: number * STEPS)
+        self._done.changes += rows
+        for table in shown:
+            self._tables.pop(table, None)
+        self._done.tables |= shown
+        self.catalog.step = _end(versions[-1].number)
         self.catalog.save()
-        self._done.tables.add(entry.table)
+
+    def building(self, entry: TableEntry) -> StateTable:
+        """The table that is put together of a copy."""
+        return self._state(entry, building=True)
+
+    def discard_building(self, entry: TableEntry) -> None:
+        """Take away what was put together of a table."""
+        self._discard(self.catalog.workshop(entry.table))
 
 
 def cannot_hold(model: TableModel) -> str:

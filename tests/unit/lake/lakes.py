@@ -65,7 +65,32 @@ class HandLog:
         self.add("delete", table, row, None)
         return self
 
+    def later(self) -> str:
+        """The place of what comes behind all that was added."""
+        return Position("b.000001", self.offset + 1).sort_key()
+
+    def copy(self, table, copy, create, chunks):
+        """A version with the copy of a table; each chunk is its low and high place, and its rows."""
+        history = SchemaHistory()
+        history.run(create, CONTEXT, "b.000001", 4)
+        told = {"database": "d", "table": table, "copy": copy}
+        told["definition"] = history.table(("d", table)).to_json()
+        actions = []
+        for number, (low, high, rows) in enumerate(chunks):
+            for at, row in enumerate(rows):
+                self.add("snapshot", table, None, row, row=at)
+            text = json.dumps({**told, "low": low, "high": high})
+            self.add("snapshot_chunk", table, None, text, row=len(rows))
+            actions.append(self._file(f"copy-{copy}-{number:08}.parquet"))
+        commit_files(str(self.directory), f"{self._pipeline}/snapshot/{copy}", 1, actions)
+
     def commit(self):
+        action = self._file(f"part-{self._batch}.parquet")
+        commit_files(str(self.directory), self._pipeline, self._batch, [action])
+        self._batch += 1
+        return self
+
+    def _file(self, name):
         arrays = [
             pa.array(values, pa.int64()).cast(field.type)
             if pa.types.is_timestamp(field.type)
@@ -74,17 +99,14 @@ class HandLog:
         ]
         self._rows = []
         batch = pa.record_batch(arrays, schema=CHANGE_LOG_SCHEMA)
-        path = self.directory / f"part-{self._batch}.parquet"
+        path = self.directory / name
         pq.write_table(pa.Table.from_batches([batch]), path)
         statistics = Statistics()
         statistics.add(batch)
         found = path.stat()
-        action = AddAction(
+        return AddAction(
             path.name, found.st_size, {}, int(found.st_mtime * 1000), True, statistics.text()
         )
-        commit_files(str(self.directory), self._pipeline, self._batch, [action])
-        self._batch += 1
-        return self
 
 
 def applier(lake: Path, log: HandLog, **options) -> Applier:

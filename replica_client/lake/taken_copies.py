@@ -1,0 +1,213 @@
+"""Copies of tables in the change log: put together, brought up to what the log has since, and shown.
+
+Copies that follow each other in the log are taken together: what happened to all of their tables since they
+were read comes from one pass over the log. Each commit of a table that is put together carries a step: first
+its chunks are counted, then the versions of the log that may concern it. What a crash makes come again is passed
+over by these.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from replica_client.lake.directories import place
+from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
+from replica_client.lake.log_tables import ROWS, by_table
+from replica_client.lake.log_versions import ChangeLogVersions, LoggedVersion
+from replica_client.lake.state_table import StateTable
+from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.model import TableModel
+
+ROUND_ROWS: Final = 200_000
+"""Changes after which the tables are written."""
+
+
+class Tables(Protocol):
+    """The tables of a lake, as far as copies need them."""
+
+    catalog: LakeCatalog
+    log: ChangeLogVersions
+
+    def building(self, entry: TableEntry) -> StateTable:
+        """The table that is put together."""
+        ...
+
+    def fold_into(self, state: StateTable, rows: pa.Table, step: int) -> None:
+        """Let the changes of rows be in a table, in one commit."""
+        ...
+
+    def discard_building(self, entry: TableEntry) -> None:
+        """Take away what was put together of a table."""
+        ...
+
+
+@dataclass
+class _Copy:
+    """A copy that is put together.
+
+    Attributes:
+        entry: its table.
+        state: what is put together.
+        low: the place from which on the log has changes that it may lack.
+        exact: where the place is that all of its rows are of, when rows cannot be told apart; else ``""``.
+        step: of the first version behind its chunks.
+        numbers: the step of each of these versions.
+        waiting: changes that are not written, with their steps.
+        is_void: whether it must be read again.
+    """
+
+    entry: TableEntry
+    state: StateTable
+    low: str
+    exact: str
+    step: int
+    numbers: dict[int, int] = field(default_factory=dict)
+    waiting: list[tuple[int, pa.Table]] = field(default_factory=list)
+    is_void: bool = False
+
+
+def is_copy(version: LoggedVersion) -> bool:
+    """Whether a version of the change log is the copy of a table."""
+    return any("/snapshot/" in name for name in version.transactions)
+
+
+def take_copies(
+    tables: Tables, versions: Sequence[LoggedVersion], step: Callable[[int], int]
+) -> tuple[set[TableName], int]:
+    """Take copies that follow each other in the change log.
+
+    Args:
+        tables: of the lake; its catalog is not saved.
+        versions: of the change log, each a copy.
+        step: the first step of a version.
+
+    Returns:
+        the tables that are current now, and how many rows were taken.
+
+    Raises:
+        SinkError: a table cannot be read or written.
+    """
+    copies, rows, unsaved = [], 0, 0
+    for version in versions:
+        found, count = _put_together(tables, version, step(version.number))
+        rows, unsaved = rows + count, unsaved + count
+        if unsaved >= ROUND_ROWS:
+            unsaved = 0
+            tables.catalog.save()  # what is put together need not be made again
+        if found is not None:
+            copies.append(found)
+    tables.catalog.save()
+    _catch_up(tables, copies, versions[0].number)
+    shown = set()
+    for copy in copies:
+        if copy.is_void:
+            copy.entry.needs_copy("rows of a table without a primary key changed while it was read")
+            continue
+        _show(tables.catalog, copy.entry)
+        shown.add(copy.entry.table)
+    return shown, rows
+
+
+def _put_together(tables: Tables, version: LoggedVersion, step: int) -> tuple[_Copy | None, int]:
+    """The chunks of a copy; none when another copy took its place, or it is shown already."""
+    catalog, count = tables.catalog, 0
+    copy: _Copy | None = None
+    low = high = ""
+    for file in sorted(version.files, key=lambda file: file.path):
+        rows = tables.log.rows([file], sort=False)
+        told = json.loads(rows["after"][rows.num_rows - 1].as_py())
+        entry = catalog.tables.get((told["database"], told["table"]))
+        if entry is None or entry.status != "copying" or entry.copy != told["copy"]:
+            return None, count
+        if entry.building and not catalog.workshop(entry.table).exists():
+            # It was moved to its place; what says so was not written.
+            _show(catalog, entry)
+            return None, count
+        if not entry.building:
+            tables.discard_building(entry)
+            entry.model = TableModel.from_json(*entry.table, told["definition"])
+            tables.building(entry).create()
+            entry.building = True
+        low, high = min(low or told["low"], told["low"]), max(high, told["high"])
+        copy = copy or _Copy(entry, tables.building(entry), "", "", 0)
+        if copy.state.step < step:
+            tables.fold_into(copy.state, rows.slice(0, rows.num_rows - 1), step)
+        count += rows.num_rows - 1
+        step += 1
+    if copy is not None:
+        assert copy.entry.model is not None
+        copy.low, copy.step = low, step
+        copy.exact = "" if copy.entry.model.primary_key else high
+    return copy, count
+
+
+def _catch_up(tables: Tables, copies: Sequence[_Copy], before: int) -> None:
+    """Changes since the first chunks were read: the newest state of each row wins."""
+    if not copies:
+        return
+    versions = tables.log.since(min(copy.low for copy in copies), before)
+    for copy in copies:
+        concerned = [one for one in _since(versions, copy.low) if not is_copy(one)]
+        copy.numbers = {one.number: copy.step + at for at, one in enumerate(concerned)}
+    wanted = {copy.entry.table: copy for copy in copies}
+    waiting = 0
+    for version in versions:
+        if not any(version.number in copy.numbers for copy in copies):
+            continue
+        rows = tables.log.rows(version.files)
+        for name, part in by_table(rows.filter(pc.is_in(rows["operation"], value_set=ROWS))):
+            one = wanted.get(name)
+            if one is not None and version.number in one.numbers:
+                waiting += _wait(one, part, one.numbers[version.number])
+        if waiting >= ROUND_ROWS:
+            waiting = 0
+            _write(tables, copies)
+    _write(tables, copies)
+
+
+def _wait(copy: _Copy, rows: pa.Table, step: int) -> int:
+    """Take changes of a table; gives how many."""
+    place_of = rows["_commit_version"]
+    if copy.exact:
+        # Its rows cannot be told apart: the copy must be that of one place.
+        inside = pc.and_(pc.greater_equal(place_of, copy.low), pc.less(place_of, copy.exact))
+        copy.is_void |= bool(pc.any(inside).as_py())
+    rows = rows.filter(pc.greater_equal(place_of, copy.exact or copy.low))
+    if not rows.num_rows or copy.is_void:
+        return 0
+    copy.waiting.append((step, rows))
+    return int(rows.num_rows)
+
+
+def _write(tables: Tables, copies: Sequence[_Copy]) -> None:
+    for copy in copies:
+        waiting, copy.waiting = copy.waiting, []
+        done = copy.state.step if waiting and not copy.is_void else 0
+        parts = [part for step, part in waiting if step > done]
+        if parts and not copy.is_void:
+            tables.fold_into(copy.state, pa.concat_tables(parts), waiting[-1][0])
+
+
+def _since(versions: Sequence[LoggedVersion], low: str) -> list[LoggedVersion]:
+    """Those of the versions, in order, that may have rows of transactions from a place on."""
+    found = []
+    for version in reversed(versions):
+        if any(not file.last or file.last >= low for file in version.files):
+            found.append(version)
+        elif not is_copy(version):
+            break  # the stream's versions follow the binlog
+    return found[::-1]
+
+
+def _show(catalog: LakeCatalog, entry: TableEntry) -> None:
+    """Let a table that was put together take its place."""
+    source, target = catalog.workshop(entry.table), catalog.home(entry.table)
+    if source.exists():
+        place(source, target, catalog.directory / "building")
+    entry.status, entry.reason, entry.copy, entry.building = "current", "", "", False
