@@ -38,6 +38,7 @@ Relative paths are relative to the file's directory.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -63,7 +64,7 @@ _SOURCE_KEYS = {
     "tls_fingerprint": ("tlsFingerprint", "text"),
     "tables": ("tables", "list"),
     "exclude": ("exclude", "list"),
-    "columns": ("columns", "list"),
+    "columns": ("columns", "names"),
     "start": ("startingPosition", "text"),
     "key_file": ("keyFile", "file"),
     "server_id_base": ("serverIdBase", "number"),
@@ -102,6 +103,7 @@ _WANTED = {
     "where": "a file name or a URL in quotes",
     "paths": "a path in quotes, or a list of them",
     "list": "a list of texts, or one text with commas",
+    "names": "a list of texts, or one text with commas",
     "number": "a number",
     "size": 'bytes as a number, or a text such as "64m"',
     "truth": "true or false",
@@ -326,11 +328,11 @@ class _Reader:
             return str(value).lower() if isinstance(value, bool) else None
         if kind in ("number", "size") and number:
             return str(value)
-        if isinstance(value, list) and kind in ("list", "paths"):
+        if isinstance(value, list) and kind in ("list", "names", "paths"):
             if not value or not all(isinstance(item, str) and item for item in value):
                 return None
             parts = [self._source_path(item) for item in value] if kind == "paths" else value
-            return ",".join(parts)
+            return json.dumps(parts) if kind == "names" else ",".join(parts)
         if not isinstance(value, str) or not value or kind == "number":
             return None
         if kind == "paths":

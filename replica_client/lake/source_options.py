@@ -12,7 +12,7 @@ passwordFile           file on the driver that holds it
 tlsFingerprint         live: ``sha256:…`` of the server's certificate: TLS with it, or no connection
 tables, exclude        patterns ``database.table`` with ``*`` and ``?``, with commas
 table                  one ``database.table``: its own typed columns instead of the envelope
-columns                names of the wanted columns, with commas
+columns                names of the wanted columns, with commas, or a JSON list of them
 startingPosition       ``earliest``, ``latest``, FILE:OFFSET, a GTID set or a time
 endingPosition         batch only: ``latest``, FILE:OFFSET or a time: changes before it; a GTID
                        set: the changes of its transactions
@@ -104,6 +104,11 @@ KNOWN_OPTIONS = (
 DEFAULT_PARTITION_SIZE = 64 << 20
 DEFAULT_POLL_INTERVAL = 0.2
 
+# What Spark adds of a table that CREATE TABLE … USING made, beside each option once more as `option.NAME`.
+_OF_A_TABLE = (
+    "owner", "provider", "location", "comment", "external", "is_managed_location", "collation",
+)  # fmt: skip
+_TWIN = "option."
 _STORAGE = "storage."  # begins the names of an object store's options
 _PATHS = "paths"  # what load([...]) becomes
 _LIVE_ONLY = (
@@ -186,7 +191,7 @@ class SourceOptions:
             tables=_patterns(given.get("tables")),
             exclude=_patterns(given.get("exclude")),
             table=_table(given["table"]) if "table" in given else None,
-            columns=_words(given.get("columns")),
+            columns=_words(given.get("columns"), "columns"),
             max_bytes=_size(given, "maxBytesPerTrigger"),
             max_rows=_count(given, "maxRowsPerTrigger"),
             partition_size=_size(given, "partitionSize") or DEFAULT_PARTITION_SIZE,
@@ -270,7 +275,12 @@ def _known(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """The options of an object store, and all others."""
     names = {name.lower(): name for name in (*KNOWN_OPTIONS, _PATHS)}
     given, storage = {}, {}
+    is_table = any(name.lower() == "owner" or name.lower().startswith(_TWIN) for name in options)
     for name, value in options.items():
+        if is_table and name.lower() in _OF_A_TABLE:
+            continue
+        if name.lower().startswith(_TWIN):
+            name = name[len(_TWIN) :]
         if name.lower().startswith(_STORAGE):
             storage[name.lower().removeprefix(_STORAGE)] = value
             continue
@@ -293,9 +303,20 @@ def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
     return _words(given.get("path")) or ()
 
 
-def _words(text: str | None) -> tuple[str, ...] | None:
+def _words(text: str | None, option: str = "") -> tuple[str, ...] | None:
+    """The words between commas, or of a list in JSON: names may have commas."""
     if text is None:
         return None
+    if option and text.lstrip().startswith("["):
+        try:
+            listed = json.loads(text)
+        except ValueError:
+            listed = None
+        if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+            raise ConfigError(
+                f"option {option} {text!r}: give names with commas, or a JSON list of them"
+            )
+        return tuple(listed) or None
     return tuple(part.strip() for part in text.split(",") if part.strip()) or None
 
 

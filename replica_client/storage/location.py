@@ -17,6 +17,8 @@ SCHEMES: Final = {"s3": "s3", "s3a": "s3", "gs": "gs", "abfss": "abfss"}
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 # What is left of a URL that was made a Path.
 _FLAT: Final = re.compile(r"(s3[an]?|gs|abfss?|wasbs?|hdfs|https?|ftp):/[^/]")
+# How Hadoop writes a path of this machine, and Spark that of a table.
+_HADOOP: Final = re.compile(r"file:/(?!/)")
 _KNOWN: Final = "give a local path, s3://, gs:// or abfss://"
 
 
@@ -112,6 +114,8 @@ def location(
         if _FLAT.match(str(path)):
             raise ConfigError(f"{path}: a URL is given as text (str), not as a Path")
         return path
+    if _HADOOP.match(where):
+        where = f"file://{where[len('file:') :]}"
     match = _URL.fullmatch(where)
     if match is None:
         return Path(where)

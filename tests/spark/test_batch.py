@@ -186,3 +186,34 @@ def test_an_object_store(spark, bucket, s3_environment, monkeypatch, tmp_path):
     query = stream.writeStream.format("memory").queryName("stored").trigger(availableNow=True)
     query.option("checkpointLocation", str(tmp_path)).start().awaitTermination()
     assert rows_of(spark.table("stored")) == wanted
+
+
+def test_a_table_of_the_session(spark):
+    """Spark gives a table's options twice, and its owner."""
+    spark.sql(
+        "create table shop_orders using `mysql-binlog` "
+        f"options (path '{PATH}', table 'shop.orders', columns '[\"id\", \"total\"]')"
+    )
+    try:
+        found = spark.sql("select id, total from shop_orders where _change_type = 'insert'")
+        wanted = load(spark, path=PATH, table="shop.orders", columns="id,total")
+        wanted = wanted.where("_change_type = 'insert'").select("id", "total")
+        assert sorted(found.collect()) == sorted(wanted.collect()) != []
+    finally:
+        spark.sql("drop table shop_orders")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"path": "/nowhere/binlog.*"}, "/nowhere/binlog.*: no file matches"),
+        ({"url": "mysql://repl:s3cret@127.0.0.1:1/"}, "no connection to 127.0.0.1:1"),
+    ],
+)
+def test_what_fails_while_it_is_planned(spark, options, words):
+    """It came as an error of pickling, with ours somewhere in it."""
+    with pytest.raises((AnalysisException, PythonException)) as caught:
+        load(spark, **options).collect()
+    text = str(caught.value)
+    assert words in text and "Pickl" not in text and "s3cret" not in text
+    assert words in str(cause_of(caught.value))

@@ -38,12 +38,12 @@ def test_each_task_once_and_in_order(spark):
 
 def test_files_rewritten_by_executors(spark, tmp_path):
     works = [_work(tmp_path, number) for number in (1, 2, 3)]
-    found = spark_runner(spark, 0)(works)
+    found = spark_runner(lambda: spark, 0)(works)
     written = [pq.read_table(tmp_path / file.path)["id"].to_pylist() for [file] in found]
     assert written == [[1], [1, 2], [1, 2, 3]]
     works[1] = _work(tmp_path, 2, ("away.parquet",))
     with pytest.raises(PySparkException) as caught:
-        spark_runner(spark, 0)(works)
+        spark_runner(lambda: spark, 0)(works)
     assert "away.parquet" in str(cause_of(caught.value))
 
 

@@ -92,14 +92,14 @@ def selection_of(options: SourceOptions) -> Selection:
     return Selection(options.tables, options.exclude)
 
 
-def spark_runner(spark: SparkSession, above: int) -> Runner:
+def spark_runner(spark: Callable[[], SparkSession], above: int) -> Runner:
     """Rewrites files on executors where there is much to rewrite, else here."""
     here = local_runner()
 
     def run(works: Sequence[Rewrite]) -> list[list[NewFile] | None]:
         if len(works) < 2 or sum(work.size for work in works) <= above:
             return here(works)
-        return on_executors(spark, rewrite.run, works)
+        return on_executors(spark(), rewrite.run, works)
 
     return run
 
@@ -119,7 +119,7 @@ class LakeRun:
         config: of the pipeline.
         pipeline: its id.
         schema: of the change log.
-        spark: runs what is distributed.
+        spark: gives the session that runs what is distributed.
         say: takes a line about what is being done.
     """
 
@@ -128,7 +128,7 @@ class LakeRun:
         config: PipelineConfig,
         pipeline: str,
         schema: pa.Schema,
-        spark: SparkSession,
+        spark: Callable[[], SparkSession],
         say: Callable[[str], None],
     ) -> None:
         self._config = config
@@ -210,7 +210,7 @@ class LakeRun:
         for begin in range(0, len(tasks), CHUNKS_AT_ONCE):
             some = tasks[begin : begin + CHUNKS_AT_ONCE]
             self._say(f"copying tables: {begin:,} of {len(tasks):,} chunks, {rows:,} rows")
-            notes_of = on_executors(self._spark, copy_chunk, some)
+            notes_of = on_executors(self._spark(), copy_chunk, some)
             for task, note in zip(some, notes_of, strict=True):
                 found.setdefault(task.copy, []).append(note)
                 rows += note.rows

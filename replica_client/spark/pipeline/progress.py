@@ -41,6 +41,11 @@ class Progress:
             self._status = self._console.status(text)
             self._status.start()
 
+    def show(self, text: str) -> None:
+        """Show what is done now, where there is a terminal."""
+        if self._status is not None:
+            self._status.update(text)
+
     def say(self, text: str) -> None:
         """Tell what is done beside the stream."""
         if self._status is not None:

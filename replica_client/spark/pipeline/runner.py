@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from pyspark.sql import SparkSession, functions
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
-from replica_client.errors import ConfigError, TransportError
+from replica_client.errors import ConfigError, ReplicaClientError, TransportError
 from replica_client.lake.change_log_files import open_change_log
 from replica_client.lake.change_log_schema import CHANGE_LOG_SCHEMA
 from replica_client.lake.config import PipelineConfig, load_config
@@ -41,6 +42,7 @@ from replica_client.spark.pipeline.run_history import LAST_COMMIT, OBSERVED, Run
 from replica_client.spark.pipeline.spark_session import make_session
 from replica_client.spark.source import data_source
 from replica_client.spark.source.live_plan import SCHEMA_KEY, LivePlanner
+from replica_client.spark.source.readers import make_planner
 from replica_client.storage.location import Location, location
 
 _LOOK = 0.2
@@ -107,22 +109,31 @@ def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineRes
     state = _state(config)
     open_change_log(config.change_log, CHANGE_LOG_SCHEMA)
     progress = Progress(console)
-    progress.start("starting Spark")
+    progress.start("looking for changes")
     history = RunHistory()
     spark: SparkSession | None = None
     run: _Run | None = None
     lake: LakeRun | None = None
+
+    def session() -> SparkSession:
+        """Spark, which takes longer to start than most else: only where there is work for it."""
+        nonlocal spark
+        if spark is None:
+            progress.show("starting Spark")
+            spark = make_session(
+                "replica-client pipeline",
+                master=config.master,
+                settings=config.spark,
+                verbose=verbose,
+            )
+        return spark
+
     try:
-        spark = make_session(
-            "replica-client pipeline",
-            master=config.master,
-            settings=config.spark,
-            verbose=verbose,
-        )
         if config.lake.current:
-            lake = LakeRun(config, state.pipeline, CHANGE_LOG_SCHEMA, spark, progress.say)
+            lake = LakeRun(config, state.pipeline, CHANGE_LOG_SCHEMA, session, progress.say)
             _apply(lake, history)  # what a run that was killed has left
-        run = _Run(spark, config, state, lake, progress, history)
+        run = _Run(session, config, state, lake, progress, history)
+        run.ended = _nothing_new(config, state) and (lake is None or lake.complete)
         patience = _Patience(progress, SourceOptions.parse(config.source).passes_gaps)
         while not run.ended:
             try:
@@ -169,7 +180,7 @@ class _Run:
 
     def __init__(
         self,
-        spark: SparkSession,
+        spark: Callable[[], SparkSession],
         config: PipelineConfig,
         state: PipelineState,
         lake: LakeRun | None,
@@ -199,7 +210,7 @@ class _Run:
             self.query.stop()  # something else than the stream failed
         if lake is not None and config.trigger == "available-now":
             lake.read_copies()
-        query = self.query = _start(self._spark, config, self._state)
+        query = self.query = _start(self._spark(), config, self._state)
         while query.isActive:
             self._watch(query)
             if not self._step():
@@ -260,10 +271,7 @@ def _apply(lake: LakeRun, history: RunHistory) -> bool:
 
 def _reached(config: PipelineConfig, state: PipelineState) -> Position | None:
     """How far the change log has the stream, at least."""
-    commits = config.checkpoint / "commits"
-    numbers = (
-        [int(p.name) for p in commits.glob("*") if p.name.isdigit()] if commits.is_dir() else []
-    )
+    numbers = _numbers(config.checkpoint / "commits")
     try:
         if not numbers:
             return Position.parse(state.start)
@@ -273,16 +281,52 @@ def _reached(config: PipelineConfig, state: PipelineState) -> Position | None:
         return None
 
 
+def _nothing_new(config: PipelineConfig, state: PipelineState) -> bool:
+    """Whether a run to the end of the source would be one without a change.
+
+    The offset is the one that Spark's checkpoint has committed; a batch that was only planned is Spark's to make.
+    """
+    if config.trigger != "available-now":
+        return False
+    offsets, commits = (_numbers(config.checkpoint / name) for name in ("offsets", "commits"))
+    if not commits or max(offsets, default=-1) != max(commits):
+        return False
+    path = config.checkpoint / "offsets" / str(max(commits))
+    try:
+        saved = json.loads(path.read_text(encoding="utf-8").splitlines()[-1])
+        planner = make_planner(SourceOptions.parse(_source_options(config, state)), stream=True)
+        try:
+            planner.freeze()
+            start = planner.resume(saved)
+            return planner.latest(start) == start
+        finally:
+            planner.close()
+    except (ReplicaClientError, OSError, ValueError, IndexError):
+        return False  # the stream tells what is wrong, and waits for a source that is away
+
+
+def _numbers(directory: Path) -> list[int]:
+    """The batches that a directory of Spark's checkpoint has files of."""
+    if not directory.is_dir():
+        return []
+    return [int(path.name) for path in directory.iterdir() if path.name.isdecimal()]
+
+
+def _source_options(config: PipelineConfig, state: PipelineState) -> dict[str, str]:
+    """The options of the stream."""
+    options = {**config.source, "startingPosition": state.start}
+    schema = kept_schema(config.checkpoint)
+    if schema is not None:
+        options["schemaFile"] = str(schema)
+    return options
+
+
 def _start(spark: SparkSession, config: PipelineConfig, state: PipelineState) -> StreamingQuery:
     # Registered here too, for a session whose Spark does not see the package's own registration.
     spark.dataSource.register(data_source.BinlogDataSource)
     spark.dataSource.register(change_log.ChangeLogSink)
     reader = spark.readStream.format(data_source.FORMAT)
-    options = {**config.source, "startingPosition": state.start}
-    schema = kept_schema(config.checkpoint)
-    if schema is not None:
-        options["schemaFile"] = str(schema)
-    for name, value in options.items():
+    for name, value in _source_options(config, state).items():
         reader = reader.option(name, value)
     last = functions.max("_commit_timestamp").cast("double").alias(LAST_COMMIT)
     writer = (

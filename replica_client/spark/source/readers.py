@@ -58,14 +58,20 @@ class BinlogBatchReader(DataSourceReader):
         self._table = table
         self._parts: list[BinlogRange] | None = None
         self._schema: str | None = None
+        self._fault: Exception | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # Spark sends the reader once to each executor, before it asks for the partitions.
-        self._plan()
-        return {**self.__dict__, "_parts": None}
+        try:
+            self._plan()
+        except Exception as fault:  # noqa: BLE001  # raised where Spark asks: here it were one of pickling
+            self._fault = fault
+        return {**self.__dict__, "_parts": None, "_fault": None}
 
     def partitions(self) -> Sequence[InputPartition]:
         """The ranges, cut between transactions."""
+        if self._fault is not None:
+            raise self._fault
         return self._plan()
 
     def _plan(self) -> list[BinlogRange]:

@@ -70,7 +70,9 @@ class TypedBuilder(BatchBuilder):
             if not (_same(*kinds) or (table.evolves and _widens(*kinds))):
                 return (
                     f"the type of {name} is another one; end the query before it (endingPosition) "
-                    "and start a new one there, or read the envelope (tables instead of table)"
+                    "and start a new one there, "
+                    + ("" if table.evolves else "take a wider type with onSchemaChange=evolve, ")
+                    + "or read the envelope (tables instead of table)"
                 )
         if same:
             return ""

@@ -93,3 +93,17 @@ def test_table_with_pattern_characters_is_taken_literally():
     selection = SourceOptions.parse({**PATH, "table": "a[1].b?"}).assembly().selection
     assert selection.wants("a[1]", "b?")
     assert not selection.wants("a1", "bx")
+
+
+def test_options_of_a_table_that_create_table_made():
+    given = {"path": "a", "option.path": "a", "owner": "me", "Provider": "mysql-binlog"}
+    assert SourceOptions.parse(given) == SourceOptions.parse({"path": "a"})
+    with pytest.raises(ConfigError, match="no option 'pth'; did you mean path"):
+        SourceOptions.parse({"path": "a", "option.pth": "b"})
+
+
+def test_columns_as_a_list():
+    given = {"path": "a", "table": "d.t", "columns": '["a, b", "c"]'}
+    assert SourceOptions.parse(given).columns == ("a, b", "c")
+    with pytest.raises(ConfigError, match="option columns .*JSON list"):
+        SourceOptions.parse({**given, "columns": "[1]"})

@@ -36,6 +36,7 @@ def test_urls(text: str, found: str) -> None:
     [
         ("a/b", "a/b"),
         ("file:///a/b%20c", "/a/b c"),
+        ("file:/a/b.*", "/a/b.*"),
         ("C:/a", "C:/a"),
         ("a:b", "a:b"),
     ],
