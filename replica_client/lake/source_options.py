@@ -290,6 +290,10 @@ def _known(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
                 f"mysql-binlog has no option {name!r}; {nearest(name, KNOWN_OPTIONS)}"
             )
         given[known] = value
+    if is_table and not given.keys() & {"path", "url", _PATHS}:
+        # The path of a table is its location to Spark.
+        found = [value for name, value in options.items() if name.lower() == "location"]
+        given.update({"path": found[0]} if found else {})
     return storage, given
 
 
