@@ -167,12 +167,12 @@ def lose_the_source(servers: LocalServers, directory: Path, name: str, *, seed: 
                 pass
 
     try:
+        for statement in SEMI_SYNC[name]:
+            source.execute(statement)
         with RelayProcess(
             directory / "relay", [source.url()], plugin=plugin, source="semi_sync = true\n"
         ) as relay:
             relay.wait("connected")
-            for statement in SEMI_SYNC[name]:
-                source.execute(statement)
             source.execute("CREATE DATABASE shop")
             source.execute("CREATE TABLE shop.t (id INT PRIMARY KEY, s VARCHAR(500))")
             writers = [threading.Thread(target=write, args=(at,)) for at in range(len(committed))]
