@@ -22,8 +22,8 @@ from replica_client._compiled import compiled
 from replica_client._version import __version__
 
 if TYPE_CHECKING:
+    from replica_client.archive.arrow_tables import BinlogTable, BinlogTables
     from replica_client.archive.scan import scan_binlog
-    from replica_client.archive.tables import BinlogTable, BinlogTables
     from replica_client.binlog.event import BinlogEvent
     from replica_client.binlog.options import DecodeOptions
     from replica_client.binlog.values.enum_set import EnumValue, SetValue
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from replica_client.position.losses import Loss, LossCount, LossLedger
     from replica_client.position.position import Position
     from replica_client.position.stores.file import FilePositionStore
-    from replica_client.position.stores.memory import MemoryPositionStore
+    from replica_client.position.stores.in_memory import MemoryPositionStore
     from replica_client.readers.assembler import AssemblyOptions
-    from replica_client.readers.binlog_file import BinlogFileReader, open_binlog
-    from replica_client.readers.connect import connect
-    from replica_client.readers.follow import FollowedSource, follow
-    from replica_client.readers.reconnect import ReconnectPolicy
-    from replica_client.readers.source_stream import SourceStream
+    from replica_client.readers.files.binlog_file import BinlogFileReader, open_binlog
+    from replica_client.readers.live.connect import connect
+    from replica_client.readers.live.follow import FollowedSource, follow
+    from replica_client.readers.live.reconnect import ReconnectPolicy
+    from replica_client.readers.live.source_stream import SourceStream
     from replica_client.readers.transaction import Changes, Statement, Transaction
     from replica_client.rows.absent import ABSENT
     from replica_client.rows.change import RowsOfEvent
@@ -125,7 +125,7 @@ __all__ = [
 # Where the public names are: importing the package loads none of them, using one loads its module.
 _MODULES = {
     "archive.scan": ("scan_binlog",),
-    "archive.tables": ("BinlogTable", "BinlogTables"),
+    "archive.arrow_tables": ("BinlogTable", "BinlogTables"),
     "binlog.event": ("BinlogEvent",),
     "binlog.options": ("DecodeOptions",),
     "binlog.values.enum_set": (
@@ -166,16 +166,16 @@ _MODULES = {
     ),
     "position.position": ("Position",),
     "position.stores.file": ("FilePositionStore",),
-    "position.stores.memory": ("MemoryPositionStore",),
+    "position.stores.in_memory": ("MemoryPositionStore",),
     "readers.assembler": ("AssemblyOptions",),
-    "readers.binlog_file": (
+    "readers.files.binlog_file": (
         "BinlogFileReader",
         "open_binlog",
     ),
-    "readers.connect": ("connect",),
-    "readers.follow": ("FollowedSource", "follow"),
-    "readers.reconnect": ("ReconnectPolicy",),
-    "readers.source_stream": ("SourceStream",),
+    "readers.live.connect": ("connect",),
+    "readers.live.follow": ("FollowedSource", "follow"),
+    "readers.live.reconnect": ("ReconnectPolicy",),
+    "readers.live.source_stream": ("SourceStream",),
     "readers.transaction": (
         "Changes",
         "Statement",

@@ -267,16 +267,16 @@ class BinlogDecodeError(ReplicaClientError):
         return self
 
     def __str__(self) -> str:
-        place = []
+        parts = []
         if self.file:
-            place.append(f"file {self.file}")
+            parts.append(f"file {self.file}")
         if self.position is not None:
-            place.append(f"position {self.position}")
+            parts.append(f"position {self.position}")
         if self.event_type is not None:
-            place.append(f"event {self.event_name or 'type'} ({self.event_type})")
+            parts.append(f"event {self.event_name or 'type'} ({self.event_type})")
         if self.offset is not None:
-            place.append(f"offset {self.offset}")
-        return f"{', '.join(place)}: {self.reason}" if place else self.reason
+            parts.append(f"offset {self.offset}")
+        return f"{', '.join(parts)}: {self.reason}" if parts else self.reason
 
 
 class BinlogFormatError(BinlogDecodeError):

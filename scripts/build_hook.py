@@ -33,8 +33,8 @@ FLAGS = ["-O2", "-g0"]
 # -O3 costs a third more time to compile. It takes 5 % off the instructions of the way from bytes to
 # columns (scripts/count_instructions), and nothing measurable off the rest.
 HOT = (
-    "readers.column_lane",
-    "readers.group_lane",
+    "readers.fast.column_fast_path",
+    "readers.fast.fast_path",
     "rows.column",
     "rows.image",
     "rows.json_lines",

@@ -18,17 +18,17 @@ from replica_client.position.losses import LOSS_KINDS, Loss
 from replica_client.position.position import Position
 from replica_client.position.prepared import PreparedLedger
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
-from replica_client.readers.column_lane import ColumnLane
 from replica_client.readers.event_feed import EventFeed
-from replica_client.readers.file_batches import FileSteps
-from replica_client.readers.file_bytes import BinlogFile, open_events
-from replica_client.readers.file_prepared import FilePrepared
+from replica_client.readers.fast.column_fast_path import ColumnFastPath
+from replica_client.readers.files.file_batches import FileSteps
+from replica_client.readers.files.file_bytes import BinlogFile, open_events
+from replica_client.readers.files.file_prepared import FilePrepared
 from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batches import BatchBuilder
 from replica_client.rows.batching import BatchAssembler
 from replica_client.rows.image import RowImageDecoder
-from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.shape import TableShape
 
@@ -197,7 +197,7 @@ class _Look:
         here = Position(file.name, tracker.offset)
         self._piece = Piece(here, here, (file,))
         # So that the tables of the next piece are seen again.
-        leg.lane.forget()
+        leg.fast_path.forget()
 
     def _close(self, feed: EventFeed) -> None:
         piece, tracker = self._piece, feed.tracker
@@ -234,8 +234,8 @@ class _Leg:
 
         prepared = FilePrepared(PreparedLedger(), lambda: look.found.files, decode, history, again)
         assembler = _Looking(look, assembly, decode, None, history, prepared)
-        self.lane = ColumnLane(self.feed, assembler, BatchAssembler(2, decode), True)
-        self._steps = FileSteps(self.feed, assembler, self.lane, end)
+        self.fast_path = ColumnFastPath(self.feed, assembler, BatchAssembler(2, decode), True)
+        self._steps = FileSteps(self.feed, assembler, self.fast_path, end)
 
     def read(self, enter: Callable[[Position, BinlogFile], None]) -> None:
         """Read all of it; ``enter`` is told each file."""
@@ -296,7 +296,7 @@ def look_at(
         BinlogDecodeError: the first fault.
         DataLossError: the source logged that it lost changes.
     """
-    told = frozenset(LOSS_KINDS) - {"undecodable"}
+    stated = frozenset(LOSS_KINDS) - {"undecodable"}
     look = _Look(files)
-    look.go(replace(assembly, record_losses=told, full_rows=False), decode, history, begin, end)
+    look.go(replace(assembly, record_losses=stated, full_rows=False), decode, history, begin, end)
     return look.found

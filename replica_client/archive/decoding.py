@@ -17,11 +17,11 @@ from replica_client.position.losses import loss_kinds
 from replica_client.position.prepared import PreparedLedger
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.readers.event_feed import EventFeed
-from replica_client.readers.file_batches import FileBatches, FileSteps
-from replica_client.readers.file_bytes import open_events
-from replica_client.readers.file_prepared import FilePrepared
+from replica_client.readers.fast.row_fast_path import RowFastPath
+from replica_client.readers.files.file_batches import FileBatches, FileSteps
+from replica_client.readers.files.file_bytes import open_events
+from replica_client.readers.files.file_prepared import FilePrepared
 from replica_client.readers.prepared_rows import PreparedRows
-from replica_client.readers.row_lane import RowLane
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batching import BatchAssembler
 from replica_client.rows.conditions import matches
@@ -73,7 +73,7 @@ def piece_batches(contents: Contents, piece: Piece, how: Decoding) -> Iterator[p
             feed, assembler, batches, piece.stop, lambda _: None, notices=False, shares=True
         )
     else:
-        steps = FileSteps(feed, assembler, RowLane(feed, assembler, True), piece.stop)
+        steps = FileSteps(feed, assembler, RowFastPath(feed, assembler, True), piece.stop)
     for start, file in files_between(piece.files, piece.start, piece.stop):
         feed.new_decoder(file.name)
         with file.open() as stream:

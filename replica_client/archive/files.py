@@ -13,13 +13,13 @@ from replica_client.archive.decoding import Decoding, batches_in_order
 from replica_client.binlog.options import DecodeOptions
 from replica_client.position.position import Position
 from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.binlog_file import BinlogFileReader
-from replica_client.readers.file_bytes import BinlogFile
-from replica_client.readers.file_range import spooled
-from replica_client.readers.start import Start
+from replica_client.readers.files.binlog_file import BinlogFileReader
+from replica_client.readers.files.file_bytes import BinlogFile
+from replica_client.readers.files.file_range import spooled
+from replica_client.readers.start_position import Start
 from replica_client.rows.selection import Selection, exact_pattern
 from replica_client.rows.where import Condition
-from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import SchemaHistory
 
 
@@ -63,7 +63,7 @@ class FileTables:
                 begin, end = self._range()
                 history = SchemaHistory() if self._schema is None else self._schema.copy()
                 if self._letter_case is not None:
-                    history.fold_names(self._letter_case != 0)
+                    history.casefold_names(self._letter_case != 0)
                 self._contents = look_at(
                     self._files, self._assembly, self._decode, history, begin, end
                 )

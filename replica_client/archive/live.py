@@ -14,15 +14,15 @@ from replica_client.archive.decoding import chosen_rows
 from replica_client.binlog.options import DecodeOptions
 from replica_client.position.position import Position
 from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.connect import connect
-from replica_client.readers.follow import FollowedSource
+from replica_client.readers.live.connect import connect
+from replica_client.readers.live.follow import FollowedSource
 from replica_client.readers.notices import batches_of
-from replica_client.readers.start import Start, timestamp_of
+from replica_client.readers.start_position import Start, timestamp_of
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batching import BatchAssembler
 from replica_client.rows.selection import Selection, exact_pattern
 from replica_client.rows.where import Condition
-from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import SchemaHistory
 
 

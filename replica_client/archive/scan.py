@@ -7,14 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from replica_client._compiled import tell_plain
-from replica_client.archive.tables import BinlogTables, TableSource
+from replica_client.archive.arrow_tables import BinlogTables, TableSource
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError
 from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.position.position import Position
 from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.file_bytes import FileSource, binlog_files
-from replica_client.readers.start import parse_start
+from replica_client.readers.files.file_bytes import FileSource, binlog_files
+from replica_client.readers.start_position import parse_start
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
 

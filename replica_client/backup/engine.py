@@ -30,14 +30,14 @@ from replica_client.errors import (
     TransportError,
     UnknownBinlogError,
 )
-from replica_client.readers.reconnect import ReconnectPolicy
+from replica_client.readers.live.reconnect import ReconnectPolicy
 from replica_client.storage.location import local_path
+from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD, SourceConnection
 from replica_client.transport.dump import DumpStream
-from replica_client.transport.options import ConnectOptions
 from replica_client.transport.request import DumpRequest
 from replica_client.transport.url import parse_url
-from replica_client.wire.commands import MAX_POSITION
+from replica_client.wire.command_packets import MAX_POSITION
 
 _LOG = logging.getLogger("replica_client")
 
@@ -240,9 +240,9 @@ class Backup:
         # Damaged on the way, it comes whole the next time; damaged at the source, never. A source
         # that was reset under a dump ends it with a text of its own; the next connection tells.
         copy = receiver.copy
-        place = ("", 0) if copy is None else (copy.record.name, copy.size)
-        count = self._damaged[2] + 1 if self._damaged[:2] == place else 1
-        self._damaged = (*place, count)
+        end = ("", 0) if copy is None else (copy.record.name, copy.size)
+        count = self._damaged[2] + 1 if self._damaged[:2] == end else 1
+        self._damaged = (*end, count)
         if count >= _MAX_DAMAGED:
             raise error
 

@@ -46,7 +46,7 @@ _READ: Final = frozenset(
 _QUERIES: Final = (int(EventType.QUERY_EVENT), int(EventType.QUERY_COMPRESSED_EVENT))
 
 
-class GtidTrail:
+class GtidPositions:
     """Follows the GTIDs of one file. A GTID joins when its transaction ends.
 
     An event that cannot be decoded makes the set unknown; the copy goes on.

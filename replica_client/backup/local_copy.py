@@ -15,7 +15,7 @@ from replica_client.backup.backup_catalog import (
     is_binlog_name,
     naming,
 )
-from replica_client.backup.gtid_positions import GtidTrail
+from replica_client.backup.gtid_positions import GtidPositions
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.file_scan import FIRST_EVENT, MAGIC
 from replica_client.binlog.layout import HEADER_SIZE
@@ -77,7 +77,7 @@ class LocalCopy:
         self.description = b""
         self.ended = False
         self._decoder = BinlogDecoder(file=record.name)
-        self._trail = GtidTrail(self._decoder)
+        self._gtid_positions = GtidPositions(self._decoder)
         self._hash = hashlib.sha256()
         self._pending: list[bytes] = []
         self._dirty = False
@@ -209,7 +209,7 @@ class LocalCopy:
             record.next_file = follows
         elif code == EventType.START_ENCRYPTION_EVENT:
             record.decrypted = True
-        self._trail.feed(data, position)
+        self._gtid_positions.feed(data, position)
         self.ended = code in _ENDINGS
         self._hash.update(data)
         self.last_position = position
@@ -285,7 +285,7 @@ class LocalCopy:
         self._describe()
 
     def _describe(self) -> None:
-        record, before, after = self.record, self._trail.before, self._trail.after
+        record, before, after = self.record, self._gtid_positions.before, self._gtid_positions.after
         record.size = self.size
         record.gtid_set_before = None if before is None else _text(before)
         record.gtid_set_after = None if after is None else _text(after)

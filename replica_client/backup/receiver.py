@@ -192,7 +192,7 @@ class BackupReceiver:
                 return
         elif code == _START_ENCRYPTION and not next_position:
             return  # sent again for a start in the middle of a file
-        self._place(copy, data, code, next_position)
+        self._append(copy, data, code, next_position)
 
     def _describe(self, copy: LocalCopy, data: bytes, code: int) -> None:
         """The first event behind the file's name: its format description."""
@@ -206,7 +206,7 @@ class BackupReceiver:
         if ours and any(data[part] != ours[part] for part in _SAME_PARTS):
             raise self._not_ours(copy, FIRST_EVENT)
 
-    def _place(self, copy: LocalCopy, data: bytes, code: int, next_position: int) -> None:
+    def _append(self, copy: LocalCopy, data: bytes, code: int, next_position: int) -> None:
         position = self._position
         end = position + len(data)
         if position < copy.size:

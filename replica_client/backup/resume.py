@@ -16,7 +16,7 @@ from replica_client.errors import (
     ServerError,
 )
 from replica_client.transport.connection import SourceConnection
-from replica_client.wire.commands import MAX_POSITION
+from replica_client.wire.command_packets import MAX_POSITION
 
 _REMEDY: Final = "nothing was overwritten: begin anew in an empty directory"
 
@@ -79,9 +79,9 @@ async def find_resume(
 
 def unknown_file(error: ServerError, copy: LocalCopy | None) -> BackupGapError:
     """The error for a source that does not list its files, and does not have the wanted one."""
-    place = "" if copy is None else f" (the backup ends at {copy.record.name}:{copy.size})"
+    where = "" if copy is None else f" (the backup ends at {copy.record.name}:{copy.size})"
     return BackupGapError(
-        f"the source no longer has what comes next{place}: {error.message}; {_REMEDY}"
+        f"the source no longer has what comes next{where}: {error.message}; {_REMEDY}"
     )
 
 

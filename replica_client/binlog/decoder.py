@@ -161,20 +161,20 @@ class BinlogDecoder:
             BinlogDecodeError: it is not: events before it were taken out of the file, or put in.
         """
         header = event.header
-        told = header.next_position
+        stated = header.next_position
         if (
             not self._tells_ends
-            or not told
+            or not stated
             or event.inner_index is not None
             or header.is_artificial
         ):
             return
-        if told != event.end_position & 0xFFFFFFFF:
+        if stated != event.end_position & 0xFFFFFFFF:
             error = BinlogDecodeError(
-                f"it ends at {event.end_position}, but its header says {told}: events before it are missing, "
+                f"it ends at {event.end_position}, but its header says {stated}: events before it are missing, "
                 "or are not of this file; get the file from the source again"
             )
-            raise self._place(error, event.position, header.type_code, event.file)
+            raise self._locate(error, event.position, header.type_code, event.file)
 
     def table_map_of(self, content: bytes) -> TableMapEvent | None:
         """The table map with this body, which is not announced; None where it is not one."""
@@ -228,13 +228,13 @@ class BinlogDecoder:
             type_code = header.type_code
             return self._decode(data, header, position, self._file)
         except BinlogDecodeError as error:
-            self._place(error, position, type_code)
+            self._locate(error, position, type_code)
             raise
         except ShortBufferError as error:
             truncated = TruncatedEventError(str(error), offset=error.offset)
-            raise self._place(truncated, position, type_code) from error
+            raise self._locate(truncated, position, type_code) from error
         except ValueError as error:
-            raise self._place(BinlogDecodeError(str(error)), position, type_code) from error
+            raise self._locate(BinlogDecodeError(str(error)), position, type_code) from error
 
     def decrypted(self, data: bytes, position: int) -> bytes:
         """The event as it was before MariaDB encrypted it; ``data`` itself in a plain file.
@@ -271,14 +271,14 @@ class BinlogDecoder:
                 yield self._decode(data, header, event.position, event.file, index)
                 type_code = event.header.type_code
         except BinlogDecodeError as error:
-            self._place(error, event.position, type_code, event.file)
+            self._locate(error, event.position, type_code, event.file)
             raise
         except ShortBufferError as error:
             truncated = TruncatedEventError(str(error), offset=error.offset)
-            raise self._place(truncated, event.position, type_code, event.file) from error
+            raise self._locate(truncated, event.position, type_code, event.file) from error
         except ValueError as error:
             failure = BinlogDecodeError(str(error))
-            raise self._place(failure, event.position, type_code, event.file) from error
+            raise self._locate(failure, event.position, type_code, event.file) from error
 
     def decode_inner(self, data: bytes, position: int, file: str, index: int) -> BinlogEvent:
         """Decode one event of a TRANSACTION_PAYLOAD event that was decompressed elsewhere.
@@ -298,13 +298,13 @@ class BinlogDecoder:
             type_code = header.type_code
             return self._decode(data, header, position, file, index)
         except BinlogDecodeError as error:
-            raise self._place(error, position, type_code, file) from error.__cause__
+            raise self._locate(error, position, type_code, file) from error.__cause__
         except ShortBufferError as error:
             truncated = TruncatedEventError(str(error), offset=error.offset)
-            raise self._place(truncated, position, type_code, file) from error
+            raise self._locate(truncated, position, type_code, file) from error
         except ValueError as error:
             failure = BinlogDecodeError(str(error))
-            raise self._place(failure, position, type_code, file) from error
+            raise self._locate(failure, position, type_code, file) from error
 
     def _decode(
         self,
@@ -368,7 +368,7 @@ class BinlogDecoder:
         )
         if type_code in _BEGINS_FILE:
             self._begin_file(body, header.server_id)
-            self._tells_ends = _tells_ends(header, body, position, told=self._tells_ends)
+            self._tells_ends = _tells_ends(header, body, position, stated=self._tells_ends)
         elif type_code == _START_ENCRYPTION:
             self._begin_encryption(body)
         return BinlogEvent(header, body, file, position, checksum, inner_index)
@@ -420,7 +420,7 @@ class BinlogDecoder:
             self._known_table_maps.put(content, table_map, len(content))
         return table_map
 
-    def _place(
+    def _locate(
         self,
         error: BinlogDecodeError,
         position: int,
@@ -436,11 +436,11 @@ class BinlogDecoder:
         )
 
 
-def _tells_ends(header: EventHeader, body: EventBody, position: int, *, told: bool) -> bool:
+def _tells_ends(header: EventHeader, body: EventBody, position: int, *, stated: bool) -> bool:
     """Whether headers behind this event tell where in the file their events end."""
     if not isinstance(body, FormatDescriptionEvent):
         # A relay log names the source's file by a ROTATE that is artificial.
-        return told and bool(header.timestamp) and not header.is_artificial
+        return stated and bool(header.timestamp) and not header.is_artificial
     if position != MAGIC_SIZE or header.flags & EventFlag.LOG_EVENT_RELAY_LOG_F:
         return False
     version = parse_server_version(body.format.server_version)

@@ -56,7 +56,7 @@ class EventHeader:
 
     @property
     def is_artificial(self) -> bool:
-        """Made up by the source for the stream; in no file."""
+        """Artificial: the source makes it for the stream, and it is in no file."""
         return bool(self.flags & EventFlag.LOG_EVENT_ARTIFICIAL_F)
 
     @classmethod

@@ -12,10 +12,10 @@ from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.events.transaction_payload import TransactionPayloadEvent
 from replica_client.binlog.events.unknown import UnknownEvent
 from replica_client.binlog.payload import split_payload
-from replica_client.cli.annotation.event import annotate_event
+from replica_client.cli.annotation.annotator import AnnotatedBytes
 from replica_client.cli.annotation.row_texts import row_text_of
-from replica_client.cli.annotation.spans import Span
-from replica_client.cli.keys import KeyFile, decode_options
+from replica_client.cli.annotation.whole_event import annotate_event
+from replica_client.cli.decode_options import KeyFile, decode_options
 from replica_client.cli.output import Column, Lines
 from replica_client.cli.raw_files import files_of, raw_events
 from replica_client.constants.event_types import event_type_name
@@ -50,24 +50,24 @@ def annotate(
 ) -> None:
     """Print what each byte of an event means: offset, bytes, field, value and unit.
 
-    The spans of an event cover each of its bytes once. The events inside a compressed transaction
+    The annotated bytes of an event cover each of its bytes once. The events inside a compressed transaction
     follow it, with offsets inside its decompressed bytes.
     """
     file = files_of([path])[0]
     wanted = count if count is not None or position is None else 1
     lines = Lines(COLUMNS)
     decoder = BinlogDecoder(decode_options(key_file, verify_checksum=False), file.name)
-    for event, spans in _annotated(decoder, file, position or 4, wanted):
+    for event, annotated_bytes in _annotated(decoder, file, position or 4, wanted):
         if json:
-            _print_json(lines, event, spans)
+            _print_json(lines, event, annotated_bytes)
         else:
-            _print_table(lines, event, spans)
+            _print_table(lines, event, annotated_bytes)
     lines.flush()
 
 
 def _annotated(
     decoder: BinlogDecoder, path: Location, position: int, count: int | None
-) -> Iterator[tuple[BinlogEvent, list[Span]]]:
+) -> Iterator[tuple[BinlogEvent, list[AnnotatedBytes]]]:
     done = 0
     for at, raw in raw_events(path, decoder):
         plain = decoder.decrypted(raw, at)
@@ -105,7 +105,9 @@ def _decoded(decoder: BinlogDecoder, raw: bytes, plain: bytes, position: int) ->
         return BinlogEvent(header, UnknownEvent(body), "", position, checksum)
 
 
-def _inside(decoder: BinlogDecoder, event: BinlogEvent) -> Iterator[tuple[BinlogEvent, list[Span]]]:
+def _inside(
+    decoder: BinlogDecoder, event: BinlogEvent
+) -> Iterator[tuple[BinlogEvent, list[AnnotatedBytes]]]:
     if not isinstance(event.body, TransactionPayloadEvent):
         return
     base = 0
@@ -115,36 +117,41 @@ def _inside(decoder: BinlogDecoder, event: BinlogEvent) -> Iterator[tuple[Binlog
         base += len(raw)
 
 
-def _print_table(lines: Lines, event: BinlogEvent, spans: list[Span]) -> None:
+def _print_table(lines: Lines, event: BinlogEvent, annotated_bytes: list[AnnotatedBytes]) -> None:
     code = event.header.type_code
     where = f"position {event.position}"
     if event.inner_index is not None:
         where += f", inside the payload: event {event.inner_index}, offsets of its plain bytes"
     lines.line(f"== {event_type_name(code)} ({code}), {where}, {event.header.event_size} bytes")
     lines.heading()
-    for span in spans:
-        for start in range(0, len(span.data), BYTES_PER_LINE):
-            cells = ["", span.data[start : start + BYTES_PER_LINE].hex(" "), "", "", "", ""]
-            cells[0] = str(span.offset + start)
+    for field_bytes in annotated_bytes:
+        for start in range(0, len(field_bytes.data), BYTES_PER_LINE):
+            cells = ["", field_bytes.data[start : start + BYTES_PER_LINE].hex(" "), "", "", "", ""]
+            cells[0] = str(field_bytes.offset + start)
             if not start:
-                cells[2:] = [span.section, span.field, span.value, span.unit]
+                cells[2:] = [
+                    field_bytes.section,
+                    field_bytes.field,
+                    field_bytes.value,
+                    field_bytes.unit,
+                ]
             lines.row(cells)
     lines.line("")
 
 
-def _print_json(lines: Lines, event: BinlogEvent, spans: list[Span]) -> None:
-    for span in spans:
+def _print_json(lines: Lines, event: BinlogEvent, annotated_bytes: list[AnnotatedBytes]) -> None:
+    for field_bytes in annotated_bytes:
         record: dict[str, Any] = {
             "position": event.position,
             "inner_index": event.inner_index,
             "type": event_type_name(event.header.type_code),
-            "offset": span.offset,
-            "size": len(span.data),
-            "hex": span.data.hex(),
-            "section": span.section,
-            "field": span.field,
-            "value": span.value,
-            "unit": span.unit,
+            "offset": field_bytes.offset,
+            "size": len(field_bytes.data),
+            "hex": field_bytes.data.hex(),
+            "section": field_bytes.section,
+            "field": field_bytes.field,
+            "value": field_bytes.value,
+            "unit": field_bytes.unit,
         }
         if event.inner_index is None:
             del record["inner_index"]

@@ -122,12 +122,12 @@ class _Shown:
         if total != status.appended and time.monotonic() - self._drawn < _PROGRESS_INTERVAL:
             return
         self._drawn = time.monotonic()
-        place = f"{status.file}:{status.position}" if status.file else "connecting"
+        where = f"{status.file}:{status.position}" if status.file else "connecting"
         if total == status.appended:
-            place += ", up to date"
+            where += ", up to date"
         self._progress.update(
             self._task,
-            description=place,
+            description=where,
             completed=status.appended,
             total=total,
         )

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from replica_client.cli.chosen_changes import ChangeOutput, ChosenChanges
+from replica_client.cli.decode_options import InvalidText, KeyFile, decode_options
 from replica_client.cli.file_changes import write_file_changes
 from replica_client.cli.file_progress import file_progress
-from replica_client.cli.keys import InvalidText, KeyFile, decode_options
 from replica_client.cli.row_output import RowOutput
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
 from replica_client.cli.sources import binlog_paths, live_source, no_letter_case
@@ -19,7 +19,7 @@ from replica_client.errors import ConfigError
 from replica_client.position.losses import LOSSES_KEY, LossLedger
 from replica_client.position.prepared import PREPARED_KEY, PreparedLedger
 from replica_client.position.stores.object import position_file as open_position_file
-from replica_client.readers.binlog_file import open_binlog
+from replica_client.readers.files.binlog_file import open_binlog
 from replica_client.readers.saved_state import reading_state_of
 from replica_client.rows.row_change import Change
 
@@ -116,7 +116,7 @@ def changes(
     if url is not None:
         # What connects takes long to import.
         from replica_client.cli.source_changes import write_source_changes
-        from replica_client.readers.connect import connect
+        from replica_client.readers.live.connect import connect
 
         no_letter_case(lower_case_table_names)
         known = schema_of(schema, None)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from replica_client.cli.decode_options import InvalidText, KeyFile, decode_options
 from replica_client.cli.file_check import check_files
-from replica_client.cli.keys import InvalidText, KeyFile, decode_options
 
 EXAMPLE = "replica-client check /var/lib/mysql/binlog.0000*"
 

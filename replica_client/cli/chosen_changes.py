@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from replica_client.cli.delivery import Output
+from replica_client.cli.acknowledging import Output
 from replica_client.position.position import Position
 from replica_client.readers.inside import position_at
 from replica_client.readers.transaction import Transaction

@@ -15,7 +15,7 @@ from replica_client.codec.printable import printable
 from replica_client.codec.reader import ByteReader
 from replica_client.constants.event_types import event_type_name
 from replica_client.errors import BinlogDecodeError
-from replica_client.rows.image import placed
+from replica_client.rows.image import located
 
 SUMMARY_SIZE = 120
 COLUMNS = (
@@ -50,7 +50,7 @@ def json_line(event: BinlogEvent) -> str:
     try:
         record["fields"] = event_fields(event)
     except BinlogDecodeError as error:
-        raise placed(error, event) from None
+        raise located(error, event) from None
     return json.dumps(record, ensure_ascii=False)
 
 

@@ -7,8 +7,8 @@ from replica_client.binlog.event import BinlogEvent
 from replica_client.cli.event_lines import COLUMNS, json_line, plain_line
 from replica_client.cli.event_text import EventTables, EventText
 from replica_client.cli.output import Lines
-from replica_client.readers.binlog_file import BinlogFileReader
 from replica_client.readers.event_feed import EventFeed
+from replica_client.readers.files.binlog_file import BinlogFileReader
 
 _MOST_WAITING = 64 << 10
 """Bytes that wait to be written together."""
@@ -53,17 +53,17 @@ def write_file_events(reader: BinlogFileReader, output: EventOutput) -> None:
         for event in reader.events():
             output.write(event)
         return
-    # The lane is there when the first file is open.
-    lanes: list[EventText] = []
+    # The fast path is there when the first file is open.
+    fast_paths: list[EventText] = []
 
-    def lane_of(feed: EventFeed) -> EventText:
-        lanes.append(EventText(feed, EventTables(), json=output.json))
-        return lanes[0]
+    def fast_path_of(feed: EventFeed) -> EventText:
+        fast_paths.append(EventText(feed, EventTables(), json=output.json))
+        return fast_paths[0]
 
     try:
-        for _ in reader.look_at_events(lane_of):
-            if lanes[0].text.used >= _MOST_WAITING:
-                output.encoded(lanes[0].text.take())
+        for _ in reader.look_at_events(fast_path_of):
+            if fast_paths[0].text.used >= _MOST_WAITING:
+                output.encoded(fast_paths[0].text.take())
     finally:
-        if lanes and lanes[0].text.used:
-            output.encoded(lanes[0].text.take())
+        if fast_paths and fast_paths[0].text.used:
+            output.encoded(fast_paths[0].text.take())

@@ -1,7 +1,7 @@
-from replica_client.readers.event_lane cimport EventLane
+from replica_client.readers.fast.event_fast_path cimport EventFastPath
 from replica_client.rows.value_text cimport ValueText
 
-cdef class EventText(EventLane):
+cdef class EventText(EventFastPath):
     cdef readonly ValueText text
     cdef bint _json
     cdef object _fields

@@ -7,6 +7,9 @@ that are the same in many.
 This module is compiled where that is possible and runs as it stands everywhere else.
 """
 
+# Over 500 lines: one compiled class, whose methods share C fields that no other module may reach
+# at this speed.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -72,7 +75,7 @@ if cython.compiled:
         put_digits,
         same_bytes,
     )
-    from cython.cimports.replica_client.readers.event_lane import EventLane
+    from cython.cimports.replica_client.readers.fast.event_fast_path import EventFastPath
     from cython.cimports.replica_client.rows.value_text import ValueText
 else:
     from replica_client.binlog.layout import (
@@ -124,13 +127,13 @@ else:
         put_digits,
         same_bytes,
     )
-    from replica_client.readers.event_lane import EventLane
+    from replica_client.readers.fast.event_fast_path import EventFastPath
     from replica_client.rows.value_text import ValueText
 
 if TYPE_CHECKING:
     from replica_client.binlog.decoder import BinlogDecoder
     from replica_client.position.tracker import PositionTracker
-    from replica_client.readers.event_feed import PlacedEvent
+    from replica_client.readers.event_feed import LocatedEvent
 
 _QUERY = cython.declare(cython.int, int(EventType.QUERY_EVENT))
 _ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
@@ -180,7 +183,7 @@ class EventTables:
 
 @cython.final
 @cython.cclass
-class EventText(EventLane):  # type: ignore[misc]
+class EventText(EventFastPath):  # type: ignore[misc]
     """Writes the lines of events.
 
     Args:
@@ -193,7 +196,7 @@ class EventText(EventLane):  # type: ignore[misc]
     """
 
     def __init__(self, feed: Any, tables: EventTables, *, json: bool) -> None:
-        EventLane.__init__(self, feed, tables, tables)
+        EventFastPath.__init__(self, feed, tables, tables)
         self.text: ValueText = ValueText()
         self._json = json
         self._fields: Any = FieldTexts(json=json)
@@ -210,10 +213,10 @@ class EventText(EventLane):  # type: ignore[misc]
         self._uuid = b""
 
     def feed(
-        self, placed: PlacedEvent, decoder: BinlogDecoder, tracker: PositionTracker
+        self, located: LocatedEvent, decoder: BinlogDecoder, tracker: PositionTracker
     ) -> tuple[()]:
         """Write an event that is not of an ordinary transaction."""
-        self._write(placed.event)
+        self._write(located.event)
         return ()
 
     def _write(self, event: BinlogEvent) -> None:
@@ -239,7 +242,7 @@ class EventText(EventLane):  # type: ignore[misc]
         try:
             is_written: cython.bint = self._put_fields(raw, at, end - tail)
         except BinlogDecodeError:
-            is_written = False  # the ordinary way tells where
+            is_written = False  # the full decoder tells where
         except BaseException:
             text.used = begun
             raise

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from replica_client.cli.decode_options import KeyFile, decode_options
 from replica_client.cli.event_output import EventOutput, write_file_events
-from replica_client.cli.keys import KeyFile, decode_options
 from replica_client.cli.sources import binlog_paths, live_source
-from replica_client.readers.binlog_file import open_binlog
+from replica_client.readers.files.binlog_file import open_binlog
 
 EXAMPLE = "replica-client events --json binlog.000024"
 
@@ -42,7 +42,7 @@ def events(
 
 
 async def _from_source(url: str, start: str | None, stop_at_end: bool, output: EventOutput) -> None:
-    from replica_client.readers.connect import connect
+    from replica_client.readers.live.connect import connect
 
     async with connect(url, start=start, stop_at_end=stop_at_end) as stream:
         async for event in stream.events():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
+from replica_client.cli.acknowledging import SAVE_INTERVAL, Delivery
 from replica_client.cli.chosen_changes import ChosenChanges
-from replica_client.cli.delivery import SAVE_INTERVAL, Delivery
 from replica_client.cli.file_progress import FileProgress
 from replica_client.cli.interruption import Stop
-from replica_client.cli.losses import tell_losses, tell_unmatched
+from replica_client.cli.loss_report import tell_losses, tell_unmatched
 from replica_client.position.stores.base import PositionStore
-from replica_client.readers.binlog_file import BinlogFileReader
+from replica_client.readers.files.binlog_file import BinlogFileReader
 
 
 def write_file_changes(

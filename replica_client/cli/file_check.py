@@ -19,7 +19,7 @@ from replica_client.binlog.events.unknown import UnknownEvent
 from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.options import DecodeOptions
 from replica_client.binlog.payload import split_payload
-from replica_client.cli.check_lane import CheckLane
+from replica_client.cli.check_fast_path import CheckFastPath
 from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.output import Column, Lines, progress_console
 from replica_client.cli.raw_files import files_of, raw_events
@@ -34,10 +34,10 @@ from replica_client.errors import (
 )
 from replica_client.gtid import Gtid, MariadbGtid
 from replica_client.position.tracker import PositionTracker
-from replica_client.readers.event_feed import EventFeed, PlacedEvent
-from replica_client.readers.file_batches import FileSteps
-from replica_client.readers.file_bytes import open_events
-from replica_client.readers.row_lane import RowTable
+from replica_client.readers.event_feed import EventFeed, LocatedEvent
+from replica_client.readers.fast.row_fast_path import RowTable
+from replica_client.readers.files.file_batches import FileSteps
+from replica_client.readers.files.file_bytes import open_events
 from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.selection import Selection
@@ -178,15 +178,15 @@ class FileCheck:
     def _by_transaction(self) -> Iterator[int]:
         """Ordinary transactions by compiled code, all else by event; yields how far it is."""
         feed = _CheckFeed(self)
-        lane = CheckLane(feed, _CheckTables(self), self)
-        steps = FileSteps(feed, lane, lane, None)
+        fast_path = CheckFastPath(feed, _CheckTables(self), self)
+        steps = FileSteps(feed, fast_path, fast_path, None)
         try:
             with open_file(self._path) as stream:
                 source = open_events(stream, self._path.name, self._options)
                 for _ in steps.read(source, self._path.name, FIRST_EVENT):
                     yield source.position
         finally:
-            lane.take_counts(self._add)
+            fast_path.take_counts(self._add)
 
     def _add(self, code: int, events: int, size: int, rows: int) -> None:
         self._findings.events[code] += events
@@ -318,7 +318,7 @@ class _CheckFeed(EventFeed):
         self.decoder = check.decoder
         self.tracker = _Tracker(mode="file")
 
-    def feed(self, data: bytes, position: int, file: str) -> Iterator[PlacedEvent]:
+    def feed(self, data: bytes, position: int, file: str) -> Iterator[LocatedEvent]:
         """Check an event; gives nothing."""
         self._check.check(data, position)
         return iter(())

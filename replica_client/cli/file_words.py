@@ -28,7 +28,7 @@ def run_on_files(words: Sequence[str]) -> bool:
         from replica_client.cli.file_changes import write_file_changes
         from replica_client.cli.file_progress import file_progress
         from replica_client.cli.row_output import RowOutput
-        from replica_client.readers.binlog_file import open_binlog
+        from replica_client.readers.files.binlog_file import open_binlog
 
         paths = binlog_paths(sources)
         chosen = ChosenChanges(RowOutput(json=json))
@@ -37,7 +37,7 @@ def run_on_files(words: Sequence[str]) -> bool:
         return True
     if name == "events":
         from replica_client.cli.event_output import EventOutput, write_file_events
-        from replica_client.readers.binlog_file import open_binlog
+        from replica_client.readers.files.binlog_file import open_binlog
 
         write_file_events(open_binlog(binlog_paths(sources)), EventOutput(json=json))
         return True

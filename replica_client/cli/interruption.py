@@ -136,8 +136,8 @@ def heard(calls: Mapping[signal.Signals, Callable[[], object]]) -> Iterator[None
     import socket
 
     loop = asyncio.get_running_loop()
-    told, heard_at = socket.socketpair()
-    for end in (told, heard_at):
+    stated, heard_at = socket.socketpair()
+    for end in (stated, heard_at):
         end.setblocking(False)
 
     by_number: dict[int, Callable[[], object]] = {int(one): call for one, call in calls.items()}
@@ -149,7 +149,7 @@ def heard(calls: Mapping[signal.Signals, Callable[[], object]]) -> Iterator[None
 
     loop.add_reader(heard_at, hear)
     before = {number: signal.signal(number, _note) for number in calls}
-    fd_before = signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
+    fd_before = signal.set_wakeup_fd(stated.fileno(), warn_on_full_buffer=False)
     try:
         yield
     finally:
@@ -157,7 +157,7 @@ def heard(calls: Mapping[signal.Signals, Callable[[], object]]) -> Iterator[None
         for number, handler in before.items():
             signal.signal(number, handler)
         loop.remove_reader(heard_at)
-        told.close()
+        stated.close()
         heard_at.close()
 
 

@@ -24,8 +24,8 @@ from replica_client.cli.interruption import (
 )
 from replica_client.cli.output import (
     Lines,
+    casefolded,
     discard_standard_output,
-    folded,
     message,
     prepare_standard_output,
 )
@@ -41,7 +41,7 @@ class _TerminalFormatter(LineFormatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The text of a record."""
-        return folded(super().format(record))
+        return casefolded(super().format(record))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,7 +9,7 @@ import typer
 
 from replica_client.cli.extras import extra_module
 from replica_client.cli.failures import FaultFoundError
-from replica_client.cli.losses import print_losses
+from replica_client.cli.loss_report import print_losses
 from replica_client.cli.output import Column, Lines
 from replica_client.errors import ConfigError, PositionFormatError
 from replica_client.gtid import GtidSet, MariadbGtidSet
@@ -17,14 +17,14 @@ from replica_client.position.difference import difference
 from replica_client.position.losses import LOSSES_KEY
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
-from replica_client.readers.start import parse_start
+from replica_client.readers.start_position import parse_start
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.url import parse_url
 
 EXAMPLE = "replica-client position show state/"
 
 # \b keeps the lines apart in --help.
-PLACES = """\
+STORES = """\
 A PLACE is
 
 \b
@@ -41,7 +41,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Place = Annotated[str, typer.Argument(metavar="PLACE", help="Where it is kept; see below.")]
+StoreName = Annotated[str, typer.Argument(metavar="PLACE", help="Where it is kept; see below.")]
 Table = Annotated[
     str, typer.Option(metavar="NAME", help="Table of positions, in a database or server.")
 ]
@@ -49,21 +49,21 @@ _TABLE = "replica_client_positions"
 _COLUMNS = (Column("name", 28), Column("position"))
 
 
-def _places() -> Any:
-    return extra_module("replica_client.daemon.places", "daemon")
+def _stores() -> Any:
+    return extra_module("replica_client.daemon.position_keepers", "daemon")
 
 
-@app.command(epilog=PLACES)
+@app.command(epilog=STORES)
 def show(
-    place: Place,
+    store: StoreName,
     table: Table = _TABLE,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Print what is saved, and the losses that were counted with it (record_losses)."""
     lines = Lines(_COLUMNS)
-    with _places().keepers(place, table) as found:
+    with _stores().keepers(store, table) as found:
         if not found:
-            raise ConfigError(f"{place}: no positions are kept there")
+            raise ConfigError(f"{store}: no positions are kept there")
         for name, keeper in found.items():
             checkpoint = keeper.load()
             position = None if checkpoint is None else checkpoint.position
@@ -82,9 +82,9 @@ def show(
                 print_losses(checkpoint.state, lines, json=json)
 
 
-@app.command("set", epilog=PLACES)
+@app.command("set", epilog=STORES)
 def set_position(
-    place: Place,
+    store: StoreName,
     position: Annotated[
         str, typer.Argument(metavar="POSITION", help="FILE:OFFSET, a GTID set, or both with @.")
     ],
@@ -104,9 +104,9 @@ def set_position(
     wanted = _parse(position)
     if wanted.inside_transaction:
         raise ConfigError(f"{position}: inside a transaction; give the start of one")
-    with _places().keepers(place, table) as found:
+    with _stores().keepers(store, table) as found:
         if len(found) != 1:
-            raise ConfigError(f"{place}: name one of {', '.join(found) or 'none'} with #NAME")
+            raise ConfigError(f"{store}: name one of {', '.join(found) or 'none'} with #NAME")
         ((name, keeper),) = found.items()
         before = keeper.load()
         state = dict(before.state) if before is not None else {}
@@ -118,7 +118,7 @@ def set_position(
     Lines().line(f"{name}: {old} -> {wanted}")
 
 
-@app.command(epilog=PLACES)
+@app.command(epilog=STORES)
 def diff(
     first: Annotated[str, typer.Argument(metavar="PLACE", help="Where it is kept; see below.")],
     second: Annotated[
@@ -159,18 +159,18 @@ def diff(
         raise FaultFoundError("the positions differ; see above")
 
 
-def _is_source(place: str) -> bool:
-    return bool(_places().is_live_source(place))
+def _is_source(store: str) -> bool:
+    return bool(_stores().is_live_source(store))
 
 
-def _load(place: str, table: str) -> Position:
-    with _places().keepers(place, table) as found:
+def _load(store: str, table: str) -> Position:
+    with _stores().keepers(store, table) as found:
         if len(found) != 1:
-            raise ConfigError(f"{place}: name one of {', '.join(found) or 'none'} with #NAME")
+            raise ConfigError(f"{store}: name one of {', '.join(found) or 'none'} with #NAME")
         (keeper,) = found.values()
         checkpoint = keeper.load()
     if checkpoint is None:
-        raise ConfigError(f"{place}: no position is saved there; check the name")
+        raise ConfigError(f"{store}: no position is saved there; check the name")
     position: Position = checkpoint.position
     return position
 

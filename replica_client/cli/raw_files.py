@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.cli.sources import binlog_paths
-from replica_client.readers.file_bytes import binlog_files, open_events
+from replica_client.readers.files.file_bytes import binlog_files, open_events
 from replica_client.storage.files import open_file
 from replica_client.storage.location import Location
 

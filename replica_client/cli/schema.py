@@ -10,7 +10,7 @@ import typer
 
 from replica_client.binlog.options import DecodeOptions
 from replica_client.cli.interruption import run_async
-from replica_client.cli.losses import print_losses
+from replica_client.cli.loss_report import print_losses
 from replica_client.cli.output import Lines, message
 from replica_client.cli.schema_file import LetterCase, read_schema_file
 from replica_client.cli.sources import binlog_paths, is_live, live_source, no_letter_case
@@ -19,13 +19,13 @@ from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.position.stores.object import position_file as open_position_file
-from replica_client.readers.binlog_file import open_binlog
-from replica_client.readers.binlog_scan import BinlogScan
-from replica_client.readers.live_schema import read_source
+from replica_client.readers.files.binlog_file import open_binlog
+from replica_client.readers.live.binlog_scan import BinlogScan
+from replica_client.readers.live.live_schema import read_source
 from replica_client.readers.saved_state import reading_state_of
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import Unverified
-from replica_client.schema.history import STATE_KEY, Place, SchemaHistory, Version
+from replica_client.schema.history import STATE_KEY, LogPosition, SchemaHistory, Version
 from replica_client.schema.model import TableModel, describe
 from replica_client.storage.location import is_url
 from replica_client.transport.connection import SourceConnection
@@ -223,10 +223,10 @@ def _proven(url: str, saved: Position) -> SchemaHistory:
     run_async(scan.extend(saved.file, saved.offset))
     if scan.touches.all:
         raise SchemaError(
-            f"{parse_url(url).address}: a statement at {scan.touches.all[0].place} changed tables since the saved "
+            f"{parse_url(url).address}: a statement at {scan.touches.all[0].position} changed tables since the saved "
             f"position; give the binlog files from their first one on instead"
         )
-    return history.moved(Place.of(saved.file, saved.offset - 1))
+    return history.moved(LogPosition.of(saved.file, saved.offset - 1))
 
 
 def _replace(history: SchemaHistory, position_file: str) -> None:

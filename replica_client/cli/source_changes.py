@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 
+from replica_client.cli.acknowledging import SAVE_INTERVAL, Delivery
 from replica_client.cli.chosen_changes import ChosenChanges
-from replica_client.cli.delivery import SAVE_INTERVAL, Delivery
 from replica_client.cli.interruption import run_async
-from replica_client.cli.losses import tell_losses, tell_unmatched
-from replica_client.readers.source_stream import SourceStream
+from replica_client.cli.loss_report import tell_losses, tell_unmatched
+from replica_client.readers.live.source_stream import SourceStream
 
 
 def write_source_changes(stream: SourceStream, chosen: ChosenChanges) -> None:

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from replica_client.archive.arrow_tables import BinlogTables
 from replica_client.archive.scan import scan_binlog
-from replica_client.archive.tables import BinlogTables
+from replica_client.cli.decode_options import InvalidText, KeyFile, decode_options
 from replica_client.cli.extras import extra_module
-from replica_client.cli.keys import InvalidText, KeyFile, decode_options
 from replica_client.cli.output import Column, Lines
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
 from replica_client.cli.sources import live_source, no_letter_case

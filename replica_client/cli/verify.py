@@ -33,7 +33,7 @@ def verify(
     differs or cannot be compared.
     """
     config.open("rb").close()
-    module = extra_module("replica_client.spark.pipeline.verify", "spark")
+    module = extra_module("replica_client.spark.pipeline.verify_job", "spark")
     lines = Lines()
     report = module.verify_lake(config, console=Console(stderr=True), spark=spark)
     for table in report.tables:

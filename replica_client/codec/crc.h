@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* CRC-32 with zlib's polynomial: by carry-less multiplication where the processor has it (64 or
-   256 bytes are folded over the next ones until 16 are left, which stand for all before them),
+   256 bytes are casefolded over the next ones until 16 are left, which stand for all before them),
    else and for the rest eight bytes at a time by table. */
 static uint32_t rc_crc_table[8][256];
 static int rc_crc_ready = 0;
@@ -52,7 +52,7 @@ static uint32_t rc_crc_by_table(uint32_t c, const unsigned char* p, size_t n) {
 #define RC_CRC_WIDE 1
 #define RC_WIDE __attribute__((target("vpclmulqdq,avx512f,avx512vl,avx512bw,pclmul,sse4.1")))
 #endif
-/* What folds over a distance of so many bytes: x^(8 * distance + 32) and x^(8 * distance - 32)
+/* What casefolds over a distance of so many bytes: x^(8 * distance + 32) and x^(8 * distance - 32)
    mod P, bit-reflected and shifted by one. */
 static uint64_t rc_crc_power(int n) {
     uint32_t c = 0x80000000u;
@@ -60,37 +60,37 @@ static uint64_t rc_crc_power(int n) {
     return (uint64_t)c << 1;
 }
 enum { RC_FAR, RC_NEAR, RC_LINE, RC_LINE_2, RC_LINE_3, RC_DISTANCES };
-static uint64_t rc_crc_folds[RC_DISTANCES][2];
+static uint64_t rc_crc_reductions[RC_DISTANCES][2];
 static uint64_t rc_crc_half;
-static int rc_crc_lanes = 0;
+static int rc_crc_streams = 0;
 #define RC_CRC_FEW 512
-static uint32_t rc_crc_sound[RC_CRC_FEW + 1];
+static uint32_t rc_crc_valid[RC_CRC_FEW + 1];
 static void rc_crc_look(void) {
     static const int distances[RC_DISTANCES] = {256, 16, 64, 32, 48};
     for (int i = 0; i < RC_DISTANCES; i++) {
-        rc_crc_folds[i][0] = rc_crc_power(8 * distances[i] + 32);
-        rc_crc_folds[i][1] = rc_crc_power(8 * distances[i] - 32);
+        rc_crc_reductions[i][0] = rc_crc_power(8 * distances[i] + 32);
+        rc_crc_reductions[i][1] = rc_crc_power(8 * distances[i] - 32);
     }
     rc_crc_half = rc_crc_power(64);
-    /* With its CRC-32 behind it every message leaves this; less what comes of beginning with ones
+    /* With its CRC-32 behind it every message data_files this; less what comes of beginning with ones
        instead of zeros, which depends on how long it is. */
     uint32_t c = 0xFFFFFFFFu;
     for (int i = 0; i <= RC_CRC_FEW; i++) {
-        rc_crc_sound[i] = 0xDEBB20E3u ^ c;
+        rc_crc_valid[i] = 0xDEBB20E3u ^ c;
         c = (c >> 8) ^ rc_crc_table[0][c & 255];
     }
-    if (__builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1")) rc_crc_lanes = 1;
+    if (__builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1")) rc_crc_streams = 1;
 #ifdef RC_CRC_WIDE
-    if (rc_crc_lanes && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f")
-        && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) rc_crc_lanes = 4;
+    if (rc_crc_streams && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f")
+        && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) rc_crc_streams = 4;
 #endif
 }
 __attribute__((target("pclmul,sse4.1")))
 static inline __m128i rc_crc_by(int distance) {
-    return _mm_set_epi64x((int64_t)rc_crc_folds[distance][1], (int64_t)rc_crc_folds[distance][0]);
+    return _mm_set_epi64x((int64_t)rc_crc_reductions[distance][1], (int64_t)rc_crc_reductions[distance][0]);
 }
 __attribute__((target("pclmul,sse4.1")))
-static inline __m128i rc_crc_fold(__m128i x, __m128i k) {
+static inline __m128i rc_crc_reduce(__m128i x, __m128i k) {
     return _mm_xor_si128(_mm_clmulepi64_si128(x, k, 0x00), _mm_clmulepi64_si128(x, k, 0x11));
 }
 /* What takes the first bytes of a vector behind zeros, and the last ones before zeros: read from
@@ -107,7 +107,7 @@ static inline uint32_t rc_crc_rest(__m128i e, const unsigned char* p, size_t n) 
     const __m128i near = rc_crc_by(RC_NEAR), low = _mm_setr_epi32(-1, 0, -1, 0);
     __m128i first, last, rest;
     while (n >= 16) {
-        e = _mm_xor_si128(rc_crc_fold(e, near), _mm_loadu_si128((const __m128i*)p));
+        e = _mm_xor_si128(rc_crc_reduce(e, near), _mm_loadu_si128((const __m128i*)p));
         p += 16;
         n -= 16;
     }
@@ -116,7 +116,7 @@ static inline uint32_t rc_crc_rest(__m128i e, const unsigned char* p, size_t n) 
         first = _mm_loadu_si128((const __m128i*)(rc_crc_first + n));
         last = _mm_shuffle_epi8(e, _mm_loadu_si128((const __m128i*)(rc_crc_last + n)));
         rest = _mm_loadu_si128((const __m128i*)(p + n - 16));
-        e = _mm_xor_si128(rc_crc_fold(_mm_shuffle_epi8(e, first), near),
+        e = _mm_xor_si128(rc_crc_reduce(_mm_shuffle_epi8(e, first), near),
                           _mm_blendv_epi8(rest, last, first));
     }
     /* 128 bits to 64, and these to 32 by Barrett's reduction. */
@@ -134,7 +134,7 @@ static uint32_t rc_crc_short(uint32_t c, const unsigned char* p, size_t n) {
     return rc_crc_rest(_mm_xor_si128(e, _mm_cvtsi32_si128((int)c)), p + 16, n - 16);
 }
 __attribute__((target("pclmul,sse4.1")))
-static uint32_t rc_crc_folded(uint32_t c, const unsigned char* p, size_t n) {
+static uint32_t rc_crc_reduced(uint32_t c, const unsigned char* p, size_t n) {
     const __m128i line = rc_crc_by(RC_LINE), near = rc_crc_by(RC_NEAR);
     const __m128i* v = (const __m128i*)p;
     __m128i a = _mm_xor_si128(_mm_loadu_si128(v), _mm_cvtsi32_si128((int)c));
@@ -143,20 +143,20 @@ static uint32_t rc_crc_folded(uint32_t c, const unsigned char* p, size_t n) {
     n -= 64;
     while (n >= 64) {
         v = (const __m128i*)p;
-        a = _mm_xor_si128(rc_crc_fold(a, line), _mm_loadu_si128(v));
-        b = _mm_xor_si128(rc_crc_fold(b, line), _mm_loadu_si128(v + 1));
-        d = _mm_xor_si128(rc_crc_fold(d, line), _mm_loadu_si128(v + 2));
-        e = _mm_xor_si128(rc_crc_fold(e, line), _mm_loadu_si128(v + 3));
+        a = _mm_xor_si128(rc_crc_reduce(a, line), _mm_loadu_si128(v));
+        b = _mm_xor_si128(rc_crc_reduce(b, line), _mm_loadu_si128(v + 1));
+        d = _mm_xor_si128(rc_crc_reduce(d, line), _mm_loadu_si128(v + 2));
+        e = _mm_xor_si128(rc_crc_reduce(e, line), _mm_loadu_si128(v + 3));
         p += 64;
         n -= 64;
     }
-    b = _mm_xor_si128(rc_crc_fold(a, near), b);
-    d = _mm_xor_si128(rc_crc_fold(b, near), d);
-    e = _mm_xor_si128(rc_crc_fold(d, near), e);
+    b = _mm_xor_si128(rc_crc_reduce(a, near), b);
+    d = _mm_xor_si128(rc_crc_reduce(b, near), d);
+    e = _mm_xor_si128(rc_crc_reduce(d, near), e);
     return rc_crc_rest(e, p, n);
 }
 #ifdef RC_CRC_WIDE
-RC_WIDE static inline __m512i rc_crc_fold4(__m512i x, __m512i k, __m512i y) {
+RC_WIDE static inline __m512i rc_crc_reduce4(__m512i x, __m512i k, __m512i y) {
     return _mm512_ternarylogic_epi64(
         _mm512_clmulepi64_epi128(x, k, 0x00), _mm512_clmulepi64_epi128(x, k, 0x11), y, 0x96);
 }
@@ -172,23 +172,23 @@ RC_WIDE static uint32_t rc_crc_wide(uint32_t c, const unsigned char* p, size_t n
     p += 256;
     n -= 256;
     while (n >= 256) {
-        a = rc_crc_fold4(a, far, _mm512_loadu_si512(p));
-        b = rc_crc_fold4(b, far, _mm512_loadu_si512(p + 64));
-        d = rc_crc_fold4(d, far, _mm512_loadu_si512(p + 128));
-        e = rc_crc_fold4(e, far, _mm512_loadu_si512(p + 192));
+        a = rc_crc_reduce4(a, far, _mm512_loadu_si512(p));
+        b = rc_crc_reduce4(b, far, _mm512_loadu_si512(p + 64));
+        d = rc_crc_reduce4(d, far, _mm512_loadu_si512(p + 128));
+        e = rc_crc_reduce4(e, far, _mm512_loadu_si512(p + 192));
         p += 256;
         n -= 256;
     }
-    e = rc_crc_fold4(rc_crc_fold4(rc_crc_fold4(a, line, b), line, d), line, e);
+    e = rc_crc_reduce4(rc_crc_reduce4(rc_crc_reduce4(a, line, b), line, d), line, e);
     while (n >= 64) {
-        e = rc_crc_fold4(e, line, _mm512_loadu_si512(p));
+        e = rc_crc_reduce4(e, line, _mm512_loadu_si512(p));
         p += 64;
         n -= 64;
     }
     x = _mm512_castsi512_si128(e);
-    x = _mm_xor_si128(rc_crc_fold(x, near), _mm512_extracti32x4_epi32(e, 1));
-    x = _mm_xor_si128(rc_crc_fold(x, near), _mm512_extracti32x4_epi32(e, 2));
-    x = _mm_xor_si128(rc_crc_fold(x, near), _mm512_extracti32x4_epi32(e, 3));
+    x = _mm_xor_si128(rc_crc_reduce(x, near), _mm512_extracti32x4_epi32(e, 1));
+    x = _mm_xor_si128(rc_crc_reduce(x, near), _mm512_extracti32x4_epi32(e, 2));
+    x = _mm_xor_si128(rc_crc_reduce(x, near), _mm512_extracti32x4_epi32(e, 3));
     return rc_crc_rest(x, p, n);
 }
 #endif
@@ -201,18 +201,18 @@ static uint32_t rc_crc32(const unsigned char* p, size_t n) {
 #endif
     }
 #ifdef RC_CRC_WIDE
-    if (n >= 256 && rc_crc_lanes == 4) return ~rc_crc_wide(0xFFFFFFFFu, p, n);
+    if (n >= 256 && rc_crc_streams == 4) return ~rc_crc_wide(0xFFFFFFFFu, p, n);
 #endif
 #ifdef RC_CRC_FOLDS
-    if (n >= 128 && rc_crc_lanes) return ~rc_crc_folded(0xFFFFFFFFu, p, n);
-    if (n >= 16 && rc_crc_lanes) return ~rc_crc_short(0xFFFFFFFFu, p, n);
+    if (n >= 128 && rc_crc_streams) return ~rc_crc_reduced(0xFFFFFFFFu, p, n);
+    if (n >= 16 && rc_crc_streams) return ~rc_crc_short(0xFFFFFFFFu, p, n);
 #endif
     return ~rc_crc_by_table(0xFFFFFFFFu, p, n);
 }
 static uint32_t rc_crc_stored(const unsigned char* p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
-static int rc_crc_sound_one(const unsigned char* data, const long long* marks, size_t i) {
+static int rc_crc_valid_one(const unsigned char* data, const long long* marks, size_t i) {
     const unsigned char* p = data + marks[2 * i];
     size_t n = (size_t)(marks[2 * i + 1] - marks[2 * i]);
     return n >= 4 && rc_crc32(p, n - 4) == rc_crc_stored(p + n - 4);
@@ -220,7 +220,7 @@ static int rc_crc_sound_one(const unsigned char* data, const long long* marks, s
 #ifdef RC_CRC_FOLDS
 /* Short events one by one: without a call for each, the processor works at several at once. */
 __attribute__((target("pclmul,sse4.1")))
-static size_t rc_crc_sound_short(
+static size_t rc_crc_valid_short(
     const unsigned char* data, const long long* marks, size_t i, size_t last
 ) {
     for (; i < last; i++) {
@@ -243,20 +243,20 @@ RC_WIDE static inline __m512i rc_crc_parts(
     __m512i x;
     p += first;
     x = _mm512_maskz_loadu_epi8(~(uint64_t)0 << (64 - first), p - 64);
-    for (n -= first; n; n -= 64, p += 64) x = rc_crc_fold4(x, line, _mm512_loadu_si512(p));
-    return rc_crc_fold4(x, ends, _mm512_maskz_mov_epi64(0xC0, x));
+    for (n -= first; n; n -= 64, p += 64) x = rc_crc_reduce4(x, line, _mm512_loadu_si512(p));
+    return rc_crc_reduce4(x, ends, _mm512_maskz_mov_epi64(0xC0, x));
 }
 #define RC_CRC_LONG(n) ((n) - 4 > RC_CRC_FEW - 4)
 /* The next four short events, when the long ones up to the last of them are right; `i` when not. */
 __attribute__((noinline))
-static size_t rc_crc_sound_long(
+static size_t rc_crc_valid_long(
     const unsigned char* data, const long long* marks, size_t i, size_t last, size_t* four
 ) {
     size_t begin = i, k = 0;
     four[0] = last;
     for (; k < 4 && i < last; i++) {
         if (!RC_CRC_LONG((size_t)(marks[2 * i + 1] - marks[2 * i]))) four[k++] = i;
-        else if (!rc_crc_sound_one(data, marks, i)) return begin;
+        else if (!rc_crc_valid_one(data, marks, i)) return begin;
     }
     for (k = k ? k : 1; k < 4; k++) four[k] = four[k - 1];
     return i;
@@ -293,12 +293,12 @@ RC_WIDE static inline __attribute__((always_inline)) int rc_crc_four(
     b = _mm512_clmulepi64_epi128(_mm512_and_si512(b, w.low), w.barrett, 0);
     a = _mm512_permutexvar_epi32(w.seconds, _mm512_xor_si512(a, b));
     __m128i found = _mm_xor_si128(_mm512_castsi512_si128(a), _mm_set_epi32(
-        (int)rc_crc_sound[sizes[3]], (int)rc_crc_sound[sizes[2]],
-        (int)rc_crc_sound[sizes[1]], (int)rc_crc_sound[sizes[0]]));
+        (int)rc_crc_valid[sizes[3]], (int)rc_crc_valid[sizes[2]],
+        (int)rc_crc_valid[sizes[1]], (int)rc_crc_valid[sizes[0]]));
     return _mm_testz_si128(found, found);
 }
 /* Where one is wrong, it is none before what is returned. */
-RC_WIDE static size_t rc_crc_sound_wide(
+RC_WIDE static size_t rc_crc_valid_wide(
     const unsigned char* data, const long long* marks, size_t i, size_t last
 ) {
     const rc_crc_wide_t w = rc_crc_wides();
@@ -312,7 +312,7 @@ RC_WIDE static size_t rc_crc_sound_wide(
         if (RC_CRC_LONG(sizes[0]) || RC_CRC_LONG(sizes[1]) || RC_CRC_LONG(sizes[2])
             || RC_CRC_LONG(sizes[3])) {
             size_t four[4];
-            next = rc_crc_sound_long(data, marks, i, last, four);
+            next = rc_crc_valid_long(data, marks, i, last, four);
             if (next == i) return i;
             if (four[0] == last) return last;
             for (size_t k = 0; k < 4; k++) {
@@ -387,26 +387,26 @@ static size_t rc_crc_cut(
     rc_crc32(data, 0);
     if (most > RC_CRC_FEW) most = RC_CRC_FEW;
 #ifdef RC_CRC_WIDE
-    if (rc_crc_lanes == 4) return rc_crc_cut_wide(data, at, end, marks, last, room, most, stops);
+    if (rc_crc_streams == 4) return rc_crc_cut_wide(data, at, end, marks, last, room, most, stops);
 #endif
-    if (rc_crc_lanes) return rc_crc_cut_short(data, at, end, marks, last, room, most, stops);
+    if (rc_crc_streams) return rc_crc_cut_short(data, at, end, marks, last, room, most, stops);
 #endif
     return last;
 }
 /* The first of the marked events whose last four bytes are not the CRC-32 of those before. */
-static size_t rc_crc_sound_until(
+static size_t rc_crc_valid_until(
     const unsigned char* data, const long long* marks, size_t i, size_t last
 ) {
     rc_crc32(data, 0);
     for (; i < last; i++) {
 #ifdef RC_CRC_WIDE
-        if (rc_crc_lanes == 4) i = rc_crc_sound_wide(data, marks, i, last);
+        if (rc_crc_streams == 4) i = rc_crc_valid_wide(data, marks, i, last);
 #endif
 #ifdef RC_CRC_FOLDS
-        if (rc_crc_lanes == 1) i = rc_crc_sound_short(data, marks, i, last);
+        if (rc_crc_streams == 1) i = rc_crc_valid_short(data, marks, i, last);
 #endif
         /* A long one, or one of those among which a wrong one is. */
-        if (i < last && !rc_crc_sound_one(data, marks, i)) return i;
+        if (i < last && !rc_crc_valid_one(data, marks, i)) return i;
     }
     return last;
 }

@@ -1,6 +1,6 @@
 """CRC-32 of events (the polynomial of zlib, IEEE 802.3).
 
-Compiled modules inline ``crc.pxd`` instead of :func:`sound_until` and :func:`cut_sound`; they are the
+Compiled modules inline ``crc.pxd`` instead of :func:`valid_until` and :func:`cut_valid`; they are the
 same functions.
 """
 
@@ -18,11 +18,11 @@ def crc32(data: bytes | memoryview, start: int = 0) -> int:
     return _zlib_crc32(data, start)
 
 
-def _is_sound(event: memoryview) -> bool:
+def _is_valid(event: memoryview) -> bool:
     return len(event) >= 4 and _zlib_crc32(event[:-4]) == int.from_bytes(event[-4:], "little")
 
 
-def sound_until(data: Any, marks: Any, first: int, last: int) -> int:
+def valid_until(data: Any, marks: Any, first: int, last: int) -> int:
     """Which is the first of some events that does not end with the CRC-32 of its other bytes.
 
     Args:
@@ -36,12 +36,12 @@ def sound_until(data: Any, marks: Any, first: int, last: int) -> int:
     """
     view = memoryview(data)
     for index in range(first, last):
-        if not _is_sound(view[marks[2 * index] : marks[2 * index + 1]]):
+        if not _is_valid(view[marks[2 * index] : marks[2 * index + 1]]):
             return index
     return last
 
 
-def cut_sound(
+def cut_valid(
     data: Any, at: int, end: int, marks: Any, last: int, room: int, most: int, stops: Any
 ) -> int:
     """Mark the events that begin at an offset, as long as they are short and end with their CRC-32.
@@ -66,7 +66,7 @@ def cut_sound(
         size = int.from_bytes(view[at + 9 : at + 13], "little")
         if not _HEADER <= size <= min(most, _SHORT, end - at) or stops[view[at + 4]]:
             break
-        if not _is_sound(view[at : at + size]):
+        if not _is_valid(view[at : at + size]):
             break
         marks[2 * last] = at
         at += size

@@ -8,12 +8,12 @@ cdef class EventQueue:
     cdef Py_ssize_t _marks_capacity
     cdef Py_ssize_t first
     cdef Py_ssize_t last
-    cdef Py_ssize_t first_sound
-    cdef Py_ssize_t last_sound
+    cdef Py_ssize_t first_valid
+    cdef Py_ssize_t last_valid
     cdef Py_ssize_t tail
     cdef Py_ssize_t filled
     cdef readonly long long waiting
-    cdef int _cut_sound(self, long long max_event_size, unsigned char* stops) except -1
+    cdef int _cut_valid(self, long long max_event_size, unsigned char* stops) except -1
     cdef int _make_room(self, Py_ssize_t size) except -1
     cdef int _move_out(self, Py_ssize_t begin, Py_ssize_t capacity) except -1
     cdef int _move_to_front(self) except -1

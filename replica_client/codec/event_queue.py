@@ -17,10 +17,10 @@ import cython
 if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
     from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER
-    from cython.cimports.replica_client.codec.crc import cut_sound
+    from cython.cimports.replica_client.codec.crc import cut_valid
     from cython.cimports.replica_client.codec.memory import copy_bytes, load_le, longs, move_bytes
 else:
-    from replica_client.codec.crc import cut_sound
+    from replica_client.codec.crc import cut_valid
     from replica_client.codec.memory import copy_bytes, load_le, longs, move_bytes
 
 CAPACITY = 2 << 20
@@ -62,7 +62,7 @@ class EventQueue:
         # Marks of events: indexes of the first and behind the last; offsets of the bytes behind.
         self.first = self.last = 0
         # Those of the events, one behind the other, whose checksums :meth:`split` found right.
-        self.first_sound = self.last_sound = 0
+        self.first_valid = self.last_valid = 0
         self.tail = self.filled = 0
         self.waiting = 0
 
@@ -117,7 +117,7 @@ class EventQueue:
         self.first += count
         if self.first == self.last:
             self.first = self.last = 0
-            self.first_sound = self.last_sound = 0
+            self.first_valid = self.last_valid = 0
             if self.tail == self.filled and self._lent is None:
                 self.tail = self.filled = 0
                 if self._capacity > _KEPT:
@@ -170,7 +170,7 @@ class EventQueue:
             self.data = memory
         self._capacity = len(memory)
         self.first = self.last = 0
-        self.first_sound = self.last_sound = 0
+        self.first_valid = self.last_valid = 0
         self.tail = self.filled = offset
 
     @property
@@ -212,11 +212,11 @@ class EventQueue:
             stops[code] = 1
         types: cython.p_uchar = stops
         if checks:
-            self._cut_sound(max_event_size, types)
+            self._cut_valid(max_event_size, types)
             marks = self.marks
             room = self._marks_capacity
             last = self.last
-            if last > self.first_sound:
+            if last > self.first_valid:
                 at = marks[2 * last - 1]
         while filled - at >= _HEADER:
             size = load_le(data, at + 9, 4)
@@ -242,14 +242,14 @@ class EventQueue:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _cut_sound(self, max_event_size: cython.longlong, stops: cython.p_uchar) -> cython.int:
+    def _cut_valid(self, max_event_size: cython.longlong, stops: cython.p_uchar) -> cython.int:
         """Mark short events as long as their checksums are right."""
         at: cython.Py_ssize_t = self.tail
         last: cython.Py_ssize_t = self.last
         first: cython.Py_ssize_t = last
         while True:
             with cython.nogil:
-                last = cut_sound(
+                last = cut_valid(
                     self.data,
                     at,
                     self.filled,
@@ -266,8 +266,8 @@ class EventQueue:
                 break
             first -= self.first
             self._more_marks()
-        self.first_sound = first
-        self.last_sound = self.last
+        self.first_valid = first
+        self.last_valid = self.last
         return 0
 
     @cython.cfunc
@@ -348,7 +348,7 @@ class EventQueue:
             marks[i] = self.marks[2 * self.first + i]
         self._marks_memory = memory
         self.marks = marks
-        self.first_sound -= self.first
-        self.last_sound -= self.first
+        self.first_valid -= self.first
+        self.last_valid -= self.first
         self.first = 0
         self.last = count

@@ -14,11 +14,11 @@ from typing import Any
 import cython
 
 if cython.compiled:
-    from cython.cimports.replica_client.codec.crc import sound_until
+    from cython.cimports.replica_client.codec.crc import valid_until
     from cython.cimports.replica_client.codec.event_queue import EventQueue
     from cython.cimports.replica_client.codec.memory import load_le, same_bytes
 else:
-    from replica_client.codec.crc import sound_until
+    from replica_client.codec.crc import valid_until
     from replica_client.codec.event_queue import EventQueue
     from replica_client.codec.memory import load_le, same_bytes
 
@@ -234,28 +234,28 @@ class EventScreen:
         if found is None or load_le(raw, at + 9, 4) != size:
             return None
         model: _Model = cython.cast(_Model, found)
-        place: cython.Py_ssize_t = _HEADER + 8
+        size_at: cython.Py_ssize_t = _HEADER + 8
         if code >= _FIRST_V2:
-            if size < place + 2 + self.tail or load_le(raw, at + place, 2) != 2:
+            if size < size_at + 2 + self.tail or load_le(raw, at + size_at, 2) != 2:
                 return None
-            place += 2
+            size_at += 2
         bitmap: cython.Py_ssize_t = (model.width + 7) >> 3
         counted: cython.int = 1
         if model.width > 250:
             counted = 3
         is_update: cython.bint = code in _UPDATES
-        images: cython.Py_ssize_t = place + counted + (2 * bitmap if is_update else bitmap)
+        images: cython.Py_ssize_t = size_at + counted + (2 * bitmap if is_update else bitmap)
         if model.facts is not facts or images + self.tail > size:
             return None
         if counted == 1:
-            if raw[at + place] != model.width:
+            if raw[at + size_at] != model.width:
                 return None
-        elif raw[at + place] != 252 or load_le(raw, at + place + 1, 2) != model.width:
+        elif raw[at + size_at] != 252 or load_le(raw, at + size_at + 1, 2) != model.width:
             return None
-        if self.tail and sound_until(raw, queue.marks, index, index + 1) == index:
+        if self.tail and valid_until(raw, queue.marks, index, index + 1) == index:
             return None
         data: bytes = bytes(raw[at:end])
-        place += counted
+        size_at += counted
         fields: dict[str, Any] = model.fields.copy()
         fields["_data"] = data
         fields["_images"] = images
@@ -263,9 +263,9 @@ class EventScreen:
         fields["timestamp"] = load_le(raw, at, 4)
         fields["event_size"] = size - _HEADER - self.tail
         fields["flags"] = load_le(raw, at + _HEADER + 6, 2)
-        fields["columns_present_bitmap"] = data[place : place + bitmap]
+        fields["columns_present_bitmap"] = data[size_at : size_at + bitmap]
         if is_update:
-            fields["columns_present_bitmap2"] = data[place + bitmap : images]
+            fields["columns_present_bitmap2"] = data[size_at + bitmap : images]
         event: Any = object.__new__(model.kind)
         _set_state(event, fields)
         return event
@@ -281,7 +281,7 @@ class EventScreen:
         end: cython.Py_ssize_t = queue.marks[2 * index + 1]
         if load_le(raw, at + 9, 4) != end - at:
             return None
-        if self.tail and sound_until(raw, queue.marks, index, index + 1) == index:
+        if self.tail and valid_until(raw, queue.marks, index, index + 1) == index:
             return None
         fields: dict[str, Any] = model.fields.copy()
         fields["_data"] = bytes(raw[at:end])

@@ -5,6 +5,9 @@ This module is compiled where that is possible (Cython's pure Python mode) and r
 else.
 """
 
+# Over 500 lines: one compiled class, whose methods share C fields that no other module may reach
+# at this speed.
+
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
@@ -66,7 +69,7 @@ else:
         return datetime(*fields)  # noqa: DTZ001
 
     def timedelta_new(days: int, seconds: int, microseconds: int) -> timedelta:
-        """A span of time."""
+        """A duration."""
         return timedelta(days, seconds, microseconds)
 
 
@@ -373,14 +376,14 @@ class RowDicts:
                 raise NoValue(self._arguments[column.target])
             return date_new(packed >> 9, (packed >> 5) & 15, packed & 31)
         if way == _TIME:
-            span: cython.longlong = time2_microseconds(
+            duration: cython.longlong = time2_microseconds(
                 load_be(data, offset, column.size), column.digits
             )
-            seconds: cython.longlong = span // 1_000_000
+            seconds: cython.longlong = duration // 1_000_000
             return timedelta_new(
                 0,
                 cython.cast(cython.int, seconds),
-                cython.cast(cython.int, span - seconds * 1_000_000),
+                cython.cast(cython.int, duration - seconds * 1_000_000),
             )
         if way in (_ENUM, _SET):
             return self._of_number(column, load_le(data, offset, column.size), data, offset, length)

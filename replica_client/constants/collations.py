@@ -90,9 +90,9 @@ _IDS_BY_CHARSET: dict[str, tuple[range, ...]] = {
 
 def _by_id() -> dict[int, str]:
     names: dict[int, str] = {}
-    for charset, spans in _IDS_BY_CHARSET.items():
-        for span in spans:
-            for collation_id in span:
+    for charset, id_ranges in _IDS_BY_CHARSET.items():
+        for id_range in id_ranges:
+            for collation_id in id_range:
                 names[collation_id] = charset
                 if collation_id < 255 or 576 <= collation_id < 768:
                     names[collation_id + MARIADB_NO_PAD_BIT] = charset

@@ -77,11 +77,11 @@ class _Checker(TableChecker):
             raise self.wrong(path, f"source {source.name!r} has no [[source.sink]]")
         routes = []
         for index, table in enumerate(source.sinks):
-            place = (*path, "sink", index)
+            where = (*path, "sink", index)
             common = {key: value for key, value in table.items() if key in COMMON_SINK_KEYS}
             common.setdefault("name", common.get("type"))
-            sink = self.table(place, common, SinkTable)
-            self.size((*place, "batch_bytes"), sink.batch_bytes)
+            sink = self.table(where, common, SinkTable)
+            self.size((*where, "batch_bytes"), sink.batch_bytes)
             options = {key: value for key, value in table.items() if key not in COMMON_SINK_KEYS}
             routes.append(RouteConfig(source, sink, options, index))
         self.distinct(

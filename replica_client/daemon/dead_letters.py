@@ -28,7 +28,7 @@ class _Accused:
     gtid: str = ""
 
     def is_of(self, rows: RowsOfEvent) -> bool:
-        """Whether an event at the place is the one that was meant."""
+        """Whether an event at the position is the one that was meant."""
         same_time = self.timestamp in (None, rows.event.header.timestamp)
         return same_time and self.gtid in ("", rows.gtid)
 

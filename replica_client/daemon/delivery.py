@@ -14,7 +14,7 @@ from replica_client.daemon.observation import Observation
 from replica_client.daemon.row_images import RowCounter
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
-from replica_client.readers.source_stream import SourceStream
+from replica_client.readers.live.source_stream import SourceStream
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.protocol import Sink
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from replica_client.errors import ConfigError, ReplicaClientError, ServerError
 from replica_client.position.position import Position
 from replica_client.rows.selection import Selection
-from replica_client.schema.history import Place
+from replica_client.schema.history import LogPosition
 from replica_client.schema.model import TableModel
 from replica_client.sinks.copying_sink import CopyingSink
 from replica_client.snapshot import (
@@ -21,10 +21,10 @@ from replica_client.snapshot import (
     low_watermark,
     reading,
 )
-from replica_client.snapshot.definitions import cascaded_tables, read_definitions
+from replica_client.snapshot.present_definitions import cascaded_tables, read_definitions
 from replica_client.tables.table_copy import TableCopy, TableName
+from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
-from replica_client.transport.options import ConnectOptions
 from replica_client.transport.server_info import ServerInfo
 
 _LOG = logging.getLogger("replica_client.daemon")
@@ -104,7 +104,7 @@ class FirstCopies:
                 _LOG.info("%s: copied %s.%s, %d rows", self._name, *copy.name, rows)
 
     def _wants(self, connection: SourceConnection, name: TableName) -> bool:
-        return self._selection.for_server(connection.server.folds_names).wants(*name)
+        return self._selection.for_server(connection.server.casefolds_names).wants(*name)
 
     async def _connect(self) -> SourceConnection:
         for host in self._hosts[:-1]:
@@ -224,7 +224,7 @@ def _window(
 def _later(one: Position | None, other: Position) -> Position:
     if one is None:
         return other
-    first, second = Place.of(one.file, one.offset), Place.of(other.file, other.offset)
+    first, second = LogPosition.of(one.file, one.offset), LogPosition.of(other.file, other.offset)
     return one if first > second else other
 
 

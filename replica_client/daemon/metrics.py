@@ -13,7 +13,7 @@ from prometheus_client.exposition import generate_latest
 from replica_client._version import __version__
 from replica_client.daemon.observation import RouteState
 from replica_client.position.losses import loss_kinds
-from replica_client.storage.names import joined_name
+from replica_client.storage.file_names import joined_name
 
 if TYPE_CHECKING:
     from replica_client.daemon.route import Route

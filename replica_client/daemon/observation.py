@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from replica_client.position.losses import LossCount
 from replica_client.position.position import Position
-from replica_client.readers.source_stream import SourceStream
+from replica_client.readers.live.source_stream import SourceStream
 from replica_client.readers.transaction import Transaction
 from replica_client.schema.history import SchemaChange
 from replica_client.transport.dump import DumpStream
@@ -31,7 +31,7 @@ class RouteState(StrEnum):
     RETRYING = "retrying"
     """Something is away; the next try comes by itself."""
     FAILED = "failed"
-    """Hands are needed; it is tried again now and then, in case that they came."""
+    """An operator is needed; it is tried again now and then."""
     STOPPED = "stopped"
 
 
@@ -49,7 +49,7 @@ class TableTally:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Remark:
     """Something that happened at a time (seconds since 1970)."""
 
     at: float
@@ -107,8 +107,8 @@ class Observation:
         self.copied_rows = 0
         self.committed: Position | None = None
         self.committed_at: float | None = None
-        self.errors: deque[Note] = deque(maxlen=_KEPT)
-        self.schema_changes: deque[Note] = deque(maxlen=_KEPT)
+        self.errors: deque[Remark] = deque(maxlen=_KEPT)
+        self.schema_changes: deque[Remark] = deque(maxlen=_KEPT)
         self.source_offset: float | None = None
         self._losses: tuple[LossCount, ...] = ()
         self._generations = self._received = 0
@@ -120,15 +120,15 @@ class Observation:
     def enter(self, state: RouteState, error: str = "") -> None:
         """The route does something else now."""
         if error:
-            self.note_error(error)
+            self.record_error(error)
         if state is not self.state:
             self.state, self.since = state, self._wall()
         self.error = error[:_MAX_TEXT]
 
-    def note_error(self, text: str) -> None:
+    def record_error(self, text: str) -> None:
         """Keep an error for people."""
         if not (self.errors and self.errors[-1].text == text[:_MAX_TEXT]):
-            self.errors.append(Note(self._wall(), text[:_MAX_TEXT]))
+            self.errors.append(Remark(self._wall(), text[:_MAX_TEXT]))
 
     def attach(self, stream: SourceStream | None) -> None:
         """Another stream runs, or none does."""
@@ -157,7 +157,7 @@ class Observation:
         self.rows_written += rows
         for change in transaction.schema_changes:
             self._drop_tallies(change)
-            self.schema_changes.append(Note(self._wall(), change.statement[:_MAX_TEXT]))
+            self.schema_changes.append(Remark(self._wall(), change.statement[:_MAX_TEXT]))
 
     def _drop_tallies(self, change: SchemaChange) -> None:
         """The counters of tables that are gone go too."""

@@ -11,9 +11,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from replica_client._version import __version__
-from replica_client.daemon.observation import Note, RouteState
+from replica_client.daemon.observation import Remark, RouteState
 from replica_client.daemon.page import Page
-from replica_client.storage.names import joined_name
+from replica_client.storage.file_names import joined_name
 
 if TYPE_CHECKING:
     from replica_client.daemon.metrics import Metrics
@@ -117,14 +117,14 @@ def _route(service: Service, route: Route) -> dict[str, Any]:
             for (database, table), tally in busiest
         ],
         "table_count": len(seen.tables),
-        "errors": _notes(seen.errors),
-        "schema_changes": _notes(seen.schema_changes),
+        "errors": _remarks(seen.errors),
+        "schema_changes": _remarks(seen.schema_changes),
         "history": [] if history is None else history.to_json(),
     }
 
 
-def _notes(notes: Iterable[Note]) -> list[dict[str, Any]]:
-    return [{"at": note.at, "text": note.text} for note in reversed(list(notes))]
+def _remarks(remarks: Iterable[Remark]) -> list[dict[str, Any]]:
+    return [{"at": remark.at, "text": remark.text} for remark in reversed(list(remarks))]
 
 
 def _ready(service: Service) -> Page:
@@ -138,8 +138,8 @@ def _ready(service: Service) -> Page:
         for route in service.routes
         if route.observation.losses
     }
-    told = {"ready": not waiting, "waiting": waiting, "losses": losses}
-    return _json(told, 503 if waiting else 200)
+    stated = {"ready": not waiting, "waiting": waiting, "losses": losses}
+    return _json(stated, 503 if waiting else 200)
 
 
 def _metrics(service: Service) -> Callable[[], Page]:

@@ -22,7 +22,7 @@ from replica_client.daemon.source_access import hosts_of
 from replica_client.daemon.table_checker import TableChecker
 from replica_client.errors import ConfigError
 from replica_client.server.accounts import Account
-from replica_client.server.relay.relay import DEFAULT_LIMITS, Relay, RelayOptions
+from replica_client.server.relay.relay_server import DEFAULT_LIMITS, Relay, RelayOptions
 from replica_client.server.relay.retention import Retention
 from replica_client.server.relay.upstream import UpstreamOptions
 from replica_client.storage.location import local_path

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from replica_client._version import __version__
 from replica_client.daemon.page import Page
-from replica_client.server.relay.relay import Relay
+from replica_client.server.relay.relay_server import Relay
 
 _MAX_GTID_TEXT: Final = 2000
 _MAX_CLIENTS: Final = 500

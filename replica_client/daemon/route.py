@@ -21,7 +21,7 @@ from replica_client.daemon.mirrors import check_mirror, is_mirror
 from replica_client.daemon.observation import Observation, RouteState
 from replica_client.daemon.references import resolved
 from replica_client.daemon.source_access import hosts_of, selection_of, stream_options
-from replica_client.daemon.stores import HeldPosition
+from replica_client.daemon.stores import SinkKeptPosition
 from replica_client.errors import (
     BinlogReadError,
     ColumnDecodeError,
@@ -35,14 +35,14 @@ from replica_client.errors import (
     TransportError,
 )
 from replica_client.position.stores.base import Checkpoint, PositionStore
-from replica_client.readers.source_stream import SourceStream
-from replica_client.readers.stream_options import StreamOptions
+from replica_client.readers.live.source_stream import SourceStream
+from replica_client.readers.live.stream_options import StreamOptions
 from replica_client.sinks.copying_sink import CopyingSink
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
 from replica_client.storage.location import local_path
 from replica_client.tables.table_copy import CopyNeededError, TableName
-from replica_client.transport.options import ConnectOptions
+from replica_client.transport.connect_options import ConnectOptions
 from replica_client.wire.server_errors import TRANSIENT_ERRORS
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class Route:
     """Follows a source for one sink, for ever.
 
     Every failure ends stream and sink; both are opened again, and what was not committed comes once
-    more. What is away (a server, a full disk) is waited for; what needs hands is tried again too,
-    less often, so that it goes on once the hands were there.
+    more. What is away (a server, a full disk) is waited for; what needs an operator is tried again too,
+    less often, so that it goes on once the operator has acted.
 
     Args:
         config: what and where to.
@@ -149,7 +149,7 @@ class Route:
             return self._copy_again(error, text)
         if self._accuse(error):
             _LOG.warning("%s: a change goes to the dead letters: %s", self.name, text)
-            self.observation.note_error(text)
+            self.observation.record_error(text)
             return 0.0
         passing = is_passing(error)
         first = _FIRST_DELAY if passing else _FAILED_DELAY
@@ -206,7 +206,7 @@ class Route:
             hosts = await asyncio.to_thread(hosts_of, self.config.source, self._directory)
             if self.config.sink.snapshot and isinstance(sink, CopyingSink):
                 checkpoint = await self._until_stopped(self._copy(sink, hosts, checkpoint))
-            store = HeldPosition(checkpoint) if sink.holds_position else self._store(self.name)
+            store = SinkKeptPosition(checkpoint) if sink.holds_position else self._store(self.name)
             observation.enter(RouteState.CONNECTING)
             stream = SourceStream(hosts, self._stream_options(sink), store)
             await self._follow(stream, sink)
@@ -345,7 +345,7 @@ def limits_of(config: RouteConfig) -> BatchLimits:
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether an error is expected to go away without hands."""
+    """Whether an error is expected to go away without an operator."""
     if isinstance(error, SinkError):
         return error.retriable
     if isinstance(error, ServerError) and not isinstance(error, BinlogReadError):

@@ -13,7 +13,7 @@ from weakref import WeakSet
 from replica_client.daemon import logs
 from replica_client.daemon.config_file import read_config
 from replica_client.daemon.configuration import DaemonConfig, RouteConfig, SourceTable
-from replica_client.daemon.history import History
+from replica_client.daemon.lag_history import History
 from replica_client.daemon.lock import StateLock
 from replica_client.daemon.notify import Notifier
 from replica_client.daemon.observation import RouteState
@@ -24,7 +24,7 @@ from replica_client.daemon.source_watch import SourceWatch
 from replica_client.daemon.stores import Stores
 from replica_client.daemon.unmatched import has_caught_up, tell_unmatched
 from replica_client.errors import ConfigError
-from replica_client.transport.options import ConnectOptions
+from replica_client.transport.connect_options import ConnectOptions
 
 if TYPE_CHECKING:
     from replica_client.daemon.http_server import HttpServer

@@ -14,12 +14,12 @@ from replica_client.daemon.references import resolve
 from replica_client.daemon.relay_configuration import RelaySourceTable
 from replica_client.errors import ConfigError
 from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.reconnect import ReconnectPolicy
-from replica_client.readers.start import parse_start
-from replica_client.readers.stream_options import StreamOptions
+from replica_client.readers.live.reconnect import ReconnectPolicy
+from replica_client.readers.live.stream_options import StreamOptions
+from replica_client.readers.start_position import parse_start
 from replica_client.rows.selection import Selection
+from replica_client.transport.connect_options import ConnectOptions, TlsMode
 from replica_client.transport.hosts import parse_hosts
-from replica_client.transport.options import ConnectOptions, TlsMode
 
 _RECONNECT = ReconnectPolicy(first_delay=0.1, max_delay=5.0, attempts=8)
 """Of one stream; a route goes on after it, with a stream of its own."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from replica_client.errors import AccessDeniedError, ReplicaClientError
 from replica_client.position.position import Position, split_file_name
+from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
-from replica_client.transport.options import ConnectOptions
 
 _LOG = logging.getLogger("replica_client.daemon")
 

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replica_client.daemon.configuration import DaemonConfig, StoreTable
-from replica_client.daemon.mysql_store import MysqlDatabase, MysqlPositionStore
+from replica_client.daemon.mysql_position_store import MysqlDatabase, MysqlPositionStore
 from replica_client.daemon.references import resolve
 from replica_client.errors import ConfigError, PositionStoreError
 from replica_client.position.stores.base import Checkpoint, PositionStore
-from replica_client.position.stores.memory import MemoryPositionStore
+from replica_client.position.stores.in_memory import MemoryPositionStore
 from replica_client.position.stores.object import position_file
 from replica_client.storage.location import ObjectUrl, local_path, location
+from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.hosts import parse_hosts
-from replica_client.transport.options import ConnectOptions
 
 if TYPE_CHECKING:
     from replica_client.position.stores.sqlite import SqliteDatabase
@@ -80,7 +80,7 @@ class Stores:
                 database.close()
 
 
-class HeldPosition(MemoryPositionStore):
+class SinkKeptPosition(MemoryPositionStore):
     """What a stream takes for its store where the sink keeps the checkpoint itself.
 
     Args:

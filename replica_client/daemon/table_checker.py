@@ -48,9 +48,9 @@ class TableChecker:
 
     def wrong(self, path: KeyPath, what: str) -> ConfigError:
         """The error for a key."""
-        place = self.file.where(path)
+        where = self.file.where(path)
         key = ".".join(str(part) for part in path if isinstance(part, str))
-        return ConfigError(f"{place}: {key}: {what}" if key else f"{place}: {what}")
+        return ConfigError(f"{where}: {key}: {what}" if key else f"{where}: {what}")
 
     def size(self, path: KeyPath, value: int | str) -> None:
         """Refuse a text that is no size."""
@@ -76,8 +76,8 @@ class TableChecker:
         try:
             return msgspec.convert(values, kind)
         except msgspec.ValidationError as error:
-            text, _, place = str(error).partition(" - at `$.")
-            inside = tuple(part for part in place.rstrip("`").split("[")[0].split(".") if part)
+            text, _, where = str(error).partition(" - at `$.")
+            inside = tuple(part for part in where.rstrip("`").split("[")[0].split(".") if part)
             raise self.wrong((*path, *inside), _plain(text)) from None
 
     def known(self, path: KeyPath, values: Mapping[str, Any], names: Iterable[str]) -> None:

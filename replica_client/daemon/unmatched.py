@@ -11,8 +11,8 @@ from replica_client.daemon.route import Route
 from replica_client.daemon.source_access import selection_of
 from replica_client.daemon.source_watch import SourceEnd
 from replica_client.errors import ReplicaClientError
+from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
-from replica_client.transport.options import ConnectOptions
 
 _LOG = logging.getLogger("replica_client.daemon")
 _TABLES = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
@@ -43,7 +43,7 @@ async def tell_unmatched(route: Route, hosts: Callable[[], list[ConnectOptions]]
     selection = selection_of(route.config, mirror=False)
     try:
         async with await _connect(await asyncio.to_thread(hosts)) as connection:
-            known = selection.for_server(connection.server.folds_names)
+            known = selection.for_server(connection.server.casefolds_names)
             for database, table in await connection.query(_TABLES, columns=2):
                 known.wants(database, table)
         shown = ", and the source shows none,"

@@ -12,8 +12,8 @@ from replica_client.doctor.source_facts import SourceFacts, gather_facts
 from replica_client.doctor.standing import privileges, retention, server_ids
 from replica_client.errors import ReplicaClientError, TransportError
 from replica_client.position.position import Position
+from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
-from replica_client.transport.options import ConnectOptions
 from replica_client.transport.url import parse_url
 
 

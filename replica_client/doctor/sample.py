@@ -12,7 +12,7 @@ from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.constants.event_types import EventType, event_type_name
 from replica_client.doctor.finding import Finding, note, ok, problem, warning
 from replica_client.errors import BinlogDecodeError
-from replica_client.readers.statements import changes_rows
+from replica_client.readers.statement_effects import changes_rows
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.request import DumpRequest
 

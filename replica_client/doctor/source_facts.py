@@ -9,9 +9,9 @@ from typing import Any
 
 from replica_client.errors import ServerError
 from replica_client.schema.quoting import mysql_name
-from replica_client.transport import statements
+from replica_client.transport import server_statements
+from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
-from replica_client.transport.options import ConnectOptions
 from replica_client.transport.server_info import ServerInfo
 
 _SYSTEM = "('mysql', 'sys', 'information_schema', 'performance_schema')"
@@ -141,8 +141,8 @@ async def gather_facts(connection: SourceConnection) -> SourceFacts:
         server=connection.server,
         variables=variables,
         files=files,
-        status=await _ask(connection, statements.binlog_status(connection.server)),
-        replicas=await _ask(connection, statements.replicas(connection.server)),
+        status=await _ask(connection, server_statements.binlog_status(connection.server)),
+        replicas=await _ask(connection, server_statements.replicas(connection.server)),
         purged=purged,
         tables=await _ask(connection, _TABLES),
         keyless=await _ask(connection, _WITHOUT_KEY),

@@ -21,7 +21,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from replica_client.archive.tables import BinlogTable
+from replica_client.archive.arrow_tables import BinlogTable
 from replica_client.errors import ConfigError, ReplicaClientError
 
 _ROWS = 10_000

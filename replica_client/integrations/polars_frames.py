@@ -19,9 +19,9 @@ from typing import Any
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from replica_client.archive.arrow_tables import BinlogTable
 from replica_client.archive.scan import scan_binlog
-from replica_client.archive.tables import BinlogTable
-from replica_client.readers.file_bytes import FileSource
+from replica_client.readers.files.file_bytes import FileSource
 from replica_client.rows.selection import Pattern
 
 

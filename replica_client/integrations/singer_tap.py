@@ -23,7 +23,7 @@ from replica_client._version import __version__
 from replica_client.integrations.table_sync import CopiedRows, TableSync
 from replica_client.rows.selection import Selection, exact_pattern
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.snapshot.definitions import read_definitions
+from replica_client.snapshot.present_definitions import read_definitions
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.hosts import parse_hosts
 

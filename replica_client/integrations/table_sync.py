@@ -21,10 +21,10 @@ from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestam
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.position.position import Position
 from replica_client.position.stores.document import checkpoint_json, checkpoint_of_json
-from replica_client.position.stores.memory import MemoryPositionStore
+from replica_client.position.stores.in_memory import MemoryPositionStore
 from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.connect import connect
-from replica_client.readers.follow import FollowedSource
+from replica_client.readers.live.connect import connect
+from replica_client.readers.live.follow import FollowedSource
 from replica_client.readers.notices import changes_of
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.json_values import RawJson
@@ -42,7 +42,7 @@ from replica_client.snapshot import (
     low_watermark,
     reading,
 )
-from replica_client.snapshot.definitions import cascaded_tables, read_definitions
+from replica_client.snapshot.present_definitions import cascaded_tables, read_definitions
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.hosts import parse_hosts
 
@@ -146,7 +146,7 @@ class TableSync:
 
     async def _wanted(self, connection: SourceConnection) -> dict[TableName, TableModel]:
         """The definitions of the wanted tables."""
-        selection = self._selection.for_server(connection.server.folds_names)
+        selection = self._selection.for_server(connection.server.casefolds_names)
         found = await read_definitions(connection)
         wanted = {name: model for name, model in found.items() if selection.wants(*name)}
         if not wanted:
@@ -228,17 +228,17 @@ def _touched(change: SchemaChange) -> set[TableName]:
 
 def _rows_of(change: Change, model: TableModel) -> Iterator[ChangedRow]:
     """What a change does to a table with a primary key."""
-    place = f"file {change.file}, position {change.position}"
+    where = f"file {change.file}, position {change.position}"
     key = [name for name, _ in model.primary_key]
-    before = None if change.before is None else _values(change.before, model, place)
-    after = None if change.after is None else _values(change.after, model, place)
+    before = None if change.before is None else _values(change.before, model, where)
+    after = None if change.after is None else _values(change.after, model, where)
     if before is not None and (after is None or any(before[k] != after[k] for k in key)):
         yield ChangedRow(model, {name: before[name] for name in key}, True)
     if after is not None:
         yield ChangedRow(model, after, False)
 
 
-def _values(row: Row, model: TableModel, place: str) -> dict[str, Any]:
+def _values(row: Row, model: TableModel, where: str) -> dict[str, Any]:
     try:
         return {
             column.name: python_value(row[column.name])
@@ -247,7 +247,7 @@ def _values(row: Row, model: TableModel, place: str) -> dict[str, Any]:
         }
     except ValueError as error:
         raise DataLossError(
-            f"{model.database}.{model.name}, {place}: {error}; mend the row in the source, or exclude the table"
+            f"{model.database}.{model.name}, {where}: {error}; mend the row in the source, or exclude the table"
         ) from None
 
 

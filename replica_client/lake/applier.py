@@ -7,6 +7,9 @@ directories (tables made, renamed, dropped) stands between two writings of it, a
 it twice is doing it once.
 """
 
+# Over 500 lines: one step of the lake concerns rows, statements and losses of all its tables; how
+# each is written has modules of its own.
+
 from __future__ import annotations
 
 import json
@@ -28,16 +31,16 @@ from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.log_tables import ROWS, by_table
 from replica_client.lake.log_versions import ChangeLogVersions, LoggedVersion
-from replica_client.lake.net_rows import fold
+from replica_client.lake.net_rows import net_rows
 from replica_client.lake.state_table import Runner, StateTable
 from replica_client.lake.taken_copies import ROUND_ROWS, is_copy, take_copies
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import TableChange
-from replica_client.schema.ddl.changes import TableName
-from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.statement_context import StatementContext
+from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel
-from replica_client.schema.names import fold_table
+from replica_client.schema.names import casefold_table
 from replica_client.tables.alterations import alteration, makes_cascade
 
 STEPS: Final = 1 << 20
@@ -235,12 +238,12 @@ class Applier:
         parts = [part for number, part in waiting.parts if number > done]
         # Rows of a step that is the table's own were written with it.
         if parts:
-            self.fold_into(state, pa.concat_tables(parts), step)
+            self.apply_net_rows(state, pa.concat_tables(parts), step)
             self._done.tables.add(entry.table)
 
-    def fold_into(self, state: StateTable, rows: pa.Table, step: int) -> None:
+    def apply_net_rows(self, state: StateTable, rows: pa.Table, step: int) -> None:
         """Let the changes of rows be in a table, in one commit."""
-        change = fold(
+        change = net_rows(
             state.shape,
             rows["operation"].to_pylist(),
             rows["before"].to_pylist(),
@@ -257,7 +260,7 @@ class Applier:
     def _state(self, entry: TableEntry, *, building: bool = False) -> StateTable:
         assert entry.model is not None
         if building:
-            home = self.catalog.workshop(entry.table)
+            home = self.catalog.staging(entry.table)
             return StateTable(home, LakeTable(entry.model), self._pipeline)
         found = self._tables.get(entry.table)
         if found is None or found.shape.model != entry.model:
@@ -277,7 +280,7 @@ class Applier:
             self._lacks(entry, "the binlog does not begin with its CREATE TABLE")
             if self.catalog.history.lower_case_names is None:
                 for other in list(self.catalog.tables.values()):
-                    if other is not entry and fold_table(other.table) == fold_table(table):
+                    if other is not entry and casefold_table(other.table) == casefold_table(table):
                         self._lacks(other, _LETTER_CASE)
         return entry
 
@@ -323,7 +326,7 @@ class Applier:
         if value.get("schema") is not None:
             self._begin_anew(SchemaHistory.from_state(value["schema"]), reason)
             return
-        table = self._folded((row["database"], row["table"]))
+        table = self._casefolded((row["database"], row["table"]))
         for entry in list(self.catalog.tables.values()):
             if entry.status != "left_out" and (not table[1] or entry.table == table):
                 self._lacks(entry, reason)
@@ -370,7 +373,7 @@ class Applier:
         before: dict[TableName, TableModel | None],
         step: int,
     ) -> None:
-        table, after = self._folded(change.table), _model(change.after)
+        table, after = self._casefolded(change.table), _model(change.after)
         if change.kind == "drop_database":
             for name in [name for name in self.catalog.tables if name[0] == table[0]]:
                 self._drop(name)
@@ -399,16 +402,16 @@ class Applier:
         elif change.kind in ("rename_table", "alter_table"):
             if entry is not None and change.kind == "alter_table":
                 self._alter(entry, text, context, before.get(table), after, step)
-            new = self._folded(_name_after(change))
+            new = self._casefolded(_name_after(change))
             if new != table:
                 self._rename(table, new, after)
         elif entry is not None:
             self._lacks(entry, "a statement that changes it is not understood")
 
-    def _folded(self, table: TableName) -> TableName:
+    def _casefolded(self, table: TableName) -> TableName:
         if not self.catalog.history.lower_case_names:
             return table
-        return fold_table(table)
+        return casefold_table(table)
 
     def _alter(
         self,
@@ -450,7 +453,7 @@ class Applier:
         if self.catalog.tables.pop(table, None) is not None:
             self._tables.pop(table, None)
             self._discard(self.catalog.home(table))
-            self._discard(self.catalog.workshop(table))
+            self._discard(self.catalog.staging(table))
 
     def _rename(self, old: TableName, new: TableName, model: TableModel | None) -> None:
         wanted = self._selection.wants(*new)
@@ -496,7 +499,7 @@ class Applier:
 
     def discard_building(self, entry: TableEntry) -> None:
         """Take away what was put together of a table."""
-        self._discard(self.catalog.workshop(entry.table))
+        self._discard(self.catalog.staging(entry.table))
 
 
 def cannot_hold(model: TableModel) -> str:

@@ -181,11 +181,11 @@ def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
     toml = TomlFile(path)
     file, document = toml.path, toml.document
     for name, section in document.items():
-        place = toml.where((name,))
+        where = toml.where((name,))
         if name not in _SECTIONS:
-            raise ConfigError(f"{place}: no section is named [{name}]; {nearest(name, _SECTIONS)}")
+            raise ConfigError(f"{where}: no section is named [{name}]; {nearest(name, _SECTIONS)}")
         if not isinstance(section, dict):
-            raise ConfigError(f"{place}: {name} is a section: write [{name}]")
+            raise ConfigError(f"{where}: {name} is a section: write [{name}]")
     reader = _Reader(toml)
     source = reader.source(document.get("source", {}))
     source |= reader.storage(document.get("storage", {}))

@@ -28,8 +28,8 @@ from replica_client.rows.row import Row
 from replica_client.schema.model import TableModel
 from replica_client.snapshot import KeyRange, Locking, Window, key_ranges, reading
 from replica_client.storage.durable import replace_file, sync_directory, sync_file
+from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
-from replica_client.transport.options import ConnectOptions
 
 _PLAN: Final = "plan.json"
 _TRIES: Final = 5
@@ -43,7 +43,7 @@ class ChunkTask:
     Attributes:
         connect: the source.
         change_log: directory of the change log.
-        notes: directory of the copy's notes.
+        manifests: directory of the copy's chunk manifests.
         copy: id of the copy.
         number: of the chunk.
         table: its table as it is defined.
@@ -54,7 +54,7 @@ class ChunkTask:
 
     connect: ConnectOptions
     change_log: str
-    notes: str
+    manifests: str
     copy: str
     number: int
     table: TableModel
@@ -64,7 +64,7 @@ class ChunkTask:
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkNote:
+class ChunkManifest:
     """A chunk that was read.
 
     Attributes:
@@ -87,7 +87,7 @@ class ChunkNote:
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
-        """The note in a file; None when there is none, or its chunk's file is gone."""
+        """The manifest in a file; None when there is none, or its chunk's file is gone."""
         try:
             return cls(**json.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
@@ -97,16 +97,16 @@ class ChunkNote:
 
     @property
     def end(self) -> Position:
-        """The place that the stream must have passed."""
+        """The position that the stream must have passed."""
         return Position.parse(self.high)
 
 
-def note_path(notes: Path, number: int) -> Path:
-    """Where a chunk's note is."""
-    return notes / f"{number:08}.json"
+def manifest_path(manifests: Path, number: int) -> Path:
+    """Where a chunk's manifest is."""
+    return manifests / f"{number:08}.json"
 
 
-def copy_chunk(task: ChunkTask) -> ChunkNote:
+def copy_chunk(task: ChunkTask) -> ChunkManifest:
     """Read a chunk into a file; called by executors.
 
     Raises:
@@ -114,7 +114,7 @@ def copy_chunk(task: ChunkTask) -> ChunkNote:
         ServerError: the source refuses.
         TransportError: it cannot be reached.
     """
-    known = ChunkNote.read(note_path(Path(task.notes), task.number))
+    known = ChunkManifest.read(manifest_path(Path(task.manifests), task.number))
     if known is not None and Path(task.change_log, known.path).exists():
         return known
     for attempt in range(1, _TRIES + 1):
@@ -127,7 +127,7 @@ def copy_chunk(task: ChunkTask) -> ChunkNote:
     raise AssertionError
 
 
-def _copy(task: ChunkTask) -> ChunkNote:
+def _copy(task: ChunkTask) -> ChunkManifest:
     # Files are sorted by their names: chunks of a table in the order of its key.
     name = f"copy-{task.copy}-{task.number:08}-{uuid.uuid4().hex[:8]}.{COMPRESSION}.parquet"
     path = Path(task.change_log, name)
@@ -138,7 +138,7 @@ def _copy(task: ChunkTask) -> ChunkNote:
         sync_file(path)
         sync_directory(path.parent)
         found = path.stat()
-        note = ChunkNote(
+        manifest = ChunkManifest(
             name,
             found.st_size,
             int(found.st_mtime * 1000),
@@ -147,8 +147,8 @@ def _copy(task: ChunkTask) -> ChunkNote:
             str(window.low),
             str(window.high),
         )
-        _write_note(note_path(Path(task.notes), task.number), note)
-        return note
+        _write_manifest(manifest_path(Path(task.manifests), task.number), manifest)
+        return manifest
     except OSError as error:
         path.unlink(missing_ok=True)
         raise SinkError(
@@ -178,10 +178,10 @@ async def _read(
             return count, chunk.window
 
 
-def _write_note(path: Path, note: ChunkNote) -> None:
+def _write_manifest(path: Path, manifest: ChunkManifest) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(f".{uuid.uuid4().hex[:8]}")
-    replace_file(path, json.dumps(asdict(note)).encode(), mode=0o666, temporary=temporary)
+    replace_file(path, json.dumps(asdict(manifest)).encode(), mode=0o666, temporary=temporary)
 
 
 class _Rows:
@@ -217,7 +217,7 @@ class _Rows:
     def last(self, count: int) -> pa.RecordBatch:
         """The row behind them, which tells what they are."""
         task = self._task
-        told = {
+        stated = {
             "database": task.table.database,
             "table": task.table.name,
             "copy": task.copy,
@@ -225,7 +225,7 @@ class _Rows:
             "high": self._window.high.sort_key(),
             "definition": task.table.to_json(),
         }
-        return self._batch(SNAPSHOT_CHUNK, [json.dumps(told)], count)
+        return self._batch(SNAPSHOT_CHUNK, [json.dumps(stated)], count)
 
     def _batch(self, operation: str, texts: list[str], first: int) -> pa.RecordBatch:
         varying = {
@@ -246,7 +246,7 @@ class _Rows:
 
 @dataclass(frozen=True)
 class CopyPlan:
-    """The chunks of a table; kept with the copy's notes, so that a number means the same chunk.
+    """The chunks of a table; kept with the copy's chunk manifests, so that a number means the same chunk.
 
     Attributes:
         table: as it was defined when it was planned.
@@ -257,10 +257,10 @@ class CopyPlan:
     parts: list[list[Any]]
 
     @classmethod
-    def load(cls, notes: Path, database: str, name: str) -> Self | None:
+    def load(cls, manifests: Path, database: str, name: str) -> Self | None:
         """The plan of a copy; None when there is none."""
         try:
-            kept = json.loads((notes / _PLAN).read_text(encoding="utf-8"))
+            kept = json.loads((manifests / _PLAN).read_text(encoding="utf-8"))
             return cls(TableModel.from_json(database, name, kept["definition"]), kept["parts"])
         except (FileNotFoundError, ValueError, KeyError):
             return None
@@ -270,16 +270,16 @@ class CopyPlan:
         """Cut a table into chunks of about so many rows."""
         return cls(table, [part.to_json() async for part in key_ranges(connection, table, rows)])
 
-    def save(self, notes: Path) -> None:
+    def save(self, manifests: Path) -> None:
         """Keep it."""
-        notes.mkdir(parents=True, exist_ok=True)
+        manifests.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"definition": self.table.to_json(), "parts": self.parts})
-        replace_file(notes / _PLAN, text.encode(), mode=0o666)
+        replace_file(manifests / _PLAN, text.encode(), mode=0o666)
 
 
-def notes_in(notes: Path) -> Iterator[ChunkNote]:
-    """The notes of a copy, in order."""
-    for path in sorted(notes.glob("[0-9]*.json")):
-        note = ChunkNote.read(path)
-        if note is not None:
-            yield note
+def manifests_in(manifests: Path) -> Iterator[ChunkManifest]:
+    """The manifests of a copy, in order."""
+    for path in sorted(manifests.glob("[0-9]*.json")):
+        manifest = ChunkManifest.read(path)
+        if manifest is not None:
+            yield manifest

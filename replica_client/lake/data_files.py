@@ -17,14 +17,14 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from replica_client.lake.lake_table import LakeTable
-from replica_client.lake.net_rows import Fold
+from replica_client.lake.net_rows import NetRows
 
-FULL_LEAF_SIZE = 24 << 20
+FULL_DATA_FILE_SIZE = 24 << 20
 """Bytes of a file behind which new rows go to another one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class DataFile:
     """A file of a state table.
 
     Attributes:
@@ -43,28 +43,28 @@ class Leaf:
 
 
 @dataclass(slots=True)
-class LeafWork:
+class DataFileWork:
     """What happens to one file.
 
     Attributes:
-        leaf: the file; None: a new one.
-        removed: places, in the fold's keys, of those that it may hold.
-        added: places of the fold's rows that it gets.
+        data_file: the file; None: a new one.
+        removed: indexes, in the net rows' keys, of those that it may hold.
+        added: indexes of the net rows that it gets.
     """
 
-    leaf: Leaf | None
+    data_file: DataFile | None
     removed: list[int] = field(default_factory=list)
     added: list[int] = field(default_factory=list)
 
 
-def leaves_of(delta: DeltaTable, table: LakeTable) -> list[Leaf]:
+def data_files_of(delta: DeltaTable, table: LakeTable) -> list[DataFile]:
     """The files of a table's current version, in the order of their keys."""
     actions = pa.table(delta.get_add_actions(flatten=True))
     key = table.key[0]
     least = _column(actions, f"min.{key}") if table.is_ordered else [None] * actions.num_rows
     greatest = _column(actions, f"max.{key}") if table.is_ordered else [None] * actions.num_rows
-    leaves = [
-        Leaf(str(path), int(size), int(rows or 0), low, high)
+    data_files = [
+        DataFile(str(path), int(size), int(rows or 0), low, high)
         for path, size, rows, low, high in zip(
             actions["path"].to_pylist(),
             actions["size_bytes"].to_pylist(),
@@ -74,21 +74,29 @@ def leaves_of(delta: DeltaTable, table: LakeTable) -> list[Leaf]:
             strict=True,
         )
     ]
-    known = [leaf for leaf in leaves if leaf.least is not None and leaf.greatest is not None]
-    known.sort(key=lambda leaf: leaf.least)
-    return known + [leaf for leaf in leaves if leaf.least is None or leaf.greatest is None]
+    known = [
+        data_file
+        for data_file in data_files
+        if data_file.least is not None and data_file.greatest is not None
+    ]
+    known.sort(key=lambda data_file: data_file.least)
+    return known + [
+        data_file
+        for data_file in data_files
+        if data_file.least is None or data_file.greatest is None
+    ]
 
 
-def neighbours(leaves: Sequence[Leaf]) -> list[list[Leaf]]:
+def neighbours(data_files: Sequence[DataFile]) -> list[list[DataFile]]:
     """Files in groups, each of two or more that follow each other and are small together."""
-    groups: list[list[Leaf]] = []
-    size = FULL_LEAF_SIZE
-    for leaf in leaves:
-        if size + leaf.size >= FULL_LEAF_SIZE:
+    groups: list[list[DataFile]] = []
+    size = FULL_DATA_FILE_SIZE
+    for data_file in data_files:
+        if size + data_file.size >= FULL_DATA_FILE_SIZE:
             groups.append([])
             size = 0
-        groups[-1].append(leaf)
-        size += leaf.size
+        groups[-1].append(data_file)
+        size += data_file.size
     return [group for group in groups if len(group) > 1]
 
 
@@ -102,38 +110,42 @@ def _column(actions: pa.Table, name: str) -> list[Any]:
     ]
 
 
-def plan_leaves(leaves: Sequence[Leaf], table: LakeTable, change: Fold) -> list[LeafWork]:
-    """Which files a fold rewrites; the others stay as they are."""
-    works = [LeafWork(leaf) for leaf in leaves]
-    ranged = [work for work in works if work.leaf is not None and work.leaf.least is not None]
+def plan_data_files(
+    data_files: Sequence[DataFile], table: LakeTable, change: NetRows
+) -> list[DataFileWork]:
+    """Which files a change rewrites; the others stay as they are."""
+    works = [DataFileWork(data_file) for data_file in data_files]
+    ranged = [
+        work for work in works if work.data_file is not None and work.data_file.least is not None
+    ]
     firsts = _firsts(table, change.keys)
     order = sorted(range(len(firsts)), key=firsts.__getitem__) if ranged else []
     ordered = [firsts[at] for at in order]
     for work in works:
-        leaf = work.leaf
-        if leaf is None or leaf.least is None:
+        data_file = work.data_file
+        if data_file is None or data_file.least is None:
             work.removed = list(range(len(firsts)))  # it may hold any key
             continue
-        low, high = bisect_left(ordered, leaf.least), bisect_right(ordered, leaf.greatest)
+        low, high = bisect_left(ordered, data_file.least), bisect_right(ordered, data_file.greatest)
         work.removed = order[low:high]
-    new = LeafWork(None)
-    _place_rows(ranged, new, _firsts(table, change.row_keys))
+    new = DataFileWork(None)
+    _assign_rows(ranged, new, _firsts(table, change.row_keys))
     return [work for work in (*works, new) if work.removed or work.added]
 
 
-def _place_rows(ranged: Sequence[LeafWork], new: LeafWork, firsts: Sequence[Any]) -> None:
+def _assign_rows(ranged: Sequence[DataFileWork], new: DataFileWork, firsts: Sequence[Any]) -> None:
     """Each row goes to the file whose range it is in or follows; none grows without an end."""
-    least = [work.leaf.least for work in ranged if work.leaf is not None]
+    least = [work.data_file.least for work in ranged if work.data_file is not None]
     for at, first in enumerate(firsts):
-        place = bisect_right(least, first) - 1
-        if place < 0:
+        index = bisect_right(least, first) - 1
+        if index < 0:
             target = ranged[0] if ranged else new
         else:
-            target = ranged[place]
-        leaf = target.leaf
-        is_last = place == len(ranged) - 1
-        beyond = leaf is not None and first > leaf.greatest
-        if leaf is not None and beyond and is_last and leaf.size >= FULL_LEAF_SIZE:
+            target = ranged[index]
+        data_file = target.data_file
+        is_last = index == len(ranged) - 1
+        beyond = data_file is not None and first > data_file.greatest
+        if data_file is not None and beyond and is_last and data_file.size >= FULL_DATA_FILE_SIZE:
             target = new
         target.added.append(at)
 

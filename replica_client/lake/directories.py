@@ -14,32 +14,32 @@ from replica_client.storage.durable import replace_file, sync_directory
 _JOURNAL = ".moves.json"
 
 
-def discard(directory: Path, workshop: Path) -> None:
+def discard(directory: Path, staging: Path) -> None:
     """Take a directory away at once, and delete it then."""
     if not directory.exists():
         return
-    workshop.mkdir(parents=True, exist_ok=True)
-    gone = workshop / f".gone-{uuid.uuid4().hex}"
+    staging.mkdir(parents=True, exist_ok=True)
+    gone = staging / f".gone-{uuid.uuid4().hex}"
     directory.rename(gone)
     shutil.rmtree(gone, ignore_errors=True)
 
 
-def place(source: Path, target: Path, workshop: Path) -> None:
+def install(source: Path, target: Path, staging: Path) -> None:
     """Let a directory take the place of another one."""
-    discard(target, workshop)
+    discard(target, staging)
     target.parent.mkdir(parents=True, exist_ok=True)
     source.rename(target)
     sync_directory(target.parent)
 
 
-def move_directories(workshop: Path, moves: Sequence[tuple[Path, Path]], step: int) -> None:
+def move_directories(staging: Path, moves: Sequence[tuple[Path, Path]], step: int) -> None:
     """Move directories as if all at once: names may be exchanged.
 
     A journal says how far it is; doing it again after a crash finishes it, and changes nothing when it
     was finished.
 
     Args:
-        workshop: a directory on the same file system.
+        staging: a directory on the same file system.
         moves: from where, to where.
         step: tells these moves from others.
 
@@ -47,10 +47,10 @@ def move_directories(workshop: Path, moves: Sequence[tuple[Path, Path]], step: i
         SinkError: a directory cannot be moved.
     """
     try:
-        workshop.mkdir(parents=True, exist_ok=True)
-        journal = workshop / _JOURNAL
+        staging.mkdir(parents=True, exist_ok=True)
+        journal = staging / _JOURNAL
         phase = _phase(journal, step)
-        between = [workshop / f".move-{step}-{at}" for at in range(len(moves))]
+        between = [staging / f".move-{step}-{at}" for at in range(len(moves))]
         if phase == "":
             _write(journal, step, phase := "taking")
         if phase == "taking":
@@ -62,7 +62,7 @@ def move_directories(workshop: Path, moves: Sequence[tuple[Path, Path]], step: i
         if phase == "placing":
             for (_, target), middle in zip(moves, between, strict=True):
                 if middle.exists():
-                    place(middle, target, workshop)
+                    install(middle, target, staging)
             _write(journal, step, "done")
     except OSError as error:
         raise SinkError(f"{error.filename}: cannot be moved: {error.strerror}") from None

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from replica_client.errors import PositionStoreError
-from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel
 from replica_client.storage.durable import replace_file
-from replica_client.storage.names import file_name, ignores_case
+from replica_client.storage.file_names import file_name, ignores_case
 
 FILE = "catalog.json"
 _FORMAT = 1
@@ -145,7 +145,7 @@ class LakeCatalog:
         """Where the current rows of a table are."""
         return self._within("tables", table)
 
-    def workshop(self, table: TableName) -> Path:
+    def staging(self, table: TableName) -> Path:
         """Where the rows of a table's snapshot are put together."""
         return self._within("building", table)
 

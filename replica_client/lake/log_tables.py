@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.ddl.steps import TableName
 
 ROWS = pa.array(["insert", "update", "delete"])
 """Operations of changed rows; all others are statements, losses and copies."""

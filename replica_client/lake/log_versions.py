@@ -116,10 +116,10 @@ class ChangeLogVersions:
         return found.sort_by(ORDER) if sort else found
 
     def since(self, commit_version: str, before: int) -> list[LoggedVersion]:
-        """Versions, in order, that may have rows of transactions from a place on.
+        """Versions, in order, that may have rows of transactions from a position on.
 
         Args:
-            commit_version: of the place.
+            commit_version: of the position.
             before: the version that ends the search.
         """
         found: list[LoggedVersion] = []

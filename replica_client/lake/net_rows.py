@@ -1,4 +1,4 @@
-"""Many changes of a table folded into one: which rows go, and which are there afterwards."""
+"""Many changes of a table reduced to one: which rows go, and which are there afterwards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replica_client.lake.lake_table import LakeTable, keys_of, row_digest
 
 
 @dataclass(frozen=True)
-class Fold:
+class NetRows:
     """What a sequence of changes comes to.
 
     Attributes:
@@ -28,14 +28,14 @@ class Fold:
     row_keys: Sequence[Any]
 
 
-def fold(
+def net_rows(
     table: LakeTable,
     operations: Sequence[str],
     before: Sequence[str | None],
     after: Sequence[str | None],
     copies: Callable[[Iterable[str]], Counter[str]],
-) -> Fold:
-    """Fold changes, given in the order of the binlog.
+) -> NetRows:
+    """Reduce changes, given in the order of the binlog.
 
     Args:
         table: their table.
@@ -59,7 +59,7 @@ def _by_key(
     operations: Sequence[str],
     before: Sequence[str | None],
     after: Sequence[str | None],
-) -> Fold:
+) -> NetRows:
     old = iter(table.keys([text for text in before if text is not None]))
     texts = [text for text in after if text is not None]
     rows = table.decode(texts)
@@ -78,7 +78,7 @@ def _by_key(
             at, key = next(new)
             last[key] = at
     left = [(key, at) for key, at in last.items() if at >= 0]
-    return Fold(
+    return NetRows(
         list(last),
         table.to_arrow([rows[at] for _, at in left]),
         [key for key, _ in left],
@@ -90,7 +90,7 @@ def _by_copies(
     before: Sequence[str | None],
     after: Sequence[str | None],
     copies: Callable[[Iterable[str]], Counter[str]],
-) -> Fold:
+) -> NetRows:
     change: Counter[str] = Counter()
     texts: dict[str, str] = {}
     for text in before:
@@ -115,4 +115,4 @@ def _by_copies(
         come += [(f"{digest}#{number}", texts[digest]) for number in range(had, had + count)]
     keys = [key for key, _ in come]
     rows = table.to_arrow(table.decode([text for _, text in come]), keys)
-    return Fold([*gone, *keys], rows, keys)
+    return NetRows([*gone, *keys], rows, keys)

@@ -63,13 +63,13 @@ from replica_client.binlog.keys import read_keys
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError
 from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.start import Start, parse_start
+from replica_client.readers.start_position import Start, parse_start
 from replica_client.rows.selection import Selection, exact_pattern, split_patterns
 from replica_client.storage.location import Location, ObjectUrl, location
 from replica_client.storage.object_store import ObjectStore
 from replica_client.storage.sizes import size_of
+from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD
-from replica_client.transport.options import ConnectOptions
 from replica_client.transport.url import parse_url
 
 KNOWN_OPTIONS = (

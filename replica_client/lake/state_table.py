@@ -21,15 +21,15 @@ from deltalake.transaction import AddAction, RemoveAction, Transaction
 from replica_client.errors import SinkError
 from replica_client.lake import rewrite
 from replica_client.lake.data_files import (
-    Leaf,
-    LeafWork,
-    leaves_of,
+    DataFile,
+    DataFileWork,
+    data_files_of,
     neighbours,
-    plan_leaves,
+    plan_data_files,
 )
 from replica_client.lake.delta_files import dataset_of
 from replica_client.lake.lake_table import COPY_KEY, LakeTable
-from replica_client.lake.net_rows import Fold
+from replica_client.lake.net_rows import NetRows
 from replica_client.lake.rewrite import NewFile, Rewrite
 
 Runner = Callable[[Sequence[Rewrite]], list[list[NewFile] | None]]
@@ -88,7 +88,7 @@ class StateTable:
         except (DeltaError, OSError) as error:
             raise self._failed("the table cannot be made", error) from None
 
-    def apply(self, change: Fold, step: int, runner: Runner) -> tuple[int, int]:
+    def apply(self, change: NetRows, step: int, runner: Runner) -> tuple[int, int]:
         """Let rows go and come, in one commit.
 
         Returns:
@@ -102,25 +102,25 @@ class StateTable:
             raise SinkError(f"{self.directory}: the table is gone; restore it, or start anew")
         if (done := delta.transaction_version(self._pipeline)) is not None and done >= step:
             return 0, 0
-        leaves = leaves_of(delta, self.shape)
-        works = plan_leaves(leaves, self.shape, change)
+        data_files = data_files_of(delta, self.shape)
+        works = plan_data_files(data_files, self.shape, change)
         gone = self.shape.key_table(change.keys)
         written = runner([self._rewrite(work, gone, change.rows) for work in works])
         removed = [
-            work.leaf
+            work.data_file
             for work, files in zip(works, written, strict=True)
-            if work.leaf is not None and files is not None
+            if work.data_file is not None and files is not None
         ]
         added = [file for files in written if files is not None for file in files]
         self._commit(delta, removed, added, step)
-        return len(removed) + len(added), len(leaves) - len(removed)
+        return len(removed) + len(added), len(data_files) - len(removed)
 
-    def _rewrite(self, work: LeafWork, gone: pa.Table, rows: pa.Table) -> Rewrite:
-        leaf = work.leaf
+    def _rewrite(self, work: DataFileWork, gone: pa.Table, rows: pa.Table) -> Rewrite:
+        data_file = work.data_file
         return Rewrite(
             str(self.directory),
-            () if leaf is None else (leaf.path,),
-            0 if leaf is None else leaf.size,
+            () if data_file is None else (data_file.path,),
+            0 if data_file is None else data_file.size,
             self.shape.schema,
             self.shape.key,
             self.shape.is_ordered,
@@ -135,7 +135,7 @@ class StateTable:
             return
         done = delta.transaction_version(self._pipeline)
         if done is None or done < step:
-            self._commit(delta, leaves_of(delta, self.shape), [], step)
+            self._commit(delta, data_files_of(delta, self.shape), [], step)
 
     def reshape(
         self, shape: LakeTable, names: Mapping[str, str], step: int, runner: Runner
@@ -154,18 +154,18 @@ class StateTable:
             return
         if (done := delta.transaction_version(self._pipeline)) is not None and done >= step:
             return
-        leaves = leaves_of(delta, old)
+        data_files = data_files_of(delta, old)
         kept = {**{name: name for name in shape.schema.names if name.startswith("_")}, **names}
         works = [
             Rewrite(
-                str(self.directory), (leaf.path,), leaf.size, shape.schema, shape.key,
+                str(self.directory), (data_file.path,), data_file.size, shape.schema, shape.key,
                 shape.is_ordered, renamed=kept,
             )
-            for leaf in leaves
+            for data_file in data_files
         ]  # fmt: skip
         written = runner(works)
         added = [file for files in written if files is not None for file in files]
-        self._commit(delta, leaves, added, step, reshaped=True)
+        self._commit(delta, data_files, added, step, reshaped=True)
 
     def add_columns(self, shape: LakeTable, step: int) -> None:
         """Give the table more columns, null in all rows; no file is written anew."""
@@ -195,13 +195,13 @@ class StateTable:
         delta = self._open()
         if delta is None:
             return 0, 0
-        leaves = leaves_of(delta, self.shape)
-        groups = neighbours(leaves)
+        data_files = data_files_of(delta, self.shape)
+        groups = neighbours(data_files)
         works = [
             Rewrite(
                 str(self.directory),
-                tuple(leaf.path for leaf in group),
-                sum(leaf.size for leaf in group),
+                tuple(data_file.path for data_file in group),
+                sum(data_file.size for data_file in group),
                 self.shape.schema,
                 self.shape.key,
                 self.shape.is_ordered,
@@ -210,11 +210,11 @@ class StateTable:
             for group in groups
         ]
         if not works:
-            return len(leaves), len(leaves)
+            return len(data_files), len(data_files)
         added = [file for files in runner(works) if files is not None for file in files]
-        removed = [leaf for group in groups for leaf in group]
+        removed = [data_file for group in groups for data_file in group]
         self._commit(delta, removed, added, None)
-        return len(leaves), len(leaves) - len(removed) + len(added)
+        return len(data_files), len(data_files) - len(removed) + len(added)
 
     def copies(self, digests: Iterable[str]) -> Counter[str]:
         """How many equal rows of each digest there are, of a table without a primary key."""
@@ -237,7 +237,7 @@ class StateTable:
     def _commit(
         self,
         delta: DeltaTable,
-        removed: Sequence[Leaf],
+        removed: Sequence[DataFile],
         added: Sequence[NewFile],
         step: int | None,
         *,
@@ -251,7 +251,9 @@ class StateTable:
             for file in added
         ]
         if not reshaped:  # an overwrite removes all by itself
-            actions += [RemoveAction(leaf.path, changed, now, leaf.size) for leaf in removed]
+            actions += [
+                RemoveAction(data_file.path, changed, now, data_file.size) for data_file in removed
+            ]
         counted = [] if step is None else [Transaction(self._pipeline, step)]
         try:
             delta.create_write_transaction(

@@ -16,12 +16,12 @@ from typing import Final, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replica_client.lake.directories import place
+from replica_client.lake.directories import install
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.log_tables import ROWS, by_table
 from replica_client.lake.log_versions import ChangeLogVersions, LoggedVersion
 from replica_client.lake.state_table import StateTable
-from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.model import TableModel
 
 ROUND_ROWS: Final = 200_000
@@ -38,7 +38,7 @@ class Tables(Protocol):
         """The table that is put together."""
         ...
 
-    def fold_into(self, state: StateTable, rows: pa.Table, step: int) -> None:
+    def apply_net_rows(self, state: StateTable, rows: pa.Table, step: int) -> None:
         """Let the changes of rows be in a table, in one commit."""
         ...
 
@@ -54,8 +54,8 @@ class _Copy:
     Attributes:
         entry: its table.
         state: what is put together.
-        low: the place from which on the log has changes that it may lack.
-        exact: where the place is that all of its rows are of, when rows cannot be told apart; else ``""``.
+        low: the position from which on the log has changes that it may lack.
+        exact: where the position is that all of its rows are of, when rows cannot be told apart; else ``""``.
         step: of the first version behind its chunks.
         numbers: the step of each of these versions.
         waiting: changes that are not written, with their steps.
@@ -121,23 +121,23 @@ def _put_together(tables: Tables, version: LoggedVersion, step: int) -> tuple[_C
     low = high = ""
     for file in sorted(version.files, key=lambda file: file.path):
         rows = tables.log.rows([file], sort=False)
-        told = json.loads(rows["after"][rows.num_rows - 1].as_py())
-        entry = catalog.tables.get((told["database"], told["table"]))
-        if entry is None or entry.status != "copying" or entry.copy != told["copy"]:
+        stated = json.loads(rows["after"][rows.num_rows - 1].as_py())
+        entry = catalog.tables.get((stated["database"], stated["table"]))
+        if entry is None or entry.status != "copying" or entry.copy != stated["copy"]:
             return None, count
-        if entry.building and not catalog.workshop(entry.table).exists():
+        if entry.building and not catalog.staging(entry.table).exists():
             # It was moved to its place; what says so was not written.
             _show(catalog, entry)
             return None, count
         if not entry.building:
             tables.discard_building(entry)
-            entry.model = TableModel.from_json(*entry.table, told["definition"])
+            entry.model = TableModel.from_json(*entry.table, stated["definition"])
             tables.building(entry).create()
             entry.building = True
-        low, high = min(low or told["low"], told["low"]), max(high, told["high"])
+        low, high = min(low or stated["low"], stated["low"]), max(high, stated["high"])
         copy = copy or _Copy(entry, tables.building(entry), "", "", 0)
         if copy.state.step < step:
-            tables.fold_into(copy.state, rows.slice(0, rows.num_rows - 1), step)
+            tables.apply_net_rows(copy.state, rows.slice(0, rows.num_rows - 1), step)
         count += rows.num_rows - 1
         step += 1
     if copy is not None:
@@ -173,12 +173,12 @@ def _catch_up(tables: Tables, copies: Sequence[_Copy], before: int) -> None:
 
 def _wait(copy: _Copy, rows: pa.Table, step: int) -> int:
     """Take changes of a table; gives how many."""
-    place_of = rows["_commit_version"]
+    position_of = rows["_commit_version"]
     if copy.exact:
-        # Its rows cannot be told apart: the copy must be that of one place.
-        inside = pc.and_(pc.greater_equal(place_of, copy.low), pc.less(place_of, copy.exact))
+        # Its rows cannot be told apart: the copy must be that of one position.
+        inside = pc.and_(pc.greater_equal(position_of, copy.low), pc.less(position_of, copy.exact))
         copy.is_void |= bool(pc.any(inside).as_py())
-    rows = rows.filter(pc.greater_equal(place_of, copy.exact or copy.low))
+    rows = rows.filter(pc.greater_equal(position_of, copy.exact or copy.low))
     if not rows.num_rows or copy.is_void:
         return 0
     copy.waiting.append((step, rows))
@@ -191,11 +191,11 @@ def _write(tables: Tables, copies: Sequence[_Copy]) -> None:
         done = copy.state.step if waiting and not copy.is_void else 0
         parts = [part for step, part in waiting if step > done]
         if parts and not copy.is_void:
-            tables.fold_into(copy.state, pa.concat_tables(parts), waiting[-1][0])
+            tables.apply_net_rows(copy.state, pa.concat_tables(parts), waiting[-1][0])
 
 
 def _since(versions: Sequence[LoggedVersion], low: str) -> list[LoggedVersion]:
-    """Those of the versions, in order, that may have rows of transactions from a place on."""
+    """Those of the versions, in order, that may have rows of transactions from a position on."""
     found = []
     for version in reversed(versions):
         if any(not file.last or file.last >= low for file in version.files):
@@ -207,7 +207,7 @@ def _since(versions: Sequence[LoggedVersion], low: str) -> list[LoggedVersion]:
 
 def _show(catalog: LakeCatalog, entry: TableEntry) -> None:
     """Let a table that was put together take its place."""
-    source, target = catalog.workshop(entry.table), catalog.home(entry.table)
+    source, target = catalog.staging(entry.table), catalog.home(entry.table)
     if source.exists():
-        place(source, target, catalog.directory / "building")
+        install(source, target, catalog.directory / "building")
     entry.status, entry.reason, entry.copy, entry.building = "current", "", "", False

@@ -27,7 +27,7 @@ class Difference:
 
     @property
     def is_none(self) -> bool:
-        """Whether both are the same place."""
+        """Whether both are the same position."""
         if self.only_first is None:
             return self.bytes_ahead == 0
         return not self.only_first and not self.only_second and self.bytes_ahead in (0, None)

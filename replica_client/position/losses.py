@@ -141,7 +141,7 @@ class LossLedger:
     """Counts losses, and knows which of them a position carries: those before it.
 
     Losses are added in the order of delivery, and positions asked for in the order of
-    acknowledgement: what lies before one is folded into the counts.
+    acknowledgement: what lies before one is added to the counts.
 
     Examples:
         >>> loss = rc.Loss("gtid_gap", "", "", 3, "purged", "binlog.000024", 4, 0, "0-1-7", 1795211803)
@@ -162,15 +162,15 @@ class LossLedger:
             loss: it.
             transaction: the start of its transaction.
         """
-        place = Position(transaction.file, transaction.offset, None, loss.event_index)
-        self._pending.append((place, loss))
+        position = Position(transaction.file, transaction.offset, None, loss.event_index)
+        self._pending.append((position, loss))
         if len(self._pending) > _KEPT_PENDING:
             # Nobody acknowledges: a resume this far back counts a loss twice rather than none.
             for _, old in self._pending[: _KEPT_PENDING // 2]:
                 _count(self._counts, old)
             del self._pending[: _KEPT_PENDING // 2]
 
-    def forget_places(self) -> None:
+    def forget_positions(self) -> None:
         """Another server's binlog follows: all losses so far lie before any of its positions."""
         self._pending = [(Position("", 0), loss) for _, loss in self._pending]
 
@@ -191,7 +191,7 @@ class LossLedger:
 
     def to_state(self, position: Position) -> list[dict[str, object]]:
         """What the checkpoint of a position keeps, as JSON value; ``[]`` when nothing was lost."""
-        # A position by GTID alone has no place; it is behind all that was delivered.
+        # A position by GTID alone has no position; it is behind all that was delivered.
         kept = [one for one in self._pending if position.file and not one[0] < position]
         if len(kept) < len(self._pending):
             later = {id(loss) for _, loss in kept}
@@ -240,10 +240,10 @@ def loss_kinds(names: Collection[str] | str) -> frozenset[LossKind]:
 
 def _count(counts: dict[_Key, LossCount], loss: Loss) -> None:
     key = (loss.kind, loss.database, loss.table)
-    place = f"{loss.file}:{loss.position}"
+    position = f"{loss.file}:{loss.position}"
     known = counts.get(key)
     if known is None:
-        known = LossCount(*key, 0, 0, 0, place, place, loss.timestamp, loss.timestamp, "")
+        known = LossCount(*key, 0, 0, 0, position, position, loss.timestamp, loss.timestamp, "")
     counts[key] = known.with_loss(loss)
 
 

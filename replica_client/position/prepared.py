@@ -186,7 +186,7 @@ class PreparedLedger:
                 # Nobody asks: after a resume this far back the XA PREPARE is looked for.
                 del self._ended[: _KEPT_ENDED // 2]
 
-    def forget_places(self) -> None:
+    def forget_positions(self) -> None:
         """Another server's binlog follows: files and offsets so far mean nothing there."""
         nowhere = Position("", 0)
         self._pending = {xid: replace(one, start=nowhere) for xid, one in self._pending.items()}
@@ -228,6 +228,6 @@ class PreparedLedger:
         return self
 
 
-def _is_before(place: Position, reached: Position) -> bool:
+def _is_before(position: Position, reached: Position) -> bool:
     # A position by GTID alone is behind all that was read, and all positions are behind another server's.
-    return not place.file or not reached.file or place < reached
+    return not position.file or not reached.file or position < reached

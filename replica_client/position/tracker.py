@@ -41,7 +41,7 @@ _STATE = int(Ending.STATE)
 _BEGUN = bytes(state in (State.OPEN, State.BEGUN, State.PAYLOAD_OPEN) for state in range(8))
 _OFFSET_LIMIT = 1 << 62
 _SENT_AGAIN = (int(EventType.GTID_LIST_EVENT), int(EventType.START_ENCRYPTION_EVENT))
-_Place = tuple[str, int]
+_FileOffset = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class PositionTracker:
         if start is not None and start.gtid_set is not None:
             self._know(start.gtid_set)
         # The open transaction.
-        self._start: _Place | None = None
+        self._start: _FileOffset | None = None
         self._state = int(State.BETWEEN)
         self._gtid: Gtid | MariadbGtid | None = None
         self._event_index = 0
@@ -367,7 +367,7 @@ class PositionTracker:
         return None if self._start is None else self._end("abandoned")
 
     def _advance(
-        self, event: BinlogEvent, event_class: EventClass, before: _Place | None
+        self, event: BinlogEvent, event_class: EventClass, before: _FileOffset | None
     ) -> TransactionBoundary | None:
         if event_class is EventClass.OUTSIDE:
             return self._outside(event, before)
@@ -419,7 +419,7 @@ class PositionTracker:
             event_name=header.type_name,
         )
 
-    def _end(self, outcome: Outcome, end: _Place | None = None) -> TransactionBoundary | None:
+    def _end(self, outcome: Outcome, end: _FileOffset | None = None) -> TransactionBoundary | None:
         start, end = self._start or (self._file, self._offset), end or (self._file, self._offset)
         boundary = TransactionBoundary(*start, *end, self._gtid, outcome, self._event_index + 1)
         if outcome != "abandoned":
@@ -433,7 +433,9 @@ class PositionTracker:
         self._position = None
         return boundary
 
-    def _outside(self, event: BinlogEvent, before: _Place | None) -> TransactionBoundary | None:
+    def _outside(
+        self, event: BinlogEvent, before: _FileOffset | None
+    ) -> TransactionBoundary | None:
         code, body = event.header.type_code, event.body
         boundary: TransactionBoundary | None = None
         if code == _FORMAT_DESCRIPTION and body.create_timestamp and self._start is not None:

@@ -1,5 +1,8 @@
 """Decoded events in, transactions out."""
 
+# Over 500 lines: one state: each event changes the same open transaction; losses, savepoints and
+# tables have modules of their own.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -34,23 +37,23 @@ from replica_client.position.losses import Loss, loss_kinds
 from replica_client.position.position import Position
 from replica_client.position.prepared import PreparedTransaction, XaEnd, XaId, xa_end
 from replica_client.position.tracker import PositionTracker, TransactionBoundary
-from replica_client.readers.event_feed import PlacedEvent
+from replica_client.readers.event_feed import LocatedEvent
 from replica_client.readers.loss_watch import LossWatch, count_unknown
 from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.query_text import Provenance, query_context, statement_text
 from replica_client.readers.row_spool import RowSpool, SpoolItem
 from replica_client.readers.savepoints import Savepoints, controls_savepoint, mixes_engines
 from replica_client.readers.schema_tracking import SchemaTracker, UnknownTablePolicy
-from replica_client.readers.statements import controls_transaction
+from replica_client.readers.statement_effects import controls_transaction
 from replica_client.readers.surface import remedies
 from replica_client.readers.transaction import Statement, Transaction
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
-from replica_client.rows.image import placed as error_at
+from replica_client.rows.image import located as error_at
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import TableState
-from replica_client.schema.ddl.changes import TableName
 from replica_client.schema.ddl.statements import LONG_STATEMENT
+from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import SchemaChange, SchemaHistory
 from replica_client.schema.shape import TableShape
 
@@ -181,7 +184,7 @@ class TransactionAssembler:
         self._xa_commit = False
 
     def feed(
-        self, placed: PlacedEvent, decoder: BinlogDecoder, tracker: PositionTracker
+        self, located: LocatedEvent, decoder: BinlogDecoder, tracker: PositionTracker
     ) -> Iterator[Transaction]:
         """Take the next event; yields the transactions, or parts, that are complete with it.
 
@@ -189,7 +192,7 @@ class TransactionAssembler:
             DataLossError: see above.
             UnsupportedEventError: see above.
         """
-        event, boundary = placed
+        event, boundary = located
         if boundary is not None and (boundary.outcome == "abandoned" or tracker.in_transaction):
             # The boundary is that of the transaction before this event.
             yield from self._finish(event, boundary, decoder, tracker)
@@ -202,7 +205,7 @@ class TransactionAssembler:
             yield from self._finish(event, boundary, decoder, tracker)
         elif self._losses.found and not tracker.in_transaction:
             # A gap between transactions: a transaction without changes tells it.
-            # One that the source made up takes no room: it stands before what is there.
+            # An artificial one takes no room: it stands before what is there.
             start = Position(event.file, event.position - event.header.is_artificial)
             yield self._transaction(event, start, tracker.position, complete=True)
         elif self._size >= self._options.part_size:
@@ -230,7 +233,7 @@ class TransactionAssembler:
             self._take_load(event, decoder, tracker)
         elif code == EventType.INCIDENT_EVENT:
             raise DataLossError(
-                f"{_place(event)}: the source logged an incident ({event.body}): it may have lost "
+                f"{_where(event)}: the source logged an incident ({event.body}): it may have lost "
                 "changes; compare the tables, then start behind it"
             )
         elif (
@@ -349,7 +352,7 @@ class TransactionAssembler:
 
     @property
     def is_between(self) -> bool:
-        """Whether nothing of a transaction is held, and none is to be passed over."""
+        """Whether nothing of a transaction is buffered, and none is to be passed over."""
         if self._losses.records("undecodable"):
             return False  # each event is decoded beforehand
         return not (self._rows or self._statements or self._part or self._resume is not None)
@@ -360,7 +363,7 @@ class TransactionAssembler:
         """What decodes the rows of a table map: None in a tuple where its table is not wanted.
 
         None alone where its table has to be asked for, is another than was thought, or cannot be
-        told: the ordinary way knows what to do then.
+        stated: the full decoder knows what to do then.
         """
         cached = self._known_decoder(table_map)
         if cached is not None:
@@ -454,7 +457,7 @@ class TransactionAssembler:
             savepoint = self._savepoints.run(event.body.query, context, index, self._resume)
         except DataLossError as error:
             raise DataLossError(
-                f"{_place(event)}: {error}; compare the tables of this transaction with the source, then "
+                f"{_where(event)}: {error}; compare the tables of this transaction with the source, then "
                 "start behind it"
             ) from None
         if savepoint is not None:
@@ -480,7 +483,7 @@ class TransactionAssembler:
                     "of a wanted table"
                 )
             error = DataLossError(
-                f"{_place(event)}: rows were changed by a statement logged as text ({text!r}){what}; set "
+                f"{_where(event)}: rows were changed by a statement logged as text ({text!r}){what}; set "
                 f"binlog_format=ROW on the source, or {remedies('deliver statements', 'record statement')}"
             )
             self._losses.lose("statement", error, event, event_index, self._gtid, table, 1)
@@ -514,7 +517,7 @@ class TransactionAssembler:
         if boundary.outcome in ("rollback", "abandoned"):
             if self._part:
                 raise DataLossError(
-                    f"{_place(event)}: the transaction {self._gtid} at {boundary.file}:{boundary.offset} was "
+                    f"{_where(event)}: the transaction {self._gtid} at {boundary.file}:{boundary.offset} was "
                     "delivered in parts, and then not committed on the source"
                 )
             if boundary.outcome == "rollback":
@@ -582,16 +585,16 @@ class TransactionAssembler:
             return
         if mixes_engines(query_context(event.body, decoder.format)):
             raise DataLossError(
-                f"{_place(event)}: a transaction that was rolled back; its rows stay if their table has no "
+                f"{_where(event)}: a transaction that was rolled back; its rows stay if their table has no "
                 "transactions, and a binlog of this old server does not tell whether it has; compare its "
                 "tables with the source, then start behind it"
             )
 
     # XA transactions.
 
-    def pending_commit(self, placed: PlacedEvent) -> XaId | None:
+    def pending_commit(self, located: LocatedEvent) -> XaId | None:
         """The xid of an XA COMMIT whose rows are not here: they have to be read back."""
-        event, boundary = placed
+        event, boundary = located
         if boundary is None or event.header.type_code not in _QUERIES:
             return None
         end = xa_end(event.body.query)
@@ -624,7 +627,7 @@ class TransactionAssembler:
             self.prepared.read_back(xid, start)
         if end.commits and (xid is None or xid not in self.prepared):
             error = DataLossError(
-                f"{_place(event)}: {event.body.query_text()[:200]!r} commits a transaction whose XA PREPARE "
+                f"{_where(event)}: {event.body.query_text()[:200]!r} commits a transaction whose XA PREPARE "
                 "is not in what can be read; read the files before this one too, or, if the source has "
                 "purged them, take a new snapshot, or go on with a record of the loss "
                 "(record_losses='xa_prepare')"
@@ -676,5 +679,5 @@ class TransactionAssembler:
         )
 
 
-def _place(event: BinlogEvent) -> str:
+def _where(event: BinlogEvent) -> str:
     return f"file {event.file}, position {event.position}"

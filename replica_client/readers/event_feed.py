@@ -19,7 +19,7 @@ _ENDS_FILE = (EventType.STOP_EVENT, EventType.ROTATE_EVENT)
 _PAYLOAD = int(EventType.TRANSACTION_PAYLOAD_EVENT)
 
 
-class PlacedEvent(NamedTuple):
+class LocatedEvent(NamedTuple):
     """An event, and the transaction that ended with it or that it shows abandoned."""
 
     event: BinlogEvent
@@ -70,7 +70,7 @@ class EventFeed:
         """Events of a file were read that were not fed, and do not end it."""
         self._open_file = file
 
-    def feed_stream(self, data: bytes) -> Iterator[PlacedEvent]:
+    def feed_stream(self, data: bytes) -> Iterator[LocatedEvent]:
         """Take an event of a stream, whose place the tracker finds.
 
         Raises:
@@ -79,7 +79,7 @@ class EventFeed:
         position = self.tracker.locate(self.decoder.peek_header(data))
         return self.feed(data, position, self.tracker.file)
 
-    def _check_place(self, event: BinlogEvent) -> None:
+    def _check_position(self, event: BinlogEvent) -> None:
         """Look whether an event of a file is where it was written, and ends no file too early."""
         self.decoder.check_end(event)
         header = event.header
@@ -113,7 +113,7 @@ class EventFeed:
                 event_name=event.header.type_name,
             )
 
-    def feed(self, data: bytes, position: int, file: str) -> Iterator[PlacedEvent]:
+    def feed(self, data: bytes, position: int, file: str) -> Iterator[LocatedEvent]:
         """Take an event whose place is known.
 
         Raises:
@@ -122,7 +122,7 @@ class EventFeed:
         event = self.decoder.decode(data, position, file)
         del data  # a very large event is not to be there twice
         if self._in_file and self.decoder.tells_ends:
-            self._check_place(event)
+            self._check_position(event)
             code = event.header.type_code
             self._open_file = "" if code in _ENDS_FILE else file
             if code == EventType.FORMAT_DESCRIPTION_EVENT:
@@ -130,7 +130,7 @@ class EventFeed:
         boundary = self.tracker.feed(event)
         if self._abandoned is not None and boundary is None:
             boundary, self._abandoned = self._abandoned, None
-        yield PlacedEvent(event, boundary)
+        yield LocatedEvent(event, boundary)
         if event.header.type_code == _PAYLOAD:
             for inner in self.decoder.inner_events(event):
-                yield PlacedEvent(inner, self.tracker.feed(inner))
+                yield LocatedEvent(inner, self.tracker.feed(inner))

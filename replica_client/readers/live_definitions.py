@@ -11,10 +11,10 @@ from itertools import groupby
 from typing import Final
 
 from replica_client.errors import ServerError
-from replica_client.readers.live_labels import with_true_labels
+from replica_client.readers.live.live_labels import with_true_labels
 from replica_client.rows.selection import Selection
 from replica_client.schema import information_schema as queries
-from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.information_schema import Where
 from replica_client.schema.model import TableModel
 from replica_client.transport.connection import SourceConnection
@@ -47,9 +47,9 @@ async def read_definitions(
     wanted: Selection | None = None
     where: Where | None = None
     if selection is not None and not selection.selects_all:
-        wanted = selection.for_server(server.folds_names)
+        wanted = selection.for_server(server.casefolds_names)
         # Where letter case does not count the patterns are compared here alone.
-        if server.folds_names is False:
+        if server.casefolds_names is False:
             where = queries.where_patterns(selection.like_patterns())
     rows = await connection.query(*queries.names_query(where), lists_all=True)
     listed = [(queries.text_of(row[0]), queries.text_of(row[1])) for row in rows]

@@ -167,14 +167,14 @@ class LossWatch:
         """
         if known is None:
             return None
-        told: GtidSet | MariadbGtidSet
+        stated: GtidSet | MariadbGtidSet
         if event.header.type_code == EventType.PREVIOUS_GTIDS_LOG_EVENT:
-            told = event.body.gtid_set
+            stated = event.body.gtid_set
         else:
             if event.body.flags:
                 return None  # GTIDs that were passed over for us, not those of the files before
-            told = MariadbGtidSet(MariadbGtid(*gtid) for gtid in event.body.gtids)
-        missing, count = _missing(told, known)
+            stated = MariadbGtidSet(MariadbGtid(*gtid) for gtid in event.body.gtids)
+        missing, count = _missing(stated, known)
         if not missing:
             return None
         error = DataLossError(
@@ -183,21 +183,21 @@ class LossWatch:
             + remedies("record gtid_gap")
         )
         self.lose("gtid_gap", error, event, 0, missing, count=count)
-        if isinstance(known, GtidSet) and isinstance(told, GtidSet):
-            return known | told
-        if isinstance(known, MariadbGtidSet) and isinstance(told, MariadbGtidSet):
-            return known | told
-        return told
+        if isinstance(known, GtidSet) and isinstance(stated, GtidSet):
+            return known | stated
+        if isinstance(known, MariadbGtidSet) and isinstance(stated, MariadbGtidSet):
+            return known | stated
+        return stated
 
 
-def _missing(told: GtidSet | MariadbGtidSet, known: GtidSet | MariadbGtidSet) -> tuple[str, int]:
+def _missing(stated: GtidSet | MariadbGtidSet, known: GtidSet | MariadbGtidSet) -> tuple[str, int]:
     """The GTIDs that are told and not known: as text, and how many."""
-    if isinstance(told, GtidSet):
-        gone = told - known if isinstance(known, GtidSet) else told
+    if isinstance(stated, GtidSet):
+        gone = stated - known if isinstance(known, GtidSet) else stated
         return gone.compact(), gone.count
     missing, count = [], 0
     # A domain's position is its last GTID; another server's may have had a greater number before.
-    for domain, last in [(gtid.domain_id, gtid.sequence) for gtid in told.positions()]:
+    for domain, last in [(gtid.domain_id, gtid.sequence) for gtid in stated.positions()]:
         reached = known.reached(domain) if isinstance(known, MariadbGtidSet) else 0
         if last > reached:
             missing.append(f"domain {domain}: {reached + 1}-{last}")

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
 
     class AsynchronousOnly:
-        """Base of :class:`~replica_client.readers.source_stream.SourceStream`."""
+        """Base of :class:`~replica_client.readers.live.source_stream.SourceStream`."""
 
         __slots__ = ()
 
     class SynchronousOnly:
-        """Base of :class:`~replica_client.readers.follow.FollowedSource`."""
+        """Base of :class:`~replica_client.readers.live.follow.FollowedSource`."""
 
         __slots__ = ()
 

@@ -33,7 +33,14 @@ from replica_client.codec.charsets import UndecodableTextError, UnknownCollation
 from replica_client.constants.event_types import EventFlag
 from replica_client.schema.catalog import tables_touched
 from replica_client.schema.character_sets import BINARY, charset_of_id
-from replica_client.schema.ddl.changes import (
+from replica_client.schema.ddl.column_clause import ColumnText
+from replica_client.schema.ddl.statement_context import (
+    MODE_NO_BACKSLASH_ESCAPES,
+    MODE_WITHOUT_CHARSETS,
+    StatementContext,
+)
+from replica_client.schema.ddl.statements import read_statement
+from replica_client.schema.ddl.steps import (
     CreateTable,
     DropTables,
     Meaning,
@@ -41,13 +48,6 @@ from replica_client.schema.ddl.changes import (
     TableName,
     TruncateTable,
 )
-from replica_client.schema.ddl.columns import ColumnText
-from replica_client.schema.ddl.context import (
-    MODE_NO_BACKSLASH_ESCAPES,
-    MODE_WITHOUT_CHARSETS,
-    StatementContext,
-)
-from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.labels import is_text
 from replica_client.schema.model import TEXT_KINDS
 

@@ -25,11 +25,11 @@ from replica_client.errors import DataLossError
 from replica_client.position.position import Position
 from replica_client.readers.row_spool import RowSpool, SpoolMark
 from replica_client.readers.spool_storage import SpoolStorage
-from replica_client.readers.statements import first_word
+from replica_client.readers.statement_effects import first_word
 from replica_client.rows.change import RowsOfEvent
-from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
 from replica_client.schema.ddl.lexer import LexerError, tokenize
+from replica_client.schema.ddl.statement_context import StatementContext
 
 Action: TypeAlias = Literal["set", "rollback"]
 
@@ -251,7 +251,7 @@ def _read(query: bytes, context: StatementContext) -> tuple[Action | None, tuple
 
 def _is_same(one: str, other: str) -> bool | None:
     """Whether two names are of one savepoint; None when that depends on the collation."""
-    one, other = _folded(one), _folded(other)
+    one, other = _casefolded(one), _casefolded(other)
     if one == other:
         return True
     # Collations of names compare character by character.
@@ -273,6 +273,6 @@ def _letters(sign: str) -> set[str]:
     return found
 
 
-def _folded(name: str) -> str:
+def _casefolded(name: str) -> str:
     """A name without the case of ASCII letters."""
     return "".join(sign.lower() if sign.isascii() else sign for sign in name)

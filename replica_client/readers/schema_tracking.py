@@ -11,15 +11,15 @@ from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import UnknownTableError
 from replica_client.readers.query_text import UNKNOWN, Provenance, read_query
-from replica_client.readers.statements import first_word, may_change_rows
+from replica_client.readers.statement_effects import first_word, may_change_rows
 from replica_client.readers.surface import remedies
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import Absent, TableChange, TableState, Unverified
-from replica_client.schema.ddl.changes import RenameTables, TableName, Unrelated
 from replica_client.schema.ddl.rows_changed import changed_tables
-from replica_client.schema.history import Place, SchemaChange, SchemaHistory, schema_change
+from replica_client.schema.ddl.steps import RenameTables, TableName, Unrelated
+from replica_client.schema.history import LogPosition, SchemaChange, SchemaHistory, schema_change
 from replica_client.schema.model import TableModel
-from replica_client.schema.names import fold_table
+from replica_client.schema.names import casefold_table
 from replica_client.schema.resolve import (
     find_mismatch,
     hash_columns,
@@ -68,7 +68,7 @@ class SchemaTracker:
         self.history = history
         self.disagreements: list[str] = []
         # Names in statements are as they were typed: other letter cases may be the same table.
-        self._exact, self._any_case = selection, selection.folded()
+        self._exact, self._any_case = selection, selection.casefolded()
         self._on_unknown = on_unknown
         self._on_mismatch = on_mismatch
 
@@ -182,7 +182,9 @@ class SchemaTracker:
         if not isinstance(read.meaning, RenameTables):
             return ()
         renames = read.meaning.renames
-        if {fold_table(old) for old, _ in renames} & {fold_table(new) for _, new in renames}:
+        if {casefold_table(old) for old, _ in renames} & {
+            casefold_table(new) for _, new in renames
+        }:
             return ()  # the name is there behind the statement, too
         thread_id = read.context.thread_id
         return tuple(
@@ -195,8 +197,8 @@ class SchemaTracker:
 
     def server_began(self, event: BinlogEvent) -> None:
         """A FORMAT_DESCRIPTION came; that of the first file after a start of the server ends all sessions."""
-        place = Place.of(event.file, event.position)
-        if event.body.create_timestamp and place >= self.history.place:
+        position = LogPosition.of(event.file, event.position)
+        if event.body.create_timestamp and position >= self.history.position:
             self.history.forget_temporary()
 
     def _is_no_view(self, table: TableName) -> bool:
@@ -254,16 +256,16 @@ class SchemaTracker:
         """
         shape = TableShape.from_table_map(table_map, binlog_format.flavor)
         state = self.state_of(table_map)
-        told = tells_everything(shape)
+        stated = tells_everything(shape)
         if isinstance(state, TableModel):
             state = with_hash_columns(shape, state, binlog_format.flavor)
             if (
-                not told
+                not stated
                 and self._on_unknown == "error"
                 and lacks_charset(shape, state, of_labels=False)
             ):
                 raise UnknownTableError(_no_charset_text(table_map))
-            if not told and self._on_mismatch == "error":
+            if not stated and self._on_mismatch == "error":
                 return resolve(shape, state)
             reason = find_mismatch(shape, state)
             if not reason:
@@ -279,11 +281,11 @@ class SchemaTracker:
     ) -> TableShape | None:
         """The same where nobody has to be asked or told about it; None elsewhere."""
         shape = TableShape.from_table_map(table_map, binlog_format.flavor)
-        told = tells_everything(shape)
+        stated = tells_everything(shape)
         state = self.state_of(table_map)
         if not isinstance(state, TableModel):
-            return shape if told else None
-        if not told and (lacks_charset(shape, state) or self._lacks_labels(state)):
+            return shape if stated else None
+        if not stated and (lacks_charset(shape, state) or self._lacks_labels(state)):
             return None
         state = with_hash_columns(shape, state, binlog_format.flavor)
         return None if find_mismatch(shape, state) else resolve(shape, state)

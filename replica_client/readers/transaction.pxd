@@ -1,7 +1,7 @@
 cdef class Transaction:
     cdef object _start
     cdef object _position
-    cdef object _trail
+    cdef object _gtid_positions
     cdef str _file
     cdef long long _start_offset
     cdef long long _end_offset
@@ -30,4 +30,4 @@ cdef class Changes:
     cdef object _rows
     cdef list _decoded
 
-cdef Transaction pending_transaction(object trail, str file, long long start)
+cdef Transaction pending_transaction(object gtid_positions, str file, long long start)

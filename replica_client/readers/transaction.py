@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from replica_client.position.losses import Loss
 from replica_client.position.position import Position
-from replica_client.readers.gtid_trail import GtidTrail
+from replica_client.readers.fast.transaction_gtids import GtidPositions
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.pretty import pretty_call
 from replica_client.rows.row_change import Change
@@ -131,7 +131,7 @@ class Transaction:
         self._start: Position | None = start
         self._position: Position | None = position
         # What the fast path makes these two from.
-        self._trail: Any = None
+        self._gtid_positions: Any = None
         self._file = ""
         self._start_offset = self._end_offset = self._last_index = 0
         self._run = self._run_number = 0
@@ -165,7 +165,7 @@ class Transaction:
         """See the class."""
         position: Position | None = self._position
         if position is None:
-            position = self._trail.position(
+            position = self._gtid_positions.position(
                 self._end_offset, self._last_index, self._run, self._run_number
             )
             self._position = position
@@ -406,16 +406,18 @@ Sequence.register(Changes)
 
 
 @cython.cfunc
-def pending_transaction(trail: GtidTrail, file: str, start: cython.longlong) -> Transaction:
+def pending_transaction(
+    gtid_positions: GtidPositions, file: str, start: cython.longlong
+) -> Transaction:
     """A whole transaction of row changes; the caller says the rest.
 
     Args:
-        trail: tells the position behind it.
+        gtid_positions: tells the position behind it.
         file: that it is in.
         start: offset of its first event.
     """
     transaction: Transaction = Transaction.__new__(Transaction)
-    transaction._trail = trail
+    transaction._gtid_positions = gtid_positions
     transaction._file = file
     transaction._start_offset = start
     transaction._start = None

@@ -95,7 +95,7 @@ def _microseconds(value: Any) -> int | None:
     return since // datetime.timedelta(microseconds=1)
 
 
-def _span(value: Any) -> int:
+def _duration(value: Any) -> int:
     if isinstance(value, Time):
         return int(value.total_microseconds)
     return int(value // datetime.timedelta(microseconds=1))
@@ -156,7 +156,7 @@ def arrow_column(column: ColumnShape, options: DecodeOptions | None = None) -> A
     if code in _DATES:
         return ArrowColumn(pa.date32(), _days)
     if code in _TIMES:
-        return ArrowColumn(pa.duration("us"), _span)
+        return ArrowColumn(pa.duration("us"), _duration)
     if code in _DATETIMES:
         return ArrowColumn(pa.timestamp("us"), _microseconds)
     if code in _TIMESTAMPS:

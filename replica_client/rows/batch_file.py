@@ -119,15 +119,15 @@ class BatchFile:
         table = (rows.shape.database, rows.shape.table)
         made = BatchBuilder(rows.shape, None, rows.decoder.options, rows.decoder, _MAX_ROWS)
         if builder is not None:
-            place = f"file {rows.event.file}, position {rows.event.position}"
+            where = f"file {rows.event.file}, position {rows.event.position}"
             if table != self._table:
                 raise ConfigError(
-                    f"{place}: a {self._format} file holds one table, {'.'.join(self._table)}, and here is"
+                    f"{where}: a {self._format} file holds one table, {'.'.join(self._table)}, and here is"
                     f" {'.'.join(table)}; choose one with --tables, or take --json"
                 )
             if not made.schema.equals(builder.schema):
                 raise ConfigError(
-                    f"{place}: the columns of {'.'.join(table)} changed; go on in another file: with"
+                    f"{where}: the columns of {'.'.join(table)} changed; go on in another file: with"
                     " --position-file the next run begins there"
                 )
             if len(builder):

@@ -15,7 +15,7 @@ from replica_client.rows.buffers import allocate
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.column_sink import ColumnSink
 from replica_client.rows.columnar import ColumnarRows
-from replica_client.rows.image import RowImageDecoder, is_partial, placed
+from replica_client.rows.image import RowImageDecoder, is_partial, located
 from replica_client.rows.row_change import Change
 from replica_client.rows.runs import (
     CHANGE_TYPES,
@@ -149,7 +149,7 @@ class BatchBuilder:
                 if not done:
                     yield self.finish()
         except BinlogDecodeError as error:
-            raise placed(error, event) from error.__cause__
+            raise located(error, event) from error.__cause__
 
     def _run(self, rows: RowsOfEvent, row_index: int, version: str, timestamp_us: int) -> None:
         event, runs = rows.event, self.runs

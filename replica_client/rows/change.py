@@ -14,7 +14,7 @@ from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
 from replica_client.constants.event_types import EventType, event_type_name
 from replica_client.errors import BinlogDecodeError
-from replica_client.rows.image import placed
+from replica_client.rows.image import located
 from replica_client.schema.shape import TableShape
 
 if TYPE_CHECKING:  # the same types whether or not the user's environment has Cython
@@ -193,7 +193,7 @@ class RowsOfEvent:
                 self._columns_after,
             )
         except BinlogDecodeError as error:
-            raise placed(error, self.event) from error.__cause__
+            raise located(error, self.event) from error.__cause__
         given: Iterator[Change] = changes
         return given
 
@@ -224,7 +224,7 @@ class RowsOfEvent:
                 skipper._row(cursor, before, after, insert, False)
                 found += 1
         except BinlogDecodeError as error:
-            raise placed(error, self.event) from error.__cause__
+            raise located(error, self.event) from error.__cause__
         return int(found)
 
     def _iterate_event(self) -> Iterator[Change]:
@@ -246,7 +246,7 @@ class RowsOfEvent:
             changes = ChangeIterator(origin, self._decoder, self._first_row, event.header.type_code)
             changes.begin(images, 0, len(images), body.columns_before, body.columns_after)
         except BinlogDecodeError as error:
-            raise placed(error, event) from error.__cause__
+            raise located(error, event) from error.__cause__
         given: Iterator[Change] = changes
         return given
 

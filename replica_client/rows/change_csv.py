@@ -62,15 +62,15 @@ class CsvLines:
 
     def _heading(self, change: Change, columns: tuple[str, ...]) -> str:
         table = (change.database, change.table)
-        place = f"file {change.file}, position {change.position}"
+        where = f"file {change.file}, position {change.position}"
         if self._table not in (None, table):
             raise ConfigError(
-                f"{place}: CSV holds one table, {'.'.join(self._table or ())}, and here is"
+                f"{where}: CSV holds one table, {'.'.join(self._table or ())}, and here is"
                 f" {'.'.join(table)}; choose one with --tables, or take --json"
             )
         if self._table is not None:
             raise ConfigError(
-                f"{place}: the columns of {'.'.join(table)} changed; go on in another file: with"
+                f"{where}: the columns of {'.'.join(table)} changed; go on in another file: with"
                 " --position-file the next run begins there"
             )
         self._table, self._columns = table, columns

@@ -22,7 +22,7 @@ else:
     from replica_client.rows.sink_ops import NO_STEP, OP_UNKNOWN
 
 # Values whose places are found before they are written.
-_MAX_PLACES = cython.declare(cython.Py_ssize_t, 16384)
+_MAX_OFFSETS = cython.declare(cython.Py_ssize_t, 16384)
 
 
 @cython.final
@@ -49,7 +49,7 @@ class Layout:
         bits: int = self.count if self.null_size <= 8 else 64 - (-self.count & 7)
         self.null_mask = (1 << bits) - 1
         # How many images are looked at together: whole changes, be it one.
-        self.images = max(_MAX_PLACES // max(self.count, 1), 2)
+        self.images = max(_MAX_OFFSETS // max(self.count, 1), 2)
         self._steps = bytearray(8 * max(self.count, 1))
         self.steps: Any = longs(self._steps)
         i: cython.Py_ssize_t

@@ -10,7 +10,7 @@ cdef class ColumnWriter:
     cdef readonly list lossless
     cdef const unsigned char* _data
     cdef Py_ssize_t _end
-    cdef long long* _places
+    cdef long long* _value_offsets
     cdef bint _has_absent
     cdef bint _in_value
     cdef void* _value_sink

@@ -6,6 +6,9 @@ This module is compiled where that is possible and runs as it stands everywhere 
 that module as objects.
 """
 
+# Over 500 lines: one compiled class, whose methods share C fields that no other module may reach
+# at this speed.
+
 from __future__ import annotations
 
 from typing import Any
@@ -142,7 +145,7 @@ class ColumnWriter:
         self._value_offset = 0
         if not cython.compiled:
             self._value_sink: Any = None
-            self._places: Any = None
+            self._value_offsets: Any = None
         self._json: JsonTextWriter = JsonTextWriter()
 
     def _forget_texts(self, row: int) -> None:
@@ -249,7 +252,7 @@ class ColumnWriter:
     ) -> cython.int:
         """Write numbers of ``size`` bytes as they stand in the images."""
         data: cython.p_const_uchar = self._data
-        places: cython.p_longlong = self._places
+        value_offsets: cython.p_longlong = self._value_offsets
         values: cython.p_uchar = sink.values
         bits: cython.p_uchar = sink.bits
         nulls: cython.Py_ssize_t = 0
@@ -257,11 +260,11 @@ class ColumnWriter:
         i: cython.Py_ssize_t
         if not self._has_absent:
             for i in range(row, row + count):
-                store_number(values, i, size, load_le(data, places[first], size))
+                store_number(values, i, size, load_le(data, value_offsets[first], size))
                 first += stride
             return 0
         for i in range(row, row + count):
-            at = places[first]
+            at = value_offsets[first]
             first += stride
             store_number(values, i, size, load_le_there(data, at, size))
             nulls += clear_bit(bits, i, at)
@@ -282,7 +285,7 @@ class ColumnWriter:
     ) -> cython.int:
         """Write texts in UTF-8, those of CHAR without the spaces at their end."""
         data: cython.p_const_uchar = self._data
-        places: cython.p_longlong = self._places
+        value_offsets: cython.p_longlong = self._value_offsets
         prefix: cython.int = sink.prefix
         trims: cython.bint = sink.op == OP_UTF8_CHAR
         target: cython.p_uchar = sink.data
@@ -299,7 +302,7 @@ class ColumnWriter:
         size: cython.Py_ssize_t
         i: cython.Py_ssize_t
         for i in range(row, row + count):
-            at = places[first]
+            at = value_offsets[first]
             first += stride
             if has_absent:
                 # One that is not there has no bytes.
@@ -359,7 +362,7 @@ class ColumnWriter:
     ) -> cython.int:
         """Write the numbers that ENUMs and SETs have among the column's texts."""
         data: cython.p_const_uchar = self._data
-        places: cython.p_longlong = self._places
+        value_offsets: cython.p_longlong = self._value_offsets
         size: cython.int = cython.cast(cython.int, sink.size)
         values: cython.p_uchar = sink.values
         valid: cython.p_uchar = sink.bits
@@ -369,7 +372,7 @@ class ColumnWriter:
         entry: cython.int
         i: cython.Py_ssize_t
         for i in range(row, row + count):
-            at = places[first]
+            at = value_offsets[first]
             first += stride
             sink.nulls += clear_bit(valid, i, at)
             bits = load_le_there(data, at, size)
@@ -401,23 +404,23 @@ class ColumnWriter:
     ) -> cython.int:
         """Write values that take more than copying."""
         data: cython.p_const_uchar = self._data
-        places: cython.p_longlong = self._places
+        value_offsets: cython.p_longlong = self._value_offsets
         op: cython.int = sink.op
         size: cython.int = cython.cast(cython.int, sink.size)
         prefix: cython.int = sink.prefix
         width: cython.int = sink.width
         values: cython.p_uchar = sink.values
         length: cython.Py_ssize_t = size
-        place: cython.longlong
+        value_offset: cython.longlong
         at: cython.Py_ssize_t
         i: cython.Py_ssize_t
         for i in range(row, row + count):
-            place = places[first]
+            value_offset = value_offsets[first]
             first += stride
-            if place < 0:
+            if value_offset < 0:
                 sink._put_null(i)
                 continue
-            at = cython.cast(cython.Py_ssize_t, place)
+            at = cython.cast(cython.Py_ssize_t, value_offset)
             if prefix:
                 length = cython.cast(cython.Py_ssize_t, load_le(data, at, prefix))
                 at += prefix

@@ -18,8 +18,8 @@ cdef class ColumnarRows(ColumnWriter):
     cdef dict _layouts
     cdef bytes _source
     cdef Py_ssize_t _offset
-    cdef object _places_memory
-    cdef Py_ssize_t _places_room
+    cdef object _offsets_memory
+    cdef Py_ssize_t _offsets_room
     cdef Py_ssize_t _last
     cdef Py_ssize_t _written
     cdef bint _together
@@ -36,7 +36,7 @@ cdef class ColumnarRows(ColumnWriter):
                     Py_ssize_t start, Py_ssize_t end) except -1 nogil
     cdef int _take_images(self, Layout before, Layout after) except -1 nogil
     cdef int _reserve(self) except -1
-    cdef int _have_places(self, Py_ssize_t count) except -1
+    cdef int _have_offsets(self, Py_ssize_t count) except -1
     cdef bint _take_together(self, Layout layout, int step) except -1 nogil
     cdef Py_ssize_t _measure(self, Layout layout, Py_ssize_t most) except -1 nogil
     cdef int _image(self, Layout layout, Py_ssize_t row) except -1 nogil

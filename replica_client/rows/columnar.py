@@ -7,6 +7,9 @@ in ``columnar.pxd``) and runs as it stands everywhere else. It finds the values 
 :mod:`replica_client.rows.batches` makes arrays of the buffers.
 """
 
+# Over 500 lines: one compiled class, whose methods share C fields that no other module may reach
+# at this speed.
+
 from __future__ import annotations
 
 from typing import Any
@@ -76,8 +79,8 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
         self._after: Layout | None = None
         self._source = b""
         self._offset = 0
-        self._places_room = 0
-        self._places_memory: Any = b""
+        self._offsets_room = 0
+        self._offsets_memory: Any = b""
         self._last = 0
         self._written = 2
         self._together = False
@@ -342,11 +345,11 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _have_places(self, count: cython.Py_ssize_t) -> cython.int:
+    def _have_offsets(self, count: cython.Py_ssize_t) -> cython.int:
         """Have room for the places of so many values."""
-        self._places_room = count
-        self._places_memory = bytearray(8 * count)
-        self._places = longs(self._places_memory)
+        self._offsets_room = count
+        self._offsets_memory = bytearray(8 * count)
+        self._value_offsets = longs(self._offsets_memory)
         return 0
 
     @cython.cfunc
@@ -358,12 +361,12 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
         Returns:
             how many images are whole, which are passed over; ``_last`` tells where the last begins.
         """
-        if most * layout.count > self._places_room:
+        if most * layout.count > self._offsets_room:
             with cython.gil:
-                self._have_places(most * layout.count)
+                self._have_offsets(most * layout.count)
         # Copies, as what is written to the places could be anything to a compiler.
         data: cython.p_const_uchar = self._data
-        places: cython.p_longlong = self._places
+        value_offsets: cython.p_longlong = self._value_offsets
         steps: cython.p_longlong = layout.steps
         count: cython.Py_ssize_t = layout.count
         null_size: cython.Py_ssize_t = layout.null_size
@@ -397,7 +400,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
                 absent_bits |= load_le(data, i, 8)
             if not absent_bits:
                 for i in range(count):
-                    places[at + i] = offset
+                    value_offsets[at + i] = offset
                     step = steps[i]
                     if step >= 0:
                         offset += cython.cast(cython.Py_ssize_t, step)
@@ -419,7 +422,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
                     # Which values are not there cannot be foreseen, so that nothing branches upon
                     # it: the place of such a one is -1, all bits, and it takes no room.
                     absent = -cython.cast(cython.longlong, data[nulls + (i >> 3)] >> (i & 7) & 1)
-                    places[at + i] = offset | absent
+                    value_offsets[at + i] = offset | absent
                     step = steps[i]
                     if step >= 0:
                         offset += cython.cast(cython.Py_ssize_t, step & ~absent)

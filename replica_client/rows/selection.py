@@ -8,7 +8,7 @@ from typing import Final, Self
 
 from replica_client.errors import ConfigError
 from replica_client.schema.history import SchemaHistory
-from replica_client.schema.names import fold_name
+from replica_client.schema.names import casefold_name
 
 _PART: Final = re.compile(r"`((?:[^`]|``)*)`|([^`.,]+)|([.,])")
 _KEPT: Final = 100_000
@@ -62,11 +62,11 @@ class Pattern:
             and self.table.fullmatch(table) is not None
         )
 
-    def folded(self) -> Pattern:
+    def casefolded(self) -> Pattern:
         """The same for names in lower case."""
         other = Pattern(self.text, "")
         other.database, other.table = (
-            re.compile(fold_name(part), re.DOTALL) for part in self._parts
+            re.compile(casefold_name(part), re.DOTALL) for part in self._parts
         )
         return other
 
@@ -76,7 +76,7 @@ class Selection:
 
     A pattern is ``database.table`` with ``*`` and ``?``, matched with case, as servers on Linux do; see
     :class:`Pattern`. Where a server takes names in another letter case for the same
-    (``lower_case_table_names``), :meth:`folded` is used.
+    (``lower_case_table_names``), :meth:`casefolded` is used.
 
     Args:
         tables: patterns of wanted tables; None takes all.
@@ -106,27 +106,27 @@ class Selection:
                 self._columns.append((Pattern(pattern, "columns"), frozenset(names)))
         elif columns is not None:
             self._columns.append((None, frozenset(columns)))
-        self._folds = False
+        self._casefolds = False
         self._matched: set[str] = set()
         self._cache: dict[tuple[str, str], bool] = {}
 
-    def folded(self) -> Self:
+    def casefolded(self) -> Self:
         """The same for a server that takes names in another letter case for the same."""
         other = type(self)()
-        other._wanted = self._wanted and [one.folded() for one in self._wanted]
-        other._unwanted = self._unwanted and [one.folded() for one in self._unwanted]
-        other._columns = [(one and one.folded(), names) for one, names in self._columns]
-        other._folds = True
+        other._wanted = self._wanted and [one.casefolded() for one in self._wanted]
+        other._unwanted = self._unwanted and [one.casefolded() for one in self._unwanted]
+        other._columns = [(one and one.casefolded(), names) for one, names in self._columns]
+        other._casefolds = True
         other._matched = self._matched
         return other
 
-    def for_server(self, folds_names: bool | None) -> Self:
-        """The selection for the names of a server: :meth:`folded` where it folds them.
+    def for_server(self, casefolds_names: bool | None) -> Self:
+        """The selection for the names of a server: :meth:`casefolded` where it casefolds them.
 
         Args:
-            folds_names: whether names in another letter case are the same there; None: not known.
+            casefolds_names: whether names in another letter case are the same there; None: not known.
         """
-        return self.folded() if folds_names else self
+        return self.casefolded() if casefolds_names else self
 
     @property
     def selects_all(self) -> bool:
@@ -192,7 +192,7 @@ class Selection:
         return None
 
     def _as_compared(self, *names: str) -> Sequence[str]:
-        return [fold_name(name) for name in names] if self._folds else names
+        return [casefold_name(name) for name in names] if self._casefolds else names
 
 
 def _like(text: str) -> tuple[str, str]:

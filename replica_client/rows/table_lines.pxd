@@ -16,7 +16,7 @@ cdef class TableLines(RowLines):
     cdef bytes _time_text
     cdef bytes _cells
     cdef bint _is_odd
-    cdef bytearray _spans_memory
+    cdef bytearray _bounds_memory
     cdef int _put_key(self, Column column, Py_ssize_t length, Py_ssize_t comma) except -1
     cdef int _put_checked(
         self, RowImageDecoder decoder, Column column, const unsigned char* data,
@@ -26,7 +26,7 @@ cdef class TableLines(RowLines):
         Py_ssize_t end) except -1
     cdef Py_ssize_t _find(
         self, Plan plan, const unsigned char* data, Py_ssize_t nulls, Py_ssize_t end,
-        long long* spans, Py_ssize_t field) except -1
+        long long* bounds, Py_ssize_t field) except -1
     cdef Py_ssize_t _two_images(
         self, RowImageDecoder decoder, Plan plan, const unsigned char* data, Py_ssize_t at,
         Py_ssize_t end) except -1

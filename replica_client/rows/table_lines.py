@@ -78,7 +78,7 @@ class TableLines(RowLines):  # type: ignore[misc]
         self._time_text = b""
         self._cells = b""
         self._is_odd = False
-        self._spans_memory = bytearray()
+        self._bounds_memory = bytearray()
 
     def _general(self, change: Change) -> str:
         return f"{self._general_line(change)}\n"
@@ -236,7 +236,7 @@ class TableLines(RowLines):  # type: ignore[misc]
         data: cython.p_const_uchar,
         nulls: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
-        spans: cython.p_longlong,
+        bounds: cython.p_longlong,
         field: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
         """Where the values of an image are; returns where it ends, 0 where it cannot be."""
@@ -255,8 +255,8 @@ class TableLines(RowLines):  # type: ignore[misc]
                 if length < 0:
                     return 0
                 offset += column.prefix
-            spans[4 * i + field] = offset
-            spans[4 * i + field + 1] = length
+            bounds[4 * i + field] = offset
+            bounds[4 * i + field + 1] = length
             if length > 0:
                 offset += length
         return offset
@@ -273,17 +273,17 @@ class TableLines(RowLines):  # type: ignore[misc]
     ) -> cython.Py_ssize_t:
         """Write the row of an update; returns where its images end, 0 where they cannot be."""
         columns: list[Any] = plan.columns
-        if len(self._spans_memory) < 8 * _FIELDS * len(columns):
-            self._spans_memory = bytearray(8 * _FIELDS * len(columns))
+        if len(self._bounds_memory) < 8 * _FIELDS * len(columns):
+            self._bounds_memory = bytearray(8 * _FIELDS * len(columns))
         if cython.compiled:
-            raw: cython.p_uchar = self._spans_memory
-            spans: cython.p_longlong = cython.cast(cython.p_longlong, raw)
+            raw: cython.p_uchar = self._bounds_memory
+            bounds: cython.p_longlong = cython.cast(cython.p_longlong, raw)
         else:
-            spans = memoryview(self._spans_memory).cast("q")
-        at = self._find(plan, data, at, end, spans, 0)
+            bounds = memoryview(self._bounds_memory).cast("q")
+        at = self._find(plan, data, at, end, bounds, 0)
         if not at:
             return 0
-        at = self._find(plan, data, at, end, spans, 2)
+        at = self._find(plan, data, at, end, bounds, 2)
         if not at:
             return 0
         column: Column
@@ -298,10 +298,10 @@ class TableLines(RowLines):  # type: ignore[misc]
             column = cython.cast(Column, columns[i])
             if column.target < 0:
                 continue
-            was = spans[4 * i]
-            old = spans[4 * i + 1]
-            now = spans[4 * i + 2]
-            new = spans[4 * i + 3]
+            was = bounds[4 * i]
+            old = bounds[4 * i + 1]
+            now = bounds[4 * i + 2]
+            new = bounds[4 * i + 3]
             self._put_key(column, (old if old > 0 else 0) + (new if new > 0 else 0), comma)
             comma = 0
             if not self._is_same(decoder, column, data, was, old, now, new):

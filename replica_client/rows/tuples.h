@@ -4,7 +4,7 @@
 
 
 
-/* The compiled form of tuples.py. The places of a tuple that was just made are null pointers,
+/* The compiled form of tuples.py. The positions of a tuple that was just made are null pointers,
    which nothing sees but its deallocation: the collector does not know of it. It need not later,
    either: the values of columns refer to nothing, so no cycle leads through a row. */
 static inline PyObject* rc_empty_row(PyObject* type, Py_ssize_t count) {

@@ -8,7 +8,13 @@ from typing import Protocol
 
 from replica_client.codec.sized_cache import SizedCache
 from replica_client.schema.character_sets import WIDE_CHARSETS
-from replica_client.schema.ddl.changes import (
+from replica_client.schema.ddl.column_clause import ColumnText
+from replica_client.schema.ddl.columns_after import altered, with_system_period
+from replica_client.schema.ddl.cursor import NotUnderstoodError
+from replica_client.schema.ddl.definitions import PrimaryKey
+from replica_client.schema.ddl.select_columns import selected_columns
+from replica_client.schema.ddl.statement_context import StatementContext
+from replica_client.schema.ddl.steps import (
     AlterDatabase,
     AlterTable,
     ChangeKind,
@@ -25,14 +31,8 @@ from replica_client.schema.ddl.changes import (
     TruncateTable,
     Unrelated,
 )
-from replica_client.schema.ddl.columns import ColumnText
-from replica_client.schema.ddl.columns_after import altered, with_system_period
-from replica_client.schema.ddl.context import StatementContext
-from replica_client.schema.ddl.cursor import NotUnderstoodError
-from replica_client.schema.ddl.definitions import PrimaryKey
-from replica_client.schema.ddl.select_columns import selected_columns
 from replica_client.schema.model import ColumnModel, DatabaseModel, TableModel
-from replica_client.schema.names import fold_name
+from replica_client.schema.names import casefold_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +293,9 @@ class _Applier:
     def _default_charset(self, database: str) -> str | None:
         """Default character set of new tables; None where it is not certain."""
         model = self._catalog.database(database)
-        if self._context.is_mariadb and fold_name(database) == fold_name(self._context.database):
+        if self._context.is_mariadb and casefold_name(database) == casefold_name(
+            self._context.database
+        ):
             return model.charset_in(self._context.thread_id)
         return model.charset
 

@@ -1,7 +1,7 @@
 """What tables looked like, by position in the binlog.
 
 A history holds, for each table, the versions of its definition and where each begins. The newest is
-the one of the place that reading has reached. It starts empty, from a reading of
+the one of the position that reading has reached. It starts empty, from a reading of
 ``information_schema``, or from an export, and DDL moves it on.
 
 JSON::
@@ -11,6 +11,9 @@ JSON::
      "tables": {"shop": {"orders": [{"since": "binlog.000003:157", "origin": "ddl",
                                      "table": {"columns": [{"name": "id", "kind": "int"}, …]}}]}}}
 """
+
+# Over 500 lines: versions, pruning and the saved form keep the same books; records and versions
+# have modules of their own.
 
 from __future__ import annotations
 
@@ -30,15 +33,15 @@ from replica_client.schema.catalog import (
     Unverified,
     apply,
 )
-from replica_client.schema.ddl.changes import (
+from replica_client.schema.ddl.statement_context import StatementContext
+from replica_client.schema.ddl.statements import read_statement
+from replica_client.schema.ddl.steps import (
     CreateLike,
     CreateSequence,
     CreateTable,
     Meaning,
     TableName,
 )
-from replica_client.schema.ddl.context import StatementContext
-from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.history_records import (
     MAX_STATE_SIZE,
     Databases,
@@ -48,10 +51,10 @@ from replica_client.schema.history_records import (
 from replica_client.schema.known_tables import KnownTables
 from replica_client.schema.letter_case import CaseDoubts, Spellings
 from replica_client.schema.model import DatabaseModel, TableModel
-from replica_client.schema.names import fold_meaning, fold_name, fold_table
+from replica_client.schema.names import casefold_meaning, casefold_name, casefold_table
 from replica_client.schema.versions import (
+    LogPosition,
     Origin,
-    Place,
     Version,
     databases_json,
     databases_of_json,
@@ -61,7 +64,7 @@ STATE_KEY: Final = "schema_history"
 """Name of a checkpoint's state that holds a history."""
 
 KEPT_VERSIONS: Final = 20
-"""Versions of a table that are kept behind the place that was acknowledged."""
+"""Versions of a table that are kept behind the position that was acknowledged."""
 
 KEPT_GONE: Final = 1000
 """Tables that are remembered as dropped, in databases of which not all tables are known."""
@@ -69,7 +72,7 @@ KEPT_GONE: Final = 1000
 _FORMAT: Final = "replica-client-schema"
 _VERSION: Final = 1
 
-START: Final = Place("", 0, 0, "")
+START: Final = LogPosition("", 0, 0, "")
 """Before everything."""
 
 
@@ -119,10 +122,10 @@ class SchemaChange:
 
 
 class SchemaHistory:
-    """Versions of table definitions by place.
+    """Versions of table definitions by position.
 
     Attributes:
-        place: what it knows of everything before.
+        position: what it knows of everything before.
         revision: counts changes.
         lower_case_names: whether the server takes names in another letter case for the same
             (``lower_case_table_names`` is not 0); None: not known. Then a statement on ``Orders`` leaves
@@ -148,7 +151,7 @@ class SchemaHistory:
         self._prunable: set[TableName] = set()
         self._moved_databases: set[str] = set()
         self._gone: dict[TableName, None] = {}
-        self.place = START
+        self.position = START
         self.revision = 0
         self.lower_case_names = lower_case_names
         self._origin: Origin = "ddl"
@@ -159,18 +162,18 @@ class SchemaHistory:
 
     def table(self, name: TableName) -> TableState | None:
         """What is known of a table now; None for nothing."""
-        versions = self._tables.get(self._folded(name))
+        versions = self._tables.get(self._casefolded(name))
         return versions[-1].state if versions else None
 
     def set_table(self, name: TableName, state: TableState | None) -> None:
-        """Keep what a table looks like from :attr:`place` on."""
-        key = self._folded(name)
+        """Keep what a table looks like from :attr:`position` on."""
+        key = self._casefolded(name)
         versions = self._tables.setdefault(key, [])
         if self.lower_case_names is None:
             self._spellings.add(name)
         origin = "not_understood" if isinstance(state, Unverified) else self._origin
-        version = Version(self.place, state, origin)
-        if versions and versions[-1].since == self.place:
+        version = Version(self.position, state, origin)
+        if versions and versions[-1].since == self.position:
             versions[-1] = version
         else:
             versions.append(version)
@@ -180,18 +183,18 @@ class SchemaHistory:
 
     def database(self, name: str) -> DatabaseModel:
         """What is known of a database."""
-        versions = self._databases.get(self._fold(name))
+        versions = self._databases.get(self._casefold(name))
         return versions[-1][1] if versions else DatabaseModel()
 
     def set_database(self, name: str, model: DatabaseModel) -> None:
-        """Keep what a database is from :attr:`place` on."""
-        key = self._fold(name)
+        """Keep what a database is from :attr:`position` on."""
+        key = self._casefold(name)
         versions = self._databases.setdefault(key, [])
         if model.complete and versions and not versions[-1][1].complete:
             self._prunable.update(one for one in self._tables if one[0] == key)
-        if versions and versions[-1][0] == self.place:
+        if versions and versions[-1][0] == self.position:
             versions.pop()
-        versions.append((self.place, model))
+        versions.append((self.position, model))
         if len(versions) > 1:
             self._moved_databases.add(key)
         self._change((key,))
@@ -206,7 +209,7 @@ class SchemaHistory:
 
     def known_tables(self, database: str | None = None) -> list[TableName]:
         """The tables, of a database or of all, that are or may be there."""
-        wanted = None if database is None else self._fold(database)
+        wanted = None if database is None else self._casefold(database)
         return [
             name
             for name in self._tables
@@ -217,13 +220,13 @@ class SchemaHistory:
         """The databases of which something is known."""
         return sorted(self._databases)
 
-    def _fold(self, name: str) -> str:
-        return fold_name(name) if self.lower_case_names else name
+    def _casefold(self, name: str) -> str:
+        return casefold_name(name) if self.lower_case_names else name
 
-    def _folded(self, name: TableName) -> TableName:
-        return fold_table(name) if self.lower_case_names else name
+    def _casefolded(self, name: TableName) -> TableName:
+        return casefold_table(name) if self.lower_case_names else name
 
-    def fold_names(self, lower_case_names: bool) -> None:
+    def casefold_names(self, lower_case_names: bool) -> None:
         """The server tells whether it takes names in another letter case for the same.
 
         Raises:
@@ -232,12 +235,12 @@ class SchemaHistory:
         known, self.lower_case_names = self.lower_case_names, lower_case_names
         if known is lower_case_names or not lower_case_names:
             return
-        capital = [table for table in self.known_tables() if fold_table(table) != table]
+        capital = [table for table in self.known_tables() if casefold_table(table) != table]
         if capital and known is False:
             self.lower_case_names = known
             raise SourceChangedError(
                 "the source has lower_case_table_names other than 0 now, and had not before: "
-                f"{'.'.join(capital[0])} comes as {'.'.join(fold_table(capital[0]))} from it, which may be "
+                f"{'.'.join(capital[0])} comes as {'.'.join(casefold_table(capital[0]))} from it, which may be "
                 "another table; set it to 0, or start anew with a new position"
             )
         self._refold()
@@ -246,7 +249,7 @@ class SchemaHistory:
         """Put what is known under names in lower case; in doubt it is unproven."""
         tables, self._tables = self._tables, KnownTables()
         for name, versions in tables.items():
-            key = fold_table(name)
+            key = casefold_table(name)
             if key in self._tables:
                 last = max(versions[-1].since, self._tables[key][-1].since)
                 reason = "it is known in several letter cases"
@@ -260,11 +263,11 @@ class SchemaHistory:
                 ]
         databases, self._databases = self._databases, {}
         for database, models in databases.items():
-            folded = fold_name(database)
-            twice = folded in self._databases
-            self._databases[folded] = [(models[-1][0], DatabaseModel())] if twice else models
+            casefolded = casefold_name(database)
+            twice = casefolded in self._databases
+            self._databases[casefolded] = [(models[-1][0], DatabaseModel())] if twice else models
         self._temporary = {
-            (thread, *fold_table((db, name))) for thread, db, name in self._temporary
+            (thread, *casefold_table((db, name))) for thread, db, name in self._temporary
         }
         self._change()
         self._look_through()
@@ -289,9 +292,9 @@ class SchemaHistory:
     ) -> list[TableChange]:
         """The same with a statement that was read."""
         before = self.revision
-        place, self.place = self.place, Place.of(file, offset)
+        position, self.position = self.position, LogPosition.of(file, offset)
         if self.lower_case_names:
-            meaning = fold_meaning(meaning)
+            meaning = casefold_meaning(meaning)
         elif self.lower_case_names is None:
             self.lower_case_names = self._tells_case(meaning, context)
         doubts = None
@@ -303,7 +306,7 @@ class SchemaHistory:
             changes += doubts.spread(meaning)
         is_temporary = getattr(meaning, "temporary", False)
         if self.revision == before and not changes and not is_temporary:
-            self.place = place
+            self.position = position
         return changes
 
     def _in_other_case(self, name: TableName) -> bool:
@@ -324,19 +327,19 @@ class SchemaHistory:
         return False if any(isinstance(self.table(one), TableModel) for one in others) else None
 
     def adopt(self, model: TableModel, origin: Origin = "information_schema") -> None:
-        """Take a definition that is proven for :attr:`place`."""
+        """Take a definition that is proven for :attr:`position`."""
         self._origin = origin
-        name = self._folded((model.database, model.name))
+        name = self._casefolded((model.database, model.name))
         self.set_table(name, model.renamed(*name))
         self._origin = "ddl"
 
     def is_temporary(self, thread_id: int, name: TableName) -> bool:
         """Whether a name is that of a temporary table in a session."""
-        return (thread_id, *self._folded(name)) in self._temporary
+        return (thread_id, *self._casefolded(name)) in self._temporary
 
     def hide(self, thread_id: int, name: TableName) -> None:
         """A temporary table of a session has a name, which is that of another table, too."""
-        self._temporary.add((thread_id, *self._folded(name)))
+        self._temporary.add((thread_id, *self._casefolded(name)))
         self.revision += 1
 
     def forget_temporary(self) -> None:
@@ -347,15 +350,15 @@ class SchemaHistory:
 
     def versions(self, name: TableName) -> tuple[Version, ...]:
         """All versions of a table, the oldest first."""
-        return tuple(self._tables.get(self._folded(name), ()))
+        return tuple(self._tables.get(self._casefolded(name), ()))
 
     def tables(self) -> list[TableName]:
         """All tables that have versions, also those that are gone."""
         return sorted(self._tables)
 
     def rewind(self, file: str, offset: int) -> None:
-        """Forget what begins at or behind a place, to read on from there."""
-        limit = Place.of(file, offset)
+        """Forget what begins at or behind a position, to read on from there."""
+        limit = LogPosition.of(file, offset)
         changed: list[Key] = []
         for name in self._tables.changed_since(limit):
             changed.append(name)
@@ -373,18 +376,18 @@ class SchemaHistory:
                 self._databases[database] = left
             else:
                 del self._databases[database]
-        self.place = min(self.place, limit)
+        self.position = min(self.position, limit)
         self.revision += 1
         if changed:
             self._change(*changed)
             self._look_through()
 
     def roll_back(self, file: str, offset: int) -> None:
-        """Forget what a transaction changed that began at a place and was rolled back.
+        """Forget what a transaction changed that began at a position and was rolled back.
 
         Tables that it dropped stay gone: MariaDB logs the DROP of a CREATE OR REPLACE … SELECT that failed so.
         """
-        limit = Place.of(file, offset)
+        limit = LogPosition.of(file, offset)
         dropped = [
             (name, self._tables[name][-1].since)
             for name in self._tables.changed_since(limit)
@@ -392,10 +395,10 @@ class SchemaHistory:
         ]
         self.rewind(file, offset)
         for name, since in dropped:
-            self.place = since
+            self.position = since
             self.set_table(name, ABSENT)
 
-    def forget_places(self) -> None:
+    def forget_positions(self) -> None:
         """Another server's binlog follows: what is known now holds from before its beginning."""
         self.forget_temporary()
         for name in self._tables:
@@ -403,25 +406,25 @@ class SchemaHistory:
         self._databases = {
             name: [(START, models[-1][1])] for name, models in self._databases.items()
         }
-        self.place = START
+        self.position = START
         self._change()
         self._look_through()
 
-    def moved(self, place: Place) -> SchemaHistory:
+    def moved(self, position: LogPosition) -> SchemaHistory:
         """What is known now, as known from another place on: where nothing changed in between."""
         other = SchemaHistory(lower_case_names=self.lower_case_names)
-        other.place = place
+        other.position = position
         for name in self._databases:
             other.set_database(name, self.database(name))
         for table, versions in self._tables.items():
-            other._tables[table] = [Version(place, versions[-1].state, versions[-1].origin)]
+            other._tables[table] = [Version(position, versions[-1].state, versions[-1].origin)]
             other._spellings.add(table)
         other._look_through()
         return other
 
     def prune(self, file: str, offset: int, keep: int = KEPT_VERSIONS) -> None:
-        """Forget old versions; the one of the place and what came later stays."""
-        limit = Place.of(file, offset)
+        """Forget old versions; the one of the position and what came later stays."""
+        limit = LogPosition.of(file, offset)
         for name in tuple(self._prunable if keep >= KEPT_VERSIONS else self._tables):
             versions = self._tables.get(name)
             if versions is None:
@@ -481,7 +484,7 @@ class SchemaHistory:
         other._databases = {name: list(models) for name, models in self._databases.items()}
         other._temporary = set(self._temporary)
         other._spellings = self._spellings.copy()
-        other.place = self.place
+        other.position = self.position
         other._look_through()
         return other
 
@@ -495,7 +498,7 @@ class SchemaHistory:
         return {
             "format": _FORMAT,
             "version": _VERSION,
-            "place": str(self.place),
+            "place": str(self.position),
             "lower_case_table_names": self.lower_case_names,
             "databases": {
                 name: databases_json(models) for name, models in sorted(self._databases.items())
@@ -524,8 +527,8 @@ class SchemaHistory:
 
     @classmethod
     def _read(cls, value: Mapping[str, Any]) -> Self:
-        folds = value.get("lower_case_table_names", value.get("lower_case_names") or None)
-        self = cls(lower_case_names=None if folds is None else bool(folds))
+        casefolds = value.get("lower_case_table_names", value.get("lower_case_names") or None)
+        self = cls(lower_case_names=None if casefolds is None else bool(casefolds))
         for database, models in value["databases"].items():
             self._databases[database] = databases_of_json(models)
         for database, tables in value["tables"].items():
@@ -536,7 +539,7 @@ class SchemaHistory:
                 ]
         for thread, database, name in value.get("temporary", ()):
             self._temporary.add((int(thread), str(database), str(name)))
-        self.place = Place.parse(value["place"])
+        self.position = LogPosition.parse(value["place"])
         self._look_through()
         return self
 
@@ -562,7 +565,7 @@ class SchemaHistory:
             self._changed = {*self._tables, *((name,) for name in self._databases)}
         elif not self._changed and self._parts[1] == head:
             return self._parts[0]
-        self._records.add(self._changed, {"place": str(self.place), **head})
+        self._records.add(self._changed, {"place": str(self.position), **head})
         self._changed = set()
         self._parts = self._records.texts, head
         return self._parts[0]
@@ -601,12 +604,12 @@ class SchemaHistory:
                     else:
                         self._databases[name] = models
                 head = record.head
-            folds = head.get("lower_case_table_names")
-            self.lower_case_names = None if folds is None else bool(folds)
+            casefolds = head.get("lower_case_table_names")
+            self.lower_case_names = None if casefolds is None else bool(casefolds)
             for thread, database, name in head.get("temporary", ()):
                 self._temporary.add((int(thread), str(database), str(name)))
             if head:
-                self.place = Place.parse(head["place"])
+                self.position = LogPosition.parse(head["place"])
         except (AttributeError, KeyError, TypeError) as error:
             raise SchemaError(f"a damaged schema history: {error!r}"[:200]) from error
         if self.lower_case_names is None:
@@ -647,8 +650,8 @@ def schema_change(
 __all__ = [
     "START",
     "STATE_KEY",
+    "LogPosition",
     "Origin",
-    "Place",
     "SchemaChange",
     "SchemaHistory",
     "Version",

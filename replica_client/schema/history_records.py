@@ -31,12 +31,12 @@ from typing import Any, Final
 
 from replica_client.errors import SchemaError
 from replica_client.schema.catalog import Absent
-from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.known_tables import KnownTables, Unread
 from replica_client.schema.model import DatabaseModel
-from replica_client.schema.versions import Place, Version, databases_json, databases_of_json
+from replica_client.schema.versions import LogPosition, Version, databases_json, databases_of_json
 
-Databases = list[tuple[Place, DatabaseModel]]
+Databases = list[tuple[LogPosition, DatabaseModel]]
 Key = TableName | tuple[str]
 """A table, or a database."""
 
@@ -211,7 +211,7 @@ class ReadRecord:
     Attributes:
         head: what it says beside tables and databases.
         databases: versions by database; None for what is forgotten.
-        place: no version of it begins behind it.
+        position: no version of it begins behind it.
         size: bytes that it has, or may have.
 
     Raises:
@@ -238,7 +238,7 @@ class ReadRecord:
             listed = [tables, *(value.pop(name) for name in ("absent", "forgotten", "long"))]
         self._there, self._absent, self._forgotten, self._long = map(_names, listed)
         self.head: dict[str, Any] = value
-        self.place = Place.parse(value["place"])
+        self.position = LogPosition.parse(value["place"])
 
     @property
     def keys(self) -> list[Key]:

@@ -12,15 +12,15 @@ from typing import Any, Protocol
 
 from replica_client.errors import SchemaError
 from replica_client.schema.catalog import Absent
-from replica_client.schema.ddl.changes import TableName
-from replica_client.schema.versions import Place, Version
+from replica_client.schema.ddl.steps import TableName
+from replica_client.schema.versions import LogPosition, Version
 
 
 class Record(Protocol):
     """Where the versions of tables stand that are not read yet."""
 
     @property
-    def place(self) -> Place:
+    def position(self) -> LogPosition:
         """No version begins behind it."""
         ...
 
@@ -96,12 +96,12 @@ class KnownTables(MutableMapping[TableName, list[Version]]):
         found = self._found[name]
         return found.long if isinstance(found, Unread) else len(found) > count
 
-    def changed_since(self, limit: Place) -> list[TableName]:
-        """The tables with a version that begins at a place or behind it."""
+    def changed_since(self, limit: LogPosition) -> list[TableName]:
+        """The tables with a version that begins at a position or behind it."""
         return [
             name
             for name, found in list(self._found.items())
-            if not (isinstance(found, Unread) and found.record.place < limit)
+            if not (isinstance(found, Unread) and found.record.position < limit)
             and self[name][-1].since >= limit
         ]
 

@@ -17,7 +17,7 @@ from replica_client.schema.catalog import (
     Unverified,
     tables_touched,
 )
-from replica_client.schema.ddl.changes import (
+from replica_client.schema.ddl.steps import (
     CreateLike,
     CreateSequence,
     CreateTable,
@@ -28,7 +28,7 @@ from replica_client.schema.ddl.changes import (
     TruncateTable,
 )
 from replica_client.schema.model import DatabaseModel, TableModel
-from replica_client.schema.names import fold_name, fold_table
+from replica_client.schema.names import casefold_name, casefold_table
 
 _REASON: Final = "a statement names it in another letter case, and nothing tells whether lower_case_table_names is 0"
 
@@ -41,11 +41,11 @@ class Spellings:
 
     def add(self, name: TableName) -> None:
         """A name was seen."""
-        self._names.setdefault(fold_table(name), set()).add(name)
+        self._names.setdefault(casefold_table(name), set()).add(name)
 
     def others(self, name: TableName) -> list[TableName]:
         """The same name in other letter cases."""
-        seen = self._names.get(fold_table(name))
+        seen = self._names.get(casefold_table(name))
         return [] if seen is None or seen == {name} else sorted(seen - {name})
 
     def copy(self) -> Spellings:
@@ -95,13 +95,13 @@ class CaseDoubts:
         """Whether a table may be a temporary one in another letter case, which is not known any more then."""
         if not self._temporary:
             return False
-        folded = {
-            fold_table(one) for one in tables if (self._thread_id, *one) not in self._temporary
+        casefolded = {
+            casefold_table(one) for one in tables if (self._thread_id, *one) not in self._temporary
         }
         meant = {
             (thread, database, name)
             for thread, database, name in self._temporary
-            if thread == self._thread_id and fold_table((database, name)) in folded
+            if thread == self._thread_id and casefold_table((database, name)) in casefolded
         }
         self._temporary -= meant
         return bool(meant)
@@ -120,13 +120,13 @@ class CaseDoubts:
         return found
 
     def _doubt_databases(self, database: str) -> Iterator[TableChange]:
-        folded = fold_name(database)
+        casefolded = casefold_name(database)
         for table in self._catalog.known_tables():
-            if table[0] != database and fold_name(table[0]) == folded:
+            if table[0] != database and casefold_name(table[0]) == casefolded:
                 yield self._doubt(table)
                 self._catalog.set_database(table[0], DatabaseModel())
         for other in self._catalog.databases():
-            if other != database and fold_name(other) == folded:
+            if other != database and casefold_name(other) == casefolded:
                 self._catalog.set_database(other, DatabaseModel())
 
     def _doubt(self, table: TableName, *, keeps_shape: bool = False) -> TableChange:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
-from replica_client.schema.ddl.changes import (
+from replica_client.schema.ddl.steps import (
     AlterDatabase,
     AlterTable,
     CreateDatabase,
@@ -35,50 +35,52 @@ _KEPT: Final = re.compile(
 )
 
 
-def fold_name(name: str) -> str:
+def casefold_name(name: str) -> str:
     """A name in lower case, as servers make it."""
-    return name.lower() if name.isascii() else _fold(name)
+    return name.lower() if name.isascii() else _casefold(name)
 
 
 @lru_cache(maxsize=4096)
-def _fold(name: str) -> str:
+def _casefold(name: str) -> str:
     # Letter by letter: Python looks at a letter's neighbours (the final sigma), servers do not.
     return "".join(char if _KEPT.match(char) else char.lower()[:1] for char in name)
 
 
-def fold_table(table: TableName) -> TableName:
+def casefold_table(table: TableName) -> TableName:
     """The same of a database and a table."""
-    return fold_name(table[0]), fold_name(table[1])
+    return casefold_name(table[0]), casefold_name(table[1])
 
 
-def fold_meaning(meaning: Meaning) -> Meaning:
+def casefold_meaning(meaning: Meaning) -> Meaning:
     """What a statement means, with all names of databases and tables in lower case."""
     match meaning:
         case CreateTable() | CreateSequence() | TruncateTable():
-            return replace(meaning, table=fold_table(meaning.table))
+            return replace(meaning, table=casefold_table(meaning.table))
         case CreateLike():
             return replace(
-                meaning, table=fold_table(meaning.table), model=fold_table(meaning.model)
+                meaning, table=casefold_table(meaning.table), model=casefold_table(meaning.model)
             )
         case AlterTable():
             return replace(
                 meaning,
-                table=fold_table(meaning.table),
-                rename=meaning.rename and fold_table(meaning.rename),
-                to_table=meaning.to_table and fold_table(meaning.to_table),
-                from_table=meaning.from_table and fold_table(meaning.from_table),
+                table=casefold_table(meaning.table),
+                rename=meaning.rename and casefold_table(meaning.rename),
+                to_table=meaning.to_table and casefold_table(meaning.to_table),
+                from_table=meaning.from_table and casefold_table(meaning.from_table),
             )
         case RenameTables():
-            pairs = tuple((fold_table(old), fold_table(new)) for old, new in meaning.renames)
+            pairs = tuple(
+                (casefold_table(old), casefold_table(new)) for old, new in meaning.renames
+            )
             return replace(meaning, renames=pairs)
         case DropTables():
-            return replace(meaning, tables=tuple(map(fold_table, meaning.tables)))
+            return replace(meaning, tables=tuple(map(casefold_table, meaning.tables)))
         case CreateDatabase() | AlterDatabase() | DropDatabase():
-            return replace(meaning, database=fold_name(meaning.database))
+            return replace(meaning, database=casefold_name(meaning.database))
         case NotUnderstood():
             return replace(
                 meaning,
-                tables=tuple(map(fold_table, meaning.tables)),
-                databases=tuple(map(fold_name, meaning.databases)),
+                tables=tuple(map(casefold_table, meaning.tables)),
+                databases=tuple(map(casefold_name, meaning.databases)),
             )
     return meaning

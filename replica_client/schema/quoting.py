@@ -1,4 +1,4 @@
-"""Names and literals in SQL: the one place that quotes them, for each kind of server.
+"""Names and literals in SQL: the one position that quotes them, for each kind of server.
 
 MySQL and MariaDB read a text literal by the session's ``sql_mode`` (``NO_BACKSLASH_ESCAPES``) and by
 its character set. What is made here is safe in this way:

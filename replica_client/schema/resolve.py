@@ -53,10 +53,10 @@ _LABELLED: Final = (_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET)
 
 def tells_everything(shape: TableShape) -> bool:
     """Whether the binlog alone says how the table's rows are read (``binlog_row_metadata=FULL``)."""
-    return shape.names_resolved and all(map(_is_told, shape.columns))
+    return shape.names_resolved and all(map(_is_described, shape.columns))
 
 
-def _is_told(column: ColumnShape) -> bool:
+def _is_described(column: ColumnShape) -> bool:
     if column.type_code in _LABELLED and column.labels is None:
         return False
     if column.type_code in TEXT_CODES and column.collation_id is None:
@@ -169,10 +169,10 @@ def resolve(shape: TableShape, model: TableModel) -> TableShape:
 
 def _definition(model: ColumnModel, shape: ColumnShape, index: int | None) -> ColumnDefinition:
     collation = None
-    told = charset_of_id(shape.collation_id)
+    stated = charset_of_id(shape.collation_id)
     if model.needs_charset and model.labels is not None:
         # Labels lose what their character set does not have.
-        model = _with_doubts(model) if told is None else model.in_charset(told)
+        model = _with_doubts(model) if stated is None else model.in_charset(stated)
     if model.kind in TEXT_KINDS and model.charset is not None:
         collation = representative_id(model.charset)
     elif model.kind.endswith(("blob", "binary")):

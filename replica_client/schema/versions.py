@@ -1,4 +1,4 @@
-"""A version of a table's definition: from which place of the binlog on it holds, and its JSON."""
+"""A version of a table's definition: from which position of the binlog on it holds, and its JSON."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _NUMBERED = re.compile(r"(.*\.)0*([0-9]{1,18})", re.DOTALL)
 Origin = Literal["ddl", "information_schema", "import", "not_understood"]
 
 
-class Place(NamedTuple):
-    """A place in the binlog; ordered by the file's base name and number, then by offset."""
+class LogPosition(NamedTuple):
+    """A position in the binlog; ordered by the file's base name and number, then by offset."""
 
     base: str
     number: int
@@ -26,15 +26,15 @@ class Place(NamedTuple):
     file: str
 
     @classmethod
-    def of(cls, file: str, offset: int) -> Place:
+    def of(cls, file: str, offset: int) -> LogPosition:
         """The place of an offset in a file."""
         match = _NUMBERED.fullmatch(file)
         base, number = (match[1], int(match[2])) if match else (file, 0)
         return cls(base, number, offset, file)
 
     @classmethod
-    def parse(cls, text: str) -> Place:
-        """The place of its text, ``file:offset``.
+    def parse(cls, text: str) -> LogPosition:
+        """The position of its text, ``file:offset``.
 
         Raises:
             SchemaError: it is not one.
@@ -50,15 +50,15 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a table looks like from a place on.
+    """What a table looks like from a position on.
 
     Attributes:
-        since: the place; of the statement that made it so.
+        since: the position; of the statement that made it so.
         state: the definition.
         origin: where it is known from.
     """
 
-    since: Place
+    since: LogPosition
     state: TableState | None
     origin: Origin = "ddl"
 
@@ -90,10 +90,10 @@ class Version:
             state = TableModel.from_json(database, name, value["table"])
         elif "unverified" in value:
             state = Unverified(str(value["unverified"]))
-        return cls(Place.parse(value["since"]), state, value.get("origin", "ddl"))
+        return cls(LogPosition.parse(value["since"]), state, value.get("origin", "ddl"))
 
 
-def databases_json(models: list[tuple[Place, DatabaseModel]]) -> list[dict[str, Any]]:
+def databases_json(models: list[tuple[LogPosition, DatabaseModel]]) -> list[dict[str, Any]]:
     """The versions of a database as JSON."""
     return [
         {
@@ -110,11 +110,11 @@ def databases_json(models: list[tuple[Place, DatabaseModel]]) -> list[dict[str, 
     ]
 
 
-def databases_of_json(value: Any) -> list[tuple[Place, DatabaseModel]]:
+def databases_of_json(value: Any) -> list[tuple[LogPosition, DatabaseModel]]:
     """The versions of a database that :func:`databases_json` gave."""
     return [
         (
-            Place.parse(one["since"]),
+            LogPosition.parse(one["since"]),
             DatabaseModel(
                 one.get("charset"),
                 bool(one.get("complete")),

@@ -13,10 +13,10 @@ from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ConfigError, ServerError
 from replica_client.server import certificates
 from replica_client.server.accounts import Account, Limits, nobody
-from replica_client.server.library import BinlogLibrary
-from replica_client.server.output import Output
+from replica_client.server.packet_output import Output
+from replica_client.server.served_library import BinlogLibrary
 from replica_client.server.session import ServerSession
-from replica_client.server.sql import Rows, normal
+from replica_client.server.understood_sql import Rows, normal
 from replica_client.transport.server_info import parse_version
 from replica_client.wire.packets import ErrPacket
 from replica_client.wire.resultset import Value

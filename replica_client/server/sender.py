@@ -1,4 +1,4 @@
-"""Sends a dump: files, made-up events between them, heartbeats at the end."""
+"""Sends a dump: files, artificial events between them, heartbeats at the end."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag, E
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ServerError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, format_uuid
-from replica_client.server.files import ServedFile
-from replica_client.server.library import BinlogLibrary, gtid_list, make_event
-from replica_client.server.output import Output
+from replica_client.server.packet_output import Output
+from replica_client.server.served_files import ServedFile
+from replica_client.server.served_library import BinlogLibrary, gtid_list, make_event
 from replica_client.server.transactions import GTID_TYPES
 from replica_client.transport.server_info import parse_version
 from replica_client.wire.framing import SEMI_SYNC_MAGIC
@@ -377,7 +377,7 @@ class DumpSender:
             await self._output.flush()
 
     def _wire_format(self, file: ServedFile) -> BinlogFormat:
-        """Layout of events that are made up.
+        """Layout of events that are artificial.
 
         With checksums as the last format description said; before the first one as the client
         asked.

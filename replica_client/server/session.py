@@ -14,19 +14,19 @@ from replica_client.constants.commands import Command, DumpFlag
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ProtocolError, ReplicaClientError, ServerError
 from replica_client.gtid import GtidSet, MariadbGtidSet
-from replica_client.server.output import Output
+from replica_client.server.packet_output import Output
 from replica_client.server.sender import DumpOrder, DumpSender, checksum_of_text
-from replica_client.server.sql import SqlSession
+from replica_client.server.understood_sql import SqlSession
 from replica_client.wire.auth.server import DIALOG_QUESTION, ServerLogin, is_final
-from replica_client.wire.commands import (
+from replica_client.wire.command_packets import (
     ComBinlogDump,
     ComBinlogDumpGtid,
     ComQuery,
     ComRegisterSlave,
     SemiSyncAck,
 )
-from replica_client.wire.compressed import HEADER_SIZE as FRAME_HEADER_SIZE
-from replica_client.wire.compressed import Compression, FrameDecoder
+from replica_client.wire.compressed_packets import HEADER_SIZE as FRAME_HEADER_SIZE
+from replica_client.wire.compressed_packets import Compression, FrameDecoder
 from replica_client.wire.framing import MAX_PIECE_SIZE
 from replica_client.wire.handshake import HandshakeResponse, HandshakeV10, SslRequest
 from replica_client.wire.packets import AuthSwitchRequest, ErrPacket, OkPacket

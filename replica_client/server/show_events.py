@@ -12,8 +12,8 @@ from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.errors import BinlogDecodeError, ServerError
 from replica_client.server.event_info import event_info, event_name
-from replica_client.server.files import ServedFile
-from replica_client.server.library import BinlogLibrary
+from replica_client.server.served_files import ServedFile
+from replica_client.server.served_library import BinlogLibrary
 from replica_client.wire.resultset import Value
 
 COLUMNS: Final = ("Log_name", "Pos", "Event_type", "Server_id", "End_log_pos", "Info")

@@ -23,7 +23,7 @@ from replica_client.constants.flavor import ServerFlavor
 from replica_client.gtid import Gtid, GtidSet, GtidSetBuilder, MariadbGtid, MariadbGtidSet
 
 if TYPE_CHECKING:
-    from replica_client.server.files import ServedFile
+    from replica_client.server.served_files import ServedFile
 
 GTID_TYPES: Final = frozenset(
     (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.server.library import BinlogLibrary
+from replica_client.server.served_library import BinlogLibrary
 from replica_client.wire.resultset import Value
 
 

@@ -22,8 +22,8 @@ _OWN = {
     "stdout": "replica_client.sinks.json_lines.stdout_sink:make",
     "sqlite": "replica_client.sinks.mirror.sqlite_sink:make",
     "mysql": "replica_client.sinks.mirror.mysql_sink:make",
-    "parquet": "replica_client.sinks.parquet.sink:make",
-    "redis": "replica_client.sinks.redis_streams.sink:make",
+    "parquet": "replica_client.sinks.parquet.parquet_sink:make",
+    "redis": "replica_client.sinks.redis_streams.stream_sink:make",
 }
 _EXTRAS = {"pyarrow": "arrow", "redis": "redis", "msgspec": "daemon"}
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from replica_client.rows.row import Row, row_class
 from replica_client.schema.model import TableModel
-from replica_client.snapshot.columns import selected
+from replica_client.snapshot.column_selects import selected
 from replica_client.snapshot.ranges import KeyRange, condition, table_name
 from replica_client.snapshot.watermarks import Locking, Window, begin_between
 from replica_client.transport.connection import SourceConnection

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from replica_client.schema.model import TableModel
 from replica_client.schema.quoting import mysql_name, mysql_names, mysql_table, mysql_value
-from replica_client.snapshot.columns import RANGED_KINDS
+from replica_client.snapshot.column_selects import RANGED_KINDS
 from replica_client.transport.connection import SourceConnection
 
 Key = tuple[Any, ...]

@@ -41,7 +41,7 @@ class Window:
 
     @property
     def exact(self) -> bool:
-        """Whether the reading is that of one place."""
+        """Whether the reading is that of one position."""
         return self.low == self.high
 
 
@@ -55,7 +55,7 @@ async def low_watermark(connection: SourceConnection) -> Position:
     if connection.server.is_mariadb:
         await begin(connection)
         try:
-            return await _snapshot_place(connection)
+            return await _snapshot_position(connection)
         finally:
             await connection.query("ROLLBACK")
     mode = await connection.query("SELECT @@global.gtid_mode", columns=1, rows=1)
@@ -98,8 +98,8 @@ async def begin_between(connection: SourceConnection, locking: Locking = "never"
     """
     if connection.server.is_mariadb:
         await begin(connection)
-        place = await _snapshot_place(connection)
-        return Window(place, place)
+        position = await _snapshot_position(connection)
+        return Window(position, position)
     if locking == "brief":
         await connection.query("FLUSH TABLES WITH READ LOCK")
         try:
@@ -107,15 +107,15 @@ async def begin_between(connection: SourceConnection, locking: Locking = "never"
             status = await connection.binlog_status()
         finally:
             await connection.query("UNLOCK TABLES")
-        place = Position(status.file, status.position)
-        return Window(place, place)
+        position = Position(status.file, status.position)
+        return Window(position, position)
     low = await low_watermark(connection)
     await begin(connection)
     status = await connection.binlog_status()
     return Window(low, Position(status.file, status.position))
 
 
-async def _snapshot_place(connection: SourceConnection) -> Position:
+async def _snapshot_position(connection: SourceConnection) -> Position:
     rows = await connection.query("SHOW STATUS LIKE 'binlog_snapshot_%'", columns=2)
     found = {str(row[0]).lower(): str(row[1]) for row in rows}
     try:

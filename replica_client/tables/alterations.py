@@ -11,7 +11,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
-from replica_client.schema.ddl.changes import (
+from replica_client.schema.ddl.column_clause import ColumnText
+from replica_client.schema.ddl.lexer import WORD, LexerError, tokenize
+from replica_client.schema.ddl.statement_context import StatementContext
+from replica_client.schema.ddl.statements import read_statement
+from replica_client.schema.ddl.steps import (
     AddColumn,
     AlterTable,
     ChangeColumn,
@@ -20,10 +24,6 @@ from replica_client.schema.ddl.changes import (
     SetCharset,
     SetVisible,
 )
-from replica_client.schema.ddl.columns import ColumnText
-from replica_client.schema.ddl.context import StatementContext
-from replica_client.schema.ddl.lexer import WORD, LexerError, tokenize
-from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
 from replica_client.tables.altered_columns import sources_of
 

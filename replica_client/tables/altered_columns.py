@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from replica_client.schema.ddl.changes import (
+from replica_client.schema.ddl.column_clause import ColumnText
+from replica_client.schema.ddl.statement_context import StatementContext
+from replica_client.schema.ddl.statements import read_statement
+from replica_client.schema.ddl.steps import (
     AddColumn,
     AlterTable,
     ChangeColumn,
     DropColumn,
     RenameColumn,
 )
-from replica_client.schema.ddl.columns import ColumnText
-from replica_client.schema.ddl.context import StatementContext
-from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.tables.table_copy import CopyNeededError

@@ -94,7 +94,7 @@ class NetChanges:
         return key
 
     def needs_flush(self, before: Values | None, after: Values | None) -> bool:
-        """Whether what is held must be applied before this change can be taken."""
+        """Whether what is pending must be applied before this change can be taken."""
         if not self._patched or not self._key:
             return False
         if before is not None and self.key_of(before) in self._patched and after is None:

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from replica_client.errors import PositionFormatError, SchemaError, SinkError
 from replica_client.position.position import Position
-from replica_client.schema.history import Place
+from replica_client.schema.history import LogPosition
 from replica_client.schema.model import TableModel
 
 TableName = tuple[str, str]
@@ -34,7 +34,7 @@ class CopyNeededError(SinkError):
 
 
 class Standing(Enum):
-    """Where a place of the stream stands to a copy."""
+    """Where a position in the stream stands to a copy."""
 
     BEFORE = "before"
     INSIDE = "inside"
@@ -48,7 +48,7 @@ class TableCopy:
     Attributes:
         database: of the table.
         table: its name.
-        source: the server that the places are of.
+        source: the server that the positions are of.
         begin: what lies before it the copy holds; None: it has not begun.
         definition: the table; None where the source has none of that name.
         low: rows before it are in the copy.
@@ -75,29 +75,29 @@ class TableCopy:
         return self.database, self.table
 
     def rows_at(self, file: str, position: int) -> Standing:
-        """Where the rows of a transaction stand that begins at a place."""
-        place = Place.of(file, position)
-        if place < self._places[1]:
+        """Where the rows of a transaction stand that begins at a position."""
+        log_position = LogPosition.of(file, position)
+        if log_position < self._positions[1]:
             return Standing.BEFORE
-        return Standing.INSIDE if place < self._places[2] else Standing.BEHIND
+        return Standing.INSIDE if log_position < self._positions[2] else Standing.BEHIND
 
     def statement_at(self, file: str, position: int) -> Standing:
         """Where a statement stands that changes the table."""
-        place = Place.of(file, position)
-        if place < self._places[0]:
+        log_position = LogPosition.of(file, position)
+        if log_position < self._positions[0]:
             return Standing.BEFORE
-        return Standing.INSIDE if place < self._places[3] else Standing.BEHIND
+        return Standing.INSIDE if log_position < self._positions[3] else Standing.BEHIND
 
     def is_passed(self, position: Position) -> bool:
         """Whether everything from a position on lies behind."""
         if self.until is None or not position.file:
             return False
-        return Place.of(position.file, position.offset) >= self._places[3]
+        return LogPosition.of(position.file, position.offset) >= self._positions[3]
 
     @cached_property
-    def _places(self) -> tuple[Place, Place, Place, Place]:
+    def _positions(self) -> tuple[LogPosition, LogPosition, LogPosition, LogPosition]:
         begin, low, high, until = (
-            Place.of(one.file, one.offset)
+            LogPosition.of(one.file, one.offset)
             for one in (self.begin, self.low, self.high, self.until)
             if one is not None
         )

@@ -10,7 +10,7 @@ from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.header import EventHeader
 from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.errors import ConfigError
-from replica_client.server.files import ServedFile
+from replica_client.server.served_files import ServedFile
 
 CHECKSUM_SIZE = 4
 
@@ -41,9 +41,9 @@ class GeneratedFile(ServedFile):
         self._cached: tuple[int, bytes] = (-1, b"")
         super().__init__(name, data=before)
         self._extra.clear()
-        self._tail = self._placed(after)
+        self._tail = self._written(after)
 
-    def _placed(self, events: list[BinlogEvent]) -> bytes:
+    def _written(self, events: list[BinlogEvent]) -> bytes:
         out = bytearray()
         for event in events:
             size = len(encode_event(event, self.format))

@@ -7,7 +7,7 @@ import socket
 import struct
 from collections.abc import Sequence
 
-from replica_client.server.output import CHUNK_SIZE, Output
+from replica_client.server.packet_output import CHUNK_SIZE, Output
 from replica_client.testing.faults import CutAt, CutInFile, Drip, Fault, SendBytes, Stall
 
 SMALL_CHUNK_SIZE = 4096

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from replica_client.errors import ServerError
-from replica_client.server.files import ServedFile
-from replica_client.server.library import BinlogLibrary
 from replica_client.server.sender import DumpOrder, DumpSender
+from replica_client.server.served_files import ServedFile
+from replica_client.server.served_library import BinlogLibrary
 from replica_client.testing.faults import (
     CutInFile,
     Fault,

@@ -11,7 +11,7 @@ Authors of sinks derive a class in a test module, which pytest collects::
         async def content(self, place):
             return [line for line in ...]     # what a reader sees now
 
-``place`` is an empty directory for each run: a sink whose data is elsewhere derives names from it. The
+``target`` is an empty directory for each run: a sink whose data is elsewhere derives names from it. The
 transactions are those of the binlog that ships with this package (18, with schema changes), of which
 some come in parts, as very large ones do.
 """
@@ -34,7 +34,7 @@ from typing import Any
 import replica_client
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.binlog_file import open_binlog
+from replica_client.readers.files.binlog_file import open_binlog
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.selection import Selection
 from replica_client.sinks.copying_sink import CopyingSink
@@ -73,18 +73,18 @@ class SinkConformance:
 
     # To override.
 
-    def make_sink(self, place: Path) -> Sink:
+    def make_sink(self, target: Path) -> Sink:
         """A new sink on what is stored at a place; not opened."""
         raise NotImplementedError
 
-    async def content(self, place: Path) -> Any:
+    async def content(self, target: Path) -> Any:
         """What a reader sees at a place now.
 
         The same for the same changes. Of a sink that is at least once, a list in order.
         """
         raise NotImplementedError
 
-    async def stored_tables(self, place: Path) -> list[Any] | None:
+    async def stored_tables(self, target: Path) -> list[Any] | None:
         """The rows that a place holds of each table, of a sink that keeps tables apart; None: it does not."""
         return None
 
@@ -140,76 +140,76 @@ class SinkConformance:
         transactions = self.transactions()
         first = next(at for at, one in enumerate(transactions) if not one.schema_changes)
         expected = self._expected(tmp_path)
-        place = self._place(tmp_path, "killed")
-        saved, held = _Saved(), [self.make_sink(place)]
-        once = held[0].guarantee is Guarantee.EXACTLY_ONCE
+        target = self._target(tmp_path, "killed")
+        saved, sinks = _Saved(), [self.make_sink(target)]
+        once = sinks[0].guarantee is Guarantee.EXACTLY_ONCE
 
         async def run() -> None:
-            await held[0].open()
-            await self._feed(held[0], transactions[:first], None, saved, lambda: None)
-            before = await self.content(place)
+            await sinks[0].open()
+            await self._feed(sinks[0], transactions[:first], None, saved, lambda: None)
+            before = await self.content(target)
             for transaction in transactions[first:]:
                 if not transaction.schema_changes:
-                    await held[0].write(transaction)
+                    await sinks[0].write(transaction)
             if once:
-                assert await self.content(place) == before
-            await self.abandon(held[0])
+                assert await self.content(target) == before
+            await self.abandon(sinks[0])
 
         asyncio.run(run())
-        self._drop(held)
-        self._run(place, saved)
-        self._assert_same(place, expected)
+        self._drop(sinks)
+        self._run(target, saved)
+        self._assert_same(target, expected)
 
     def test_a_part_is_not_shown(self, tmp_path: Path) -> None:
         """Of a transaction that is not complete nothing is shown."""
         transactions = self.transactions()
         first = next(at for at, one in enumerate(transactions) if not one.complete)
-        place = self._place(tmp_path, "parts")
+        target = self._target(tmp_path, "parts")
 
         async def run() -> None:
-            sink = self.make_sink(place)
+            sink = self.make_sink(target)
             await sink.open()
             await self._feed(sink, transactions[:first], None, _Saved(), lambda: None)
-            before = await self.content(place)
+            before = await self.content(target)
             for transaction in transactions[first:]:
                 if transaction.complete:
                     break
                 await sink.write(transaction)
-                assert await self.content(place) == before
+                assert await self.content(target) == before
             await sink.close()
 
         asyncio.run(run())
 
     def test_names_stay_apart_and_inside(self, tmp_path: Path) -> None:
         """Tables with names that are alike, or lead elsewhere, are as many tables, at their place."""
-        above = self._place(tmp_path, "above")
-        place = self._place(above, "place")
+        above = self._target(tmp_path, "above")
+        target = self._target(above, "place")
         count = len(HOSTILE_NAMES)
-        holds_tables = self._write(place, on_tables(self.transactions(), HOSTILE_NAMES))
-        found = asyncio.run(self.stored_tables(place))
+        holds_tables = self._write(target, on_tables(self.transactions(), HOSTILE_NAMES))
+        found = asyncio.run(self.stored_tables(target))
         if found is not None:
             assert len(found) == count
             assert all(rows and rows == found[0] for rows in found)
         # A new process takes the rows of every second table away.
         some = HOSTILE_NAMES[::2]
-        self._write(place, on_tables(self.transactions(), some, "delete"))
-        found = asyncio.run(self.stored_tables(place))
+        self._write(target, on_tables(self.transactions(), some, "delete"))
+        found = asyncio.run(self.stored_tables(target))
         if found is not None:
             assert len(found) == count
             if holds_tables:
                 assert sum(1 for rows in found if not rows) == len(some)
         assert list(tmp_path.iterdir()) == [above]
-        assert list(above.iterdir()) == [place]
+        assert list(above.iterdir()) == [target]
 
     def test_killed_at_every_step(self, tmp_path: Path) -> None:
         """Killed once, before each call of a method in turn, it ends as if it had not been."""
         expected = self._expected(tmp_path)
-        steps = self._count(lambda step: self._run(self._place(tmp_path, "count"), _Saved(), step))
+        steps = self._count(lambda step: self._run(self._target(tmp_path, "count"), _Saved(), step))
         for at in range(0, steps, self.step_stride):
-            place, saved = self._place(tmp_path, f"step-{at}"), _Saved()
-            self._killed(place, saved, self._bomb(at))
-            self._run(place, saved)
-            self._assert_same(place, expected)
+            target, saved = self._target(tmp_path, f"step-{at}"), _Saved()
+            self._killed(target, saved, self._bomb(at))
+            self._run(target, saved)
+            self._assert_same(target, expected)
 
     def test_killed_again_and_again(self, tmp_path: Path) -> None:
         """Killed after a few calls until all is done, it ends as if it had not been."""
@@ -218,13 +218,13 @@ class SinkConformance:
         # Enough for the longest way from one commit to the next.
         enough = _COMMIT_EVERY + parts + 6
         for stride in (enough, enough + 5):
-            place, saved = self._place(tmp_path, f"stride-{stride}"), _Saved()
+            target, saved = self._target(tmp_path, f"stride-{stride}"), _Saved()
             for _ in range(50):
-                if not self._killed(place, saved, self._bomb(stride)):
+                if not self._killed(target, saved, self._bomb(stride)):
                     break
             else:
                 raise AssertionError(f"nothing moves on when killed after {stride} steps")
-            self._assert_same(place, expected)
+            self._assert_same(target, expected)
 
     def test_killed_inside_of_steps(self, tmp_path: Path) -> None:
         """Killed before and in the middle of system calls on files, likewise."""
@@ -234,27 +234,27 @@ class SinkConformance:
 
         def whole(step: Callable[[], None]) -> None:
             with _system_calls(step):
-                self._run(self._place(tmp_path, "count-calls"), _Saved())
+                self._run(self._target(tmp_path, "count-calls"), _Saved())
 
         for at in range(0, self._count(whole), self.call_stride):
-            place, saved = self._place(tmp_path, f"call-{at}"), _Saved()
+            target, saved = self._target(tmp_path, f"call-{at}"), _Saved()
             with _system_calls(self._bomb(at)):
-                self._killed(place, saved, lambda: None)
-            self._run(place, saved)
-            self._assert_same(place, expected)
+                self._killed(target, saved, lambda: None)
+            self._run(target, saved)
+            self._assert_same(target, expected)
 
     # How it is done.
 
-    def _place(self, tmp_path: Path, name: str) -> Path:
-        place = tmp_path / name
-        place.mkdir()
-        return place
+    def _target(self, tmp_path: Path, name: str) -> Path:
+        target = tmp_path / name
+        target.mkdir()
+        return target
 
-    def _write(self, place: Path, transactions: Iterable[Transaction]) -> bool:
+    def _write(self, target: Path, transactions: Iterable[Transaction]) -> bool:
         """Write some transactions and commit each; whether the sink holds tables."""
 
         async def run() -> bool:
-            sink = self.make_sink(place)
+            sink = self.make_sink(target)
             await sink.open()
             for transaction in transactions:
                 await sink.write(transaction)
@@ -265,27 +265,27 @@ class SinkConformance:
         return asyncio.run(run())
 
     def _expected(self, tmp_path: Path) -> Any:
-        place = self._place(tmp_path, "whole")
-        self._run(place, _Saved())
-        return asyncio.run(self.content(place))
+        target = self._target(tmp_path, "whole")
+        self._run(target, _Saved())
+        return asyncio.run(self.content(target))
 
-    def _run(self, place: Path, saved: _Saved, step: Callable[[], None] = lambda: None) -> None:
+    def _run(self, target: Path, saved: _Saved, step: Callable[[], None] = lambda: None) -> None:
         """Open, write all that is missing, close."""
-        held: list[Sink] = []
+        sinks: list[Sink] = []
 
         async def run() -> None:
-            held.append(self.make_sink(place))
+            sinks.append(self.make_sink(target))
             try:
                 step()
-                checkpoint = await held[0].open()
-                if not held[0].holds_position:
+                checkpoint = await sinks[0].open()
+                if not sinks[0].holds_position:
                     checkpoint = saved.checkpoint
                 step()
-                await self._feed(held[0], self.transactions(), checkpoint, saved, step)
+                await self._feed(sinks[0], self.transactions(), checkpoint, saved, step)
                 step()
-                await held[0].close()
+                await sinks[0].close()
             except SimulatedCrashError:
-                await self.abandon(held[0])
+                await self.abandon(sinks[0])
                 raise
 
         # What is there already is no garbage: the search for the dropped sink passes it over.
@@ -296,15 +296,15 @@ class SinkConformance:
             # What the frames of the failed call still hold would keep the sink alive.
             traceback.clear_frames(error.__traceback__)
             error.__traceback__ = None
-            self._drop(held)
+            self._drop(sinks)
             raise
         finally:
             gc.unfreeze()
 
-    def _killed(self, place: Path, saved: _Saved, step: Callable[[], None]) -> bool:
+    def _killed(self, target: Path, saved: _Saved, step: Callable[[], None]) -> bool:
         """The same, until the step says that it is killed; whether it was."""
         try:
-            self._run(place, saved, step)
+            self._run(target, saved, step)
         except SimulatedCrashError:
             return True
         return False
@@ -342,11 +342,11 @@ class SinkConformance:
             step()
             saved.checkpoint = checkpoint
 
-    def _drop(self, held: list[Sink]) -> None:
+    def _drop(self, sinks: list[Sink]) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
-            alive = weakref.ref(held[0])
-            held.clear()
+            alive = weakref.ref(sinks[0])
+            sinks.clear()
             # A thread of the sink's may hold it a moment longer than its last call takes.
             deadline = time.monotonic() + _GONE_SECONDS
             while alive() is not None and time.monotonic() < deadline:
@@ -376,9 +376,9 @@ class SinkConformance:
 
         return step
 
-    def _assert_same(self, place: Path, expected: Any) -> None:
-        guarantee = self.make_sink(place).guarantee
-        got = asyncio.run(self.content(place))
+    def _assert_same(self, target: Path, expected: Any) -> None:
+        guarantee = self.make_sink(target).guarantee
+        got = asyncio.run(self.content(target))
         if guarantee is Guarantee.EXACTLY_ONCE:
             assert got == expected
         else:
@@ -396,7 +396,7 @@ def assert_repeats(got: list[Any], expected: list[Any]) -> None:
         if at < len(expected) and entry == expected[at]:
             at += 1
         else:
-            again = [place for place in range(reached) if expected[place] == entry]
+            again = [target for target in range(reached) if expected[target] == entry]
             assert again, f"an entry that does not belong there: {entry!r}"
             at = again[-1] + 1
         reached = max(reached, at)

@@ -14,10 +14,10 @@ from replica_client.errors import ConfigError, ServerError
 from replica_client.server.accounts import Account
 from replica_client.server.binlog_server import BinlogServer
 from replica_client.server.certificates import certificate_pem, server_context
-from replica_client.server.files import ServedFile
-from replica_client.server.library import BinlogLibrary
+from replica_client.server.served_files import ServedFile
+from replica_client.server.served_library import BinlogLibrary
 from replica_client.server.session import ServerSession
-from replica_client.server.sql import Rows
+from replica_client.server.understood_sql import Rows
 from replica_client.testing.faults import Fault, RefuseLogin
 from replica_client.testing.scripted_session import ScriptedSession
 from replica_client.wire.auth.server import SERVER_PLUGINS

@@ -1,5 +1,7 @@
 """A connection to a source: SQL first, then a dump."""
 
+# Over 500 lines: the one class that speaks SQL with a source.
+
 from __future__ import annotations
 
 import asyncio
@@ -34,13 +36,13 @@ from replica_client.errors import (
     UnexpectedPacketError,
 )
 from replica_client.gtid import GtidSet, MariadbGtidSet, parse_uuid
-from replica_client.transport import statements
+from replica_client.transport import server_statements
+from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.dump import DEFAULT_QUEUE_SIZE, DumpProtocol, DumpStream
 from replica_client.transport.login import LoginConnection
-from replica_client.transport.options import ConnectOptions
 from replica_client.transport.request import DumpRequest
 from replica_client.transport.server_info import BinlogStatus, ServerInfo, parse_version
-from replica_client.wire.commands import ComRegisterSlave
+from replica_client.wire.command_packets import ComRegisterSlave
 from replica_client.wire.dump_session import DumpSession
 
 DEFAULT_HEARTBEAT_PERIOD = 10.0
@@ -268,7 +270,7 @@ class SourceConnection:
             BinlogDisabledError: it writes none.
             AccessDeniedError: REPLICATION CLIENT (MariaDB: BINLOG MONITOR) is missing.
         """
-        rows = await self.query(statements.binlog_status(self.server), columns=2)
+        rows = await self.query(server_statements.binlog_status(self.server), columns=2)
         if not rows:
             raise _binlog_disabled()
         file, position = str(rows[0][0]), _integer(rows[0][1])
@@ -294,7 +296,7 @@ class SourceConnection:
         MySQL's ``gtid_purged``; on MariaDB the GTID position at the start of the oldest file. Empty
         where there are no GTIDs.
         """
-        if statements.has_server_uuid(self.server):
+        if server_statements.has_server_uuid(self.server):
             rows = await self.query("SELECT @@global.gtid_purged", columns=1)
             return str(rows[0][0] or "").replace("\n", "") if rows else ""
         if self.server.is_mariadb:
@@ -377,14 +379,14 @@ class SourceConnection:
         await self._refuse_purged(request)
         if semi_sync:
             await self._require_semi_sync()
-        settings = statements.SessionSettings(
+        settings = server_statements.SessionSettings(
             heartbeat_period_ns=int(heartbeat_period * 1_000_000_000),
             replica_uuid=replica_uuid,
             net_write_timeout=net_write_timeout,
             semi_sync=semi_sync,
             slave_connect_state=request.slave_connect_state,
         )
-        await self.query(statements.session_setup(server, settings))
+        await self.query(server_statements.session_setup(server, settings))
         connection = self._live()
         try:
             async with asyncio.timeout(self.options.read_timeout):
@@ -437,13 +439,13 @@ class SourceConnection:
             )
 
     async def _require_semi_sync(self) -> None:
-        for name in statements.semi_sync_variables(self.server):
+        for name in server_statements.semi_sync_variables(self.server):
             rows = await self.query("SHOW GLOBAL VARIABLES LIKE %s", (name,), columns=2)
             if rows and str(rows[0][1]).upper() in ("ON", "1"):
                 return
         raise ConfigError(
             f"semi_sync is asked for, but {self.options.address} is no semi-synchronous source: switch "
-            f"on {' or '.join(statements.semi_sync_variables(self.server))} there"
+            f"on {' or '.join(server_statements.semi_sync_variables(self.server))} there"
         )
 
     async def close(self) -> None:

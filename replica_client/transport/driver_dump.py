@@ -16,11 +16,11 @@ from pymysql.cursors import Cursor
 from replica_client.codec.event_queue import EventQueue
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ConfigError, ConnectionLostError, TransportTimeoutError
-from replica_client.transport import statements
+from replica_client.transport import server_statements
 from replica_client.transport.request import DumpRequest
 from replica_client.transport.server_info import ServerInfo, parse_version
-from replica_client.transport.statements import SessionSettings
-from replica_client.wire.commands import ComRegisterSlave
+from replica_client.transport.server_statements import SessionSettings
+from replica_client.wire.command_packets import ComRegisterSlave
 from replica_client.wire.dump_session import DumpSession
 
 _BUFFER_SIZE = 256 << 10
@@ -107,7 +107,7 @@ class DriverDump:
             slave_connect_state=request.slave_connect_state,
             gtid_strict_mode=False,
         )
-        query(connection, statements.session_setup(server, settings))
+        query(connection, server_statements.session_setup(server, settings))
         if register is not None:
             self._send(register.encode())
             connection._read_packet()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from replica_client.errors import ConfigError
-from replica_client.transport.options import ConnectOptions
+from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.url import parse_url
 
 

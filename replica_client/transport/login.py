@@ -26,15 +26,15 @@ from replica_client.errors import (
     TlsError,
     UnexpectedPacketError,
 )
-from replica_client.transport.notices import tell_exposed, tell_negotiated
-from replica_client.transport.options import ConnectOptions
+from replica_client.transport.connect_options import ConnectOptions
+from replica_client.transport.secrecy_notices import tell_exposed, tell_negotiated
 from replica_client.transport.tls import accepted_certificate, client_context, tls_failure
 from replica_client.wire.auth.certificate_proof import fingerprint_of
 from replica_client.wire.auth.plugin import Credentials
-from replica_client.wire.compressed import Compression, FrameDecoder, encode_frames
+from replica_client.wire.compressed_packets import Compression, FrameDecoder, encode_frames
+from replica_client.wire.connection_phase import NO_CAPABILITY, LoginSession
 from replica_client.wire.framing import MAX_PIECE_SIZE
 from replica_client.wire.handshake import HandshakeV10
-from replica_client.wire.login import NO_CAPABILITY, LoginSession
 from replica_client.wire.packets import ERR_HEADER
 from replica_client.wire.server_errors import server_error_of
 
@@ -49,7 +49,7 @@ _ERR = bytes([ERR_HEADER])
 
 
 class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
-    """An aiomysql connection that logs in with :class:`~replica_client.wire.login.LoginSession`.
+    """An aiomysql connection that logs in with :class:`~replica_client.wire.connection_phase.LoginSession`.
 
     Args:
         options: where and as whom.

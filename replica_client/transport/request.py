@@ -8,7 +8,7 @@ from replica_client.constants.commands import DumpFlag
 from replica_client.errors import ConfigError
 from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.transport.server_info import ServerInfo
-from replica_client.wire.commands import MAX_POSITION, ComBinlogDump, ComBinlogDumpGtid
+from replica_client.wire.command_packets import MAX_POSITION, ComBinlogDump, ComBinlogDumpGtid
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class ServerInfo:
     fingerprint: str = ""
 
     @property
-    def folds_names(self) -> bool | None:
+    def casefolds_names(self) -> bool | None:
         """Whether names in another letter case are the same; None when it does not tell."""
         return None if self.lower_case_table_names is None else self.lower_case_table_names != 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 
 from replica_client.errors import ConfigError, TlsError
-from replica_client.transport.options import TlsMode, TlsOptions
+from replica_client.transport.connect_options import TlsMode, TlsOptions
 from replica_client.wire.auth.certificate_proof import fingerprint_of
 
 

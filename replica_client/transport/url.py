@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from replica_client.errors import ConfigError
+from replica_client.transport.connect_options import ConnectOptions, TlsMode, TlsOptions
 from replica_client.transport.option_file import from_environment, read_option_file
-from replica_client.transport.options import ConnectOptions, TlsMode, TlsOptions
 from replica_client.wire.auth.plugin import UnverifiedPassword
 
 SCHEMES = ("mysql", "mariadb")

@@ -9,8 +9,8 @@ from replica_client.errors import (
     ReplicaClientError,
     UnexpectedPacketError,
 )
-from replica_client.wire.commands import SemiSyncAck
-from replica_client.wire.compressed import Compression, FrameDecoder, encode_frames
+from replica_client.wire.command_packets import SemiSyncAck
+from replica_client.wire.compressed_packets import Compression, FrameDecoder, encode_frames
 from replica_client.wire.framing import DEFAULT_MAX_PACKET_SIZE, PacketFramer, encode_packets
 from replica_client.wire.packets import EOF_HEADER, ERR_HEADER, EofPacket
 from replica_client.wire.server_errors import server_error_of

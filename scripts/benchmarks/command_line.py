@@ -236,7 +236,7 @@ def _measure(
 def _run(
     client: str, server: dict[str, Any], python: Path, file: str, changes: int, path: Path
 ) -> dict[str, float] | None:
-    place = (
+    position = (
         server["host"],
         str(server["port"]),
         server["replica_user"],
@@ -245,11 +245,11 @@ def _run(
     if client in TOOLS.values():
         command = [sys.executable, str(SCRIPTS / "servers"), "tool", server["name"], client, "-v"]
         command += ["--base64-output=DECODE-ROWS", "--read-from-remote-server", "--protocol=tcp"]
-        command += [f"--host={place[0]}", f"--port={place[1]}", f"--user={place[2]}"]
+        command += [f"--host={position[0]}", f"--port={position[1]}", f"--user={position[2]}"]
         command += _NO_TLS[client]
-        return _timed([*command, file], {**os.environ, "MYSQL_PWD": place[3]})
+        return _timed([*command, file], {**os.environ, "MYSQL_PWD": position[3]})
     interpreter = str(python) if client in PYTHON_PEERS else sys.executable
-    command = [interpreter, str(CLIENT), client, *place, file, str(changes), str(path)]
+    command = [interpreter, str(CLIENT), client, *position, file, str(changes), str(path)]
     environment = dict(os.environ)
     if interpreter == sys.executable:
         environment |= {"PYTHONPATH": str(SCRIPTS.parent), "REPLICA_CLIENT_IMPL": "compiled"}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.callgrind import count
-from benchmarks.made import Made
+from benchmarks.generated_log import Made
 
 # What the smallest file is, and what grows in it ten and a hundred steps.
 _GROWING = {

@@ -66,8 +66,8 @@ class TapMysql(Program):
         for metadata in catalog["streams"][0]["metadata"]:
             if not metadata["breadcrumb"]:
                 metadata["metadata"] |= {"selected": True, "replication-method": "LOG_BASED"}
-        place = {"log_file": shop.file, "log_pos": 4, "version": 1}
-        state = {"bookmarks": {catalog["streams"][0]["tap_stream_id"]: place}}
+        position = {"log_file": shop.file, "log_pos": 4, "version": 1}
+        state = {"bookmarks": {catalog["streams"][0]["tap_stream_id"]: position}}
         files = ("--catalog", self._write("catalog.json", catalog))
         files += ("--state", self._write("state.json", state))
         command = self.environment.command(ours, tap, "--config", config, *files)
@@ -121,8 +121,8 @@ class Meilisync(Program):
     def run(self, shop: Shop, ours: bool) -> Run:
         """From the start of the file until all documents are there."""
         progress = self.directory / "progress.json"
-        place = {"master_log_file": shop.file, "master_log_position": 4}
-        progress.write_text(json.dumps(place))
+        position = {"master_log_file": shop.file, "master_log_position": 4}
+        progress.write_text(json.dumps(position))
         # It hands Decimal to a JSON encoder that does not take it.
         fields = {name: name for name in ("id", "customer", "state", "placed", "due", "note")}
         with Recorder() as recorder:

@@ -43,13 +43,13 @@ def asyncmy() -> Callable[[], int]:
     from asyncmy.replication.row_events import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
     async def run() -> int:
-        place: dict[str, Any] = {
+        position: dict[str, Any] = {
             "host": HOST,
             "port": int(PORT),
             "user": USER,
             "password": PASSWORD,
         }
-        one, two = await driver.connect(**place), await driver.connect(**place)
+        one, two = await driver.connect(**position), await driver.connect(**position)
         stream = BinLogStream(
             one,
             two,

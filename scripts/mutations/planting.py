@@ -180,20 +180,20 @@ class _Finder:
                 yield self._replaced(node, "break")
 
     def _between(self, left: ast.expr, right: ast.expr, old: str, new: str) -> Iterator[Mutation]:
-        start, end = self._span(left)[1], self._span(right)[0]
+        start, end = self._bounds(left)[1], self._bounds(right)[0]
         between = self._source[start:end]
         at = between.find(old.encode())
         if at >= 0 and between.count(old.encode()) == 1:
             yield self._mutation(left.lineno, start + at, start + at + len(old), new)
 
     def _replaced(self, node: ast.stmt | ast.expr, new: str) -> Mutation:
-        return self._mutation(node.lineno, *self._span(node), new)
+        return self._mutation(node.lineno, *self._bounds(node), new)
 
     def _mutation(self, line: int, start: int, end: int, new: str) -> Mutation:
         old = self._source[start:end].decode()
         return Mutation(self._path, self._module, line, *self._function, start, end, old, new)
 
-    def _span(self, node: ast.stmt | ast.expr) -> tuple[int, int]:
+    def _bounds(self, node: ast.stmt | ast.expr) -> tuple[int, int]:
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         return (
@@ -202,7 +202,7 @@ class _Finder:
         )
 
     def _text(self, node: ast.expr) -> str:
-        start, end = self._span(node)
+        start, end = self._bounds(node)
         return self._source[start:end].decode()
 
 

@@ -130,6 +130,6 @@ def typed_columns() -> str:
     )
 
 
-def _same(found: list[str], told: dict[str, str], what: str) -> None:
-    if found != list(told):
-        raise ValueError(f"{what} has the columns {found}, the documentation {list(told)}")
+def _same(found: list[str], stated: dict[str, str], what: str) -> None:
+    if found != list(stated):
+        raise ValueError(f"{what} has the columns {found}, the documentation {list(stated)}")

@@ -91,7 +91,7 @@ def exit_statuses() -> str:
         failures.INTERRUPTED: "interrupted, with the position saved",
         failures.UNREAD: "nobody reads the output any more; the position is that of what was read",
     }
-    told = set(re.findall(r"\b\d+\b", inspect.getdoc(main.main) or ""))
-    if told != {str(status) for status in meanings}:
-        raise ValueError(f"main() tells of {sorted(told)}, this table of {sorted(meanings)}")
+    stated = set(re.findall(r"\b\d+\b", inspect.getdoc(main.main) or ""))
+    if stated != {str(status) for status in meanings}:
+        raise ValueError(f"main() tells of {sorted(stated)}, this table of {sorted(meanings)}")
     return table(("status", "meaning"), [(str(status), text) for status, text in meanings.items()])

@@ -17,8 +17,8 @@ from replica_client.sinks.json_lines.file_sink import FileOptions
 from replica_client.sinks.json_lines.stdout_sink import StdoutOptions
 from replica_client.sinks.mirror.mysql_sink import MysqlOptions
 from replica_client.sinks.mirror.sqlite_sink import SqliteOptions
-from replica_client.sinks.parquet.sink import ParquetOptions
-from replica_client.sinks.redis_streams.sink import RedisOptions
+from replica_client.sinks.parquet.parquet_sink import ParquetOptions
+from replica_client.sinks.redis_streams.stream_sink import RedisOptions
 from replica_client.sinks.registry import sink_kinds
 
 _SINKS: Mapping[str, type[msgspec.Struct]] = {

@@ -12,7 +12,7 @@ from replica_client.lake import source_options as spark
 from replica_client.position import losses
 from replica_client.testing import faults as fault_kinds
 from replica_client.transport import url
-from replica_client.transport.options import ConnectOptions, TlsOptions
+from replica_client.transport.connect_options import ConnectOptions, TlsOptions
 
 
 def url_parameters() -> str:
@@ -47,10 +47,10 @@ def spark_options() -> str:
         elif inside and (match := re.match(r"(\S+(?:, \S+)*)\s{2,}(.*)", line)):
             rows.append((match[1], match[2]))
     rows = rows[1:]  # the head
-    told = {name for names, _ in rows for name in names.split(", ")}
-    if told != set(spark.KNOWN_OPTIONS):
+    stated = {name for names, _ in rows for name in names.split(", ")}
+    if stated != set(spark.KNOWN_OPTIONS):
         raise ValueError(
-            f"options and their documentation differ: {told ^ set(spark.KNOWN_OPTIONS)}"
+            f"options and their documentation differ: {stated ^ set(spark.KNOWN_OPTIONS)}"
         )
     return table(
         ("option", "meaning"),

@@ -26,10 +26,12 @@ def test_every_byte_of_every_event_is_covered_once(name):
             except BinlogDecodeError:
                 continue
             data = decoder.decrypted(raw, position)
-            spans = annotated(data, event, decoder)
-            assert uncovered(data, spans) is None, position
-            assert not [span for span in spans if span.field == "unexplained"], position
-            assert not compared(event, spans)[1], position
+            annotated_bytes = annotated(data, event, decoder)
+            assert uncovered(data, annotated_bytes) is None, position
+            assert not [
+                field_bytes for field_bytes in annotated_bytes if field_bytes.field == "unexplained"
+            ], position
+            assert not compared(event, annotated_bytes)[1], position
     except BinlogDecodeError:
         # A file that ends inside an event; what is before it was looked at.
         pass

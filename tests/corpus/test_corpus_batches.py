@@ -1,4 +1,4 @@
-"""Every binlog of the corpus as record batches: by the lane and without it, and as the object path has it."""
+"""Every binlog of the corpus as record batches: by the fast path and without it, and as the object path has it."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import replica_client as rc
 from replica_client.errors import ReplicaClientError
 from replica_client.rows.selection import Selection
 from tests.corpus.binlogs import CORPUS, binlog_files, require_corpus
-from tests.unit.readers.test_group_lane import assert_same as assert_lane_agrees
+from tests.unit.readers.test_fast_path import assert_same as assert_fast_path_agrees
 from tests.unit.rows.test_columnar import assert_batches_agree
 
 FILES = binlog_files()
@@ -30,8 +30,8 @@ def test_corpus_is_there() -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_lane(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert_lane_agrees(monkeypatch, **_arguments(name))
+def test_fast_path(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_fast_path_agrees(monkeypatch, **_arguments(name))
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -7,11 +7,11 @@ from collections import Counter
 from replica_client.binlog.events.query import QueryEvent
 from replica_client.binlog.server_version import parse_server_version
 from replica_client.errors import ReplicaClientError
-from replica_client.readers.binlog_file import open_binlog
+from replica_client.readers.files.binlog_file import open_binlog
 from replica_client.readers.query_text import statement_text
-from replica_client.schema.ddl.changes import NotUnderstood, Unrelated
-from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.statements import read_statement
+from replica_client.schema.ddl.steps import NotUnderstood, Unrelated
 from tests.corpus.binlogs import CORPUS, binlog_files, require_corpus
 
 GOAL = 0.99
@@ -24,8 +24,8 @@ def test_share_of_statements_that_are_understood() -> None:
     for name in binlog_files():
         reader = open_binlog(CORPUS / name)
         try:
-            for feed, placed in reader._placed(None, None):
-                body = placed.event.body
+            for feed, located in reader._located(None, None):
+                body = located.event.body
                 if not isinstance(body, QueryEvent):
                     continue
                 layout = feed.decoder.format

@@ -254,7 +254,7 @@ def test_go_mysql_empty_json():
 # -- mysql-binlog-connector-java and mage-os ------------------------------------------------------
 
 
-def test_java_updated_in_place():
+def test_java_updated_in_position():
     """The same document written anew by 5.7, and updated in place by 8.0 with holes."""
     found = cases("mysql-binlog-connector-java/JsonPartialUpdateParseTest.json")
     written, updated = (JsonDocument(bytes.fromhex(case["hex"])) for case in found)

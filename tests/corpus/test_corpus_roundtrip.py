@@ -155,7 +155,7 @@ def test_broken_file(name: str) -> None:
         assert len(outcome.faults) == len(expected)
 
 
-def test_encrypted_files_are_told_apart() -> None:
+def test_encrypted_files_are_reported_apart() -> None:
     names = binlog_files(ENCRYPTED_MAGIC)
     assert names == ["mysql-testsuite-9.7.4/rpl_nogtid_encryption_master-bin.000002"]
     assert file_kind((CORPUS / names[0]).read_bytes()) is FileKind.ENCRYPTED

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import BinlogDecodeError, DataLossError, SchemaMismatchError
 from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.binlog_file import open_binlog
+from replica_client.readers.files.binlog_file import open_binlog
 from replica_client.rows.json_values import change_to_json
 from replica_client.rows.selection import Selection
 from tests.fuzz.file_mutation import mutated_file

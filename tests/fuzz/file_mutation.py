@@ -204,18 +204,18 @@ def _change_rows(events: Events, scene: Scene, other: Scene, rng: random.Random)
     data = bytearray(body.rows)
     for _ in range(rng.choice((1, 1, 2, 4, 8))):
         if data:
-            place = rng.randrange(len(data))
+            position = rng.randrange(len(data))
             kind = rng.random()
             if kind < 0.5:
-                data[place] = rng.choice(_INTERESTING)
+                data[position] = rng.choice(_INTERESTING)
             elif kind < 0.7:
-                data[place] ^= 1 << rng.randrange(8)
+                data[position] ^= 1 << rng.randrange(8)
             elif kind < 0.8:
-                data[place:place] = rng.randbytes(rng.choice((1, 2, 4, 30)))
+                data[position:position] = rng.randbytes(rng.choice((1, 2, 4, 30)))
             elif kind < 0.9:
-                del data[place : place + rng.choice((1, 2, 4, 30))]
+                del data[position : position + rng.choice((1, 2, 4, 30))]
             else:
-                data = data[:place] + data[place : place + 64] * rng.choice((2, 3, 40))
+                data = data[:position] + data[position : position + 64] * rng.choice((2, 3, 40))
     body = replace(body, rows=bytes(data))
     if rng.random() < 0.2:
         size = len(body.columns_before)

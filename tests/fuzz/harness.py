@@ -193,10 +193,10 @@ def _at(data: bytearray, rng: random.Random) -> int:
     size = len(data)
     if size <= _HEADER_SIZE or rng.random() < 0.02:
         return rng.randrange(size) if size else 0
-    span = size - _HEADER_SIZE
+    room = size - _HEADER_SIZE
     if rng.random() < 0.5:
-        span = min(span, 48)
-    return _HEADER_SIZE + rng.randrange(span)
+        room = min(room, 48)
+    return _HEADER_SIZE + rng.randrange(room)
 
 
 _MUTATORS: tuple[Callable[[bytearray, random.Random], None], ...] = (

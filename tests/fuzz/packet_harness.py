@@ -33,15 +33,15 @@ from replica_client.errors import (
 )
 from replica_client.rows.json_values import change_to_json
 from replica_client.testing import BinlogSource
+from replica_client.transport.connect_options import MIB, ConnectOptions, TlsMode, TlsOptions
 from replica_client.transport.connection import SourceConnection
-from replica_client.transport.options import MIB, ConnectOptions, TlsMode, TlsOptions
 from replica_client.transport.request import DumpRequest
 from replica_client.wire.auth.plugin import Credentials
-from replica_client.wire.compressed import Compression
+from replica_client.wire.compressed_packets import Compression
+from replica_client.wire.connection_phase import LoginSession
 from replica_client.wire.dump_session import DumpSession
 from replica_client.wire.framing import MAX_PIECE_SIZE
 from replica_client.wire.handshake import HandshakeV10
-from replica_client.wire.login import LoginSession
 
 ALLOWED = (ProtocolError, ServerError, TransportError, BinlogDecodeError)
 PASSWORD = "Sesame-open-4711"
@@ -503,5 +503,5 @@ def _frames(talk: Conversation, chance: random.Random, tally: Tally, where: str)
 
 
 def _is_first_of_dump(packet: bytes) -> bool:
-    """The made-up ROTATE: status byte, timestamp 0, type 4."""
+    """The artificial ROTATE: status byte, timestamp 0, type 4."""
     return packet[4:10] == b"\0\0\0\0\0\x04"

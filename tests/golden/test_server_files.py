@@ -106,7 +106,7 @@ def number(value: object) -> str:
     return f"{value:f}" if not isinstance(value, (int, float)) else repr(value)
 
 
-def told(body: Any, server_id: int) -> str | None:
+def stated(body: Any, server_id: int) -> str | None:
     """What the server says of an event; None where its text is not made here."""
     match body:
         case FormatDescriptionEvent():
@@ -201,7 +201,7 @@ def test_as_the_server_lists_them(path: Path) -> None:
                 # The server shows inner events at the end of the payload.
                 assert (one.position, one.end_position) != (row["position"], row["end"])
                 assert event.end_position == row["position"] == row["end"]
-            text = told(one.body, one.header.server_id)
+            text = stated(one.body, one.header.server_id)
             if text is not None:
                 assert row["info"] == text
                 descriptions += 1

@@ -14,12 +14,12 @@ from tests.integration.sink_comparison import Compared, compare_sink
 from tests.servers.local import LocalServer, LocalServers
 
 _FILES: dict[str, Callable[[Path], dict[str, Any]]] = {
-    "file": lambda place: {"type": "file", "path": place, "rotate_bytes": 1 << 20},
-    "debezium": lambda place: {"type": "file", "path": place, "format": "debezium"},
-    "maxwell": lambda place: {"type": "file", "path": place, "format": "maxwell"},
-    "canal": lambda place: {"type": "file", "path": place, "format": "canal"},
-    "parquet": lambda place: {"type": "parquet", "path": place, "roll_rows": 5000},
-    "sqlite": lambda place: {"type": "sqlite", "path": place.with_suffix(".db")},
+    "file": lambda folder: {"type": "file", "path": folder, "rotate_bytes": 1 << 20},
+    "debezium": lambda folder: {"type": "file", "path": folder, "format": "debezium"},
+    "maxwell": lambda folder: {"type": "file", "path": folder, "format": "maxwell"},
+    "canal": lambda folder: {"type": "file", "path": folder, "format": "canal"},
+    "parquet": lambda folder: {"type": "parquet", "path": folder, "roll_rows": 5000},
+    "sqlite": lambda folder: {"type": "sqlite", "path": folder.with_suffix(".db")},
 }
 SINKS = (*_FILES, "stdout", "mysql", "redis")
 
@@ -49,8 +49,8 @@ def _sink(
                 self.start()
 
         # Not below the directory: a socket's path is short.
-        place = stack.enter_context(tempfile.TemporaryDirectory())
-        redis = KilledRedis(Path(place))
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        redis = KilledRedis(Path(folder))
         stack.callback(redis.stop)
         return _proved(name, {"type": "redis", "url": redis.url}, redis)
     return _proved(name, _FILES[name](directory / name))

@@ -17,8 +17,8 @@ from typing import Any
 
 from replica_client.binlog.events import RotateEvent
 from replica_client.constants.event_types import EventType
-from replica_client.server.files import ServedFile
-from replica_client.server.library import make_event
+from replica_client.server.served_files import ServedFile
+from replica_client.server.served_library import make_event
 from replica_client.testing import BinlogSource
 from tests.integration.daemon_process import DaemonProcess
 from tests.servers.local import LocalServer

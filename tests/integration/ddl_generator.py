@@ -358,12 +358,12 @@ class Ddl:
                 words = "ALTER IGNORE TABLE"
         return f"{words} {self.path(table)} {clauses}"
 
-    def _add(self, place: Callable[[list[Col]], str]) -> str:
+    def _add(self, position: Callable[[list[Col]], str]) -> str:
         table = self.table()
         columns = self.columns(table)
         column = self.definition(self.new_name([c.name for c in columns]))
         word = self.rng.choice(("ADD", "ADD COLUMN", "add column"))
-        return self.alter(f"{word} {column}{place(columns)}", table)
+        return self.alter(f"{word} {column}{position(columns)}", table)
 
     def ddl_add_last(self) -> str:
         return self._add(lambda columns: "")
@@ -405,20 +405,20 @@ class Ddl:
         column = self.rng.choice(self.columns(table)).name
         return self.alter(f"MODIFY COLUMN {self.definition(column)}", table)
 
-    def ddl_modify_place(self) -> str:
+    def ddl_modify_column_position(self) -> str:
         table = self.table()
         columns = self.columns(table)
         column, other = self.rng.choice(columns), self.rng.choice(columns)
-        place = self.rng.choice(("FIRST", f"AFTER {q(other.name)}"))
-        return self.alter(f"MODIFY {q(column.name)} {column.type} NULL {place}", table)
+        position = self.rng.choice(("FIRST", f"AFTER {q(other.name)}"))
+        return self.alter(f"MODIFY {q(column.name)} {column.type} NULL {position}", table)
 
     def ddl_change(self) -> str:
         table = self.table()
         columns = self.columns(table)
         column = self.rng.choice(columns)
         name = self.new_name([c.name for c in columns])
-        place = self.rng.choice(("", " FIRST", f" AFTER {q(self.rng.choice(columns).name)}"))
-        return self.alter(f"CHANGE {q(column.name)} {self.definition(name)}{place}", table)
+        position = self.rng.choice(("", " FIRST", f" AFTER {q(self.rng.choice(columns).name)}"))
+        return self.alter(f"CHANGE {q(column.name)} {self.definition(name)}{position}", table)
 
     def ddl_change_name_only(self) -> str:
         table = self.table()

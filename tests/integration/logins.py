@@ -59,7 +59,7 @@ class Account:
 
 
 @dataclass
-class Place:
+class LoginServer:
     """A server under test.
 
     Attributes:
@@ -119,44 +119,50 @@ class Tally:
         return rows
 
 
-def expected(place: Place, account: Account, transport: str, compression: str) -> str:
+def expected(login_server: LoginServer, account: Account, transport: str, compression: str) -> str:
     """What a cell must give: ``logged in``, or the name of an error."""
     verified = transport in ("required", "verify-ca", "verify-identity")
-    if compression and compression not in place.compressions:
+    if compression and compression not in login_server.compressions:
         return ConfigError.__name__
-    if verified and not place.tls:
+    if verified and not login_server.tls:
         return TlsError.__name__
-    secret = transport == "socket" or (transport != "disabled" and place.tls)
+    secret = transport == "socket" or (transport != "disabled" and login_server.tls)
     if account.plugin in NEEDS_SECRECY and not secret:
         return UnexpectedPacketError.__name__
-    unproved = transport in ("preferred", "required", "ipv6") and place.tls
+    unproved = transport in ("preferred", "required", "ipv6") and login_server.tls
     if account.plugin in NEEDS_PROOF and unproved:
         return UnexpectedPacketError.__name__
     return "logged in"
 
 
-def _url(place: Place, account: Account, transport: str, compression: str, password: str) -> str:
+def _url(
+    login_server: LoginServer, account: Account, transport: str, compression: str, password: str
+) -> str:
     options = ["allow_public_key_retrieval=true"]
     host = "localhost" if transport == "verify-identity" else "127.0.0.1"
     if transport == "socket":
         host = ""
-        options.append(f"socket={quote(place.socket)}")
+        options.append(f"socket={quote(login_server.socket)}")
     elif transport == "ipv6":
         host = "[::1]"
         options.append("tls=preferred")
     else:
         options.append(f"tls={transport}")
         if transport.startswith("verify"):
-            options.append(f"tls_ca={quote(str(place.ca))}")
+            options.append(f"tls_ca={quote(str(login_server.ca))}")
     if compression:
         options.append(f"compression={compression}")
-    number = place.port_by_ipv6 if transport == "ipv6" else None
-    port = f":{number or place.port}" if host else ""
+    number = login_server.port_by_ipv6 if transport == "ipv6" else None
+    port = f":{number or login_server.port}" if host else ""
     return f"mysql://{account.user}:{quote(password, safe='')}@{host}{port}/?{'&'.join(options)}"
 
 
 async def log_in(
-    place: Place, account: Account, transport: str, compression: str, password: str = PASSWORD
+    login_server: LoginServer,
+    account: Account,
+    transport: str,
+    compression: str,
+    password: str = PASSWORD,
 ) -> str:
     """One cell: its outcome.
 
@@ -164,13 +170,13 @@ async def log_in(
         AssertionError: the login is not what was asked for.
     """
     account.before()
-    secured = transport not in ("disabled", "socket") and place.tls
-    url = _url(place, account, transport, compression, password)
+    secured = transport not in ("disabled", "socket") and login_server.tls
+    url = _url(login_server, account, transport, compression, password)
     try:
         async with await SourceConnection.open(parse_url(url)) as connection:
             assert connection.server.auth_plugin == account.plugin, connection.server
             assert bool(connection.server.tls) == secured, connection.server
-            if place.real:
+            if login_server.real:
                 status = {
                     str(name).lower(): str(value)
                     for name, value in await connection.query(
@@ -196,22 +202,24 @@ async def log_in(
     return "logged in"
 
 
-async def run(place: Place, tally: Tally, *, compressions: tuple[str, ...] = COMPRESSIONS) -> None:
+async def run(
+    login_server: LoginServer, tally: Tally, *, compressions: tuple[str, ...] = COMPRESSIONS
+) -> None:
     """All cells of a server.
 
     Raises:
         AssertionError: one had another outcome than it must have.
     """
-    for account in place.accounts:
+    for account in login_server.accounts:
         for transport in TRANSPORTS:
             for compression in compressions:
-                outcome = await log_in(place, account, transport, compression)
-                wanted = expected(place, account, transport, compression)
-                cell = (place.name, account.label, transport, compression or "none")
+                outcome = await log_in(login_server, account, transport, compression)
+                wanted = expected(login_server, account, transport, compression)
+                cell = (login_server.name, account.label, transport, compression or "none")
                 assert outcome == wanted, f"{cell}: {outcome} instead of {wanted}"
                 tally.cells[cell] = outcome
-            if expected(place, account, transport, "") == "logged in":
-                outcome = await log_in(place, account, transport, "", "wrong")
+            if expected(login_server, account, transport, "") == "logged in":
+                outcome = await log_in(login_server, account, transport, "", "wrong")
                 assert outcome == AccessDeniedError.__name__, f"{cell}, wrong password: {outcome}"
                 tally.wrong_passwords += 1
 
@@ -220,9 +228,9 @@ async def run(place: Place, tally: Tally, *, compressions: tuple[str, ...] = COM
 
 
 @asynccontextmanager
-async def testing_place(
+async def testing_server(
     file: Path, directory: Path, certificates: Certificates, plugin: str, cold: bool
-) -> AsyncIterator[Place]:
+) -> AsyncIterator[LoginServer]:
     """A testing source whose accounts have one plugin."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates.server_cert, certificates.server_key)
@@ -245,7 +253,7 @@ async def testing_place(
         sixth.forget_passwords()
 
     async with source, sixth:
-        yield Place(
+        yield LoginServer(
             "testing source",
             source.port,
             unix_socket,
@@ -270,9 +278,9 @@ TESTING_PLUGINS += [("caching_sha2_password", True)]
 
 
 @contextmanager
-def real_place(
+def real_server(
     servers: LocalServers, name: str, directory: Path, certificates: Certificates
-) -> Iterator[Place]:
+) -> Iterator[LoginServer]:
     """A server with an account for each plugin that it has."""
     options = ["bind-address=*" if name == "mysql-5.6" else "bind-address=127.0.0.1,::1"]
     # MySQL 5.6 has no TLS that today's OpenSSL speaks, nor the RSA key of its sha256_password.
@@ -294,7 +302,7 @@ def real_place(
             plugin = "mysql_clear_password" if _asks_clearly(name, plugins) else "dialog"
             user = _create(server, f"IDENTIFIED VIA pam USING '{service}'")
             accounts.append(Account(f"pam ({plugin})", plugin, user))
-        yield Place(
+        yield LoginServer(
             name,
             server.port,
             str(server.socket),

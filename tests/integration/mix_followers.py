@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from replica_client import Position, ReplicaClientError, connect
 from tests.integration.mix_sessions import Snapshot
 from tests.integration.mix_state import Checker, Record
-from tests.integration.mixes import PATTERN, SIGNALS, Epoch, Report, folds
+from tests.integration.mixes import PATTERN, SIGNALS, Epoch, Report, casefolds
 from tests.servers.local import LocalServer
 
 _PATIENCE = 60.0
@@ -25,7 +25,9 @@ class Segment:
     records: list[Record] = field(default_factory=list)
     error: ReplicaClientError | None = None
 
-    def check(self, reader: str, epochs: Sequence[Epoch], report: Report, *, fold: bool) -> None:
+    def check(
+        self, reader: str, epochs: Sequence[Epoch], report: Report, *, casefold: bool
+    ) -> None:
         """Compare with the snapshots behind its start."""
         snapshots: list[Snapshot] = [
             one
@@ -33,7 +35,7 @@ class Segment:
             if self.start is None or Position(*epoch.start) >= self.start
             for one in epoch.snapshots
         ]
-        checker = Checker(snapshots, fold)
+        checker = Checker(snapshots, casefold)
         for record in self.records:
             checker.feed(record)
         if self.error is None:
@@ -142,7 +144,7 @@ def _database(item: object) -> str:
 
 def read_earliest(server: LocalServer, epochs: Sequence[Epoch], report: Report) -> None:
     """Read the live source from its first file to its end and compare."""
-    fold = folds(server)
+    casefold = casefolds(server)
     start: Position | None = None
     while True:
         segment = Segment(start)
@@ -150,7 +152,7 @@ def read_earliest(server: LocalServer, epochs: Sequence[Epoch], report: Report) 
             asyncio.run(_to_the_end(server, segment))
         except ReplicaClientError as error:
             segment.error = error
-        segment.check("earliest", epochs, report, fold=fold)
+        segment.check("earliest", epochs, report, casefold=casefold)
         if segment.error is None:
             return
         reached = segment.records[-1].end if segment.records else start

@@ -21,8 +21,8 @@ from tests.integration.mixes import (
     Fault,
     Report,
     beginning,
+    casefolds,
     files_of,
-    folds,
 )
 from tests.servers.local import LocalServer
 
@@ -168,7 +168,7 @@ def check_runs(
             files_of(server, epoch.start, epoch.end),
             start=f"{epoch.start[0]}:{epoch.start[1]}",
             stop=f"{epoch.end[0]}:{epoch.end[1]}",
-            schema=beginning(folds(server)),
+            schema=beginning(casefolds(server)),
             assembly=AssemblyOptions(Selection(PATTERN), on_unknown_table="error"),
         )
         try:

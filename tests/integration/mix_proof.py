@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.integration.mix_followers import Follower, read_earliest
 from tests.integration.mix_kills import Killer, check_runs
-from tests.integration.mixes import Epoch, Report, folds, prove_files
+from tests.integration.mixes import Epoch, Report, casefolds, prove_files
 from tests.servers.local import LocalServer
 
 
@@ -43,9 +43,9 @@ def prove_mixes(
         follower.finish()
         if killer is not None:
             killer.finish()
-    fold = folds(server)
+    casefold = casefolds(server)
     for segment in follower.segments:
-        segment.check("latest", epochs, report, fold=fold)
+        segment.check("latest", epochs, report, casefold=casefold)
     read_earliest(server, epochs, report)
     if killer is not None:
         check_runs(server, killer, epochs, report)

@@ -7,7 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tests.integration.mix_sessions import Entry
-from tests.integration.mixes import Epoch, Fault, Report, check_files, files_of, folds, replay_epoch
+from tests.integration.mixes import (
+    Epoch,
+    Fault,
+    Report,
+    casefolds,
+    check_files,
+    files_of,
+    replay_epoch,
+)
 from tests.servers.local import LocalServer
 
 _Item = TypeVar("_Item")
@@ -46,13 +54,13 @@ def reduce(server: LocalServer, epoch: Epoch, fault: Fault, tries: int = 150) ->
     """The statements of an epoch without those that a fault does not need."""
     wanted = signature(fault)
     resume = epoch.seed if "resumed" in fault.reader else None
-    fold = folds(server)
+    casefold = casefolds(server)
 
     def shows(entries: Sequence[Entry]) -> bool:
         again = replay_epoch(server, epoch, entries)
         report = Report()
         paths = files_of(server, again.start, again.end)
-        check_files(paths, again, report, resume=resume, fold=fold)
+        check_files(paths, again, report, resume=resume, casefold=casefold)
         return any(signature(one) == wanted for one in (*report.differences, *report.stops))
 
     entries = [one for n, one in enumerate(epoch.log[: fault.entry + 1]) if n not in epoch.refused]

@@ -105,7 +105,7 @@ class Sessions:
         self._connections: list[Any] = [None] * self.count
         self.charsets = ["utf8mb4"] * self.count
         self._columns: dict[Table, list[str]] | None = None
-        self._folded: set[str] | None = None
+        self._casefolded: set[str] | None = None
         self.shape = 0
         self.unselected = 0
         self.paused = False
@@ -130,11 +130,11 @@ class Sessions:
 
     def _in_any_case(self, sql: str, rng: random.Random) -> str:
         """A statement with some names of databases and tables in another letter case."""
-        if self._folded is None:
-            self._folded = {name.lower() for table in self.tables() for name in table}
+        if self._casefolded is None:
+            self._casefolded = {name.lower() for table in self.tables() for name in table}
 
         def spelt(name: re.Match[str]) -> str:
-            known = self._folded is not None and name[0][1:-1].lower() in self._folded
+            known = self._casefolded is not None and name[0][1:-1].lower() in self._casefolded
             if not known or rng.random() < 0.6:
                 return name[0]
             return "".join(
@@ -226,7 +226,7 @@ class Sessions:
 
     def _observe(self, number: int, sql: str) -> None:
         if changes_shape(sql):
-            self._columns = self._folded = None
+            self._columns = self._casefolded = None
             self.shape += 1
         if sql.startswith("LOCK TABLES"):
             self.paused = number not in self.refused

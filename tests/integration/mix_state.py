@@ -23,7 +23,7 @@ class RowChange:
     names: tuple[str, ...]
     before: Row | None
     after: Row | None
-    place: str
+    position: str
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Checker:
     """
 
     snapshots: Sequence[Snapshot]
-    fold: bool = False
+    casefold: bool = False
     tables: dict[Table, list[Row]] = field(default_factory=dict)
     differences: list[Difference] = field(default_factory=list)
     compared: int = 0
@@ -132,16 +132,16 @@ class Checker:
         self._at = len(self.snapshots)
 
     @property
-    def place(self) -> tuple[int, int]:
+    def position(self) -> tuple[int, int]:
         """The epoch's seed and the number of the statement that is at work."""
         at = min(self._at, len(self.snapshots) - 1)
         return (self.snapshots[at].seed, self.snapshots[at].entry) if at >= 0 else (0, 0)
 
     def _key(self, table: Table) -> Table:
-        return (table[0].lower(), table[1].lower()) if self.fold else table
+        return (table[0].lower(), table[1].lower()) if self.casefold else table
 
     def _differ(self, kind: str, text: str) -> None:
-        self.differences.append(Difference(*self.place, kind, text))
+        self.differences.append(Difference(*self.position, kind, text))
 
     # What is delivered.
 
@@ -158,7 +158,7 @@ class Checker:
         if table in self._anew or self._all_anew:
             return
         rows = self.tables.setdefault(table, [])
-        where = f"{change.place} {'.'.join(change.table)}"
+        where = f"{change.position} {'.'.join(change.table)}"
         known: Row = {}
         if change.before is not None:
             at = _find(rows, change.before)

@@ -128,21 +128,21 @@ class Report:
         for one in checker.differences:
             self.differences.append(Fault(reader, one.seed, one.entry, one.kind, one.text))
         if stop is not None:
-            self.stop(Fault(reader, *checker.place, type(stop).__name__, str(stop)))
+            self.stop(Fault(reader, *checker.position, type(stop).__name__, str(stop)))
 
     def stop(self, fault: Fault) -> None:
         """Count what ended a reader."""
         (self.undecided if _UNDECIDED in fault.text else self.stops).append(fault)
 
 
-def folds(server: LocalServer) -> bool:
+def casefolds(server: LocalServer) -> bool:
     """Whether the server's names of tables have no letter case."""
     return str(server.query("SELECT @@lower_case_table_names")[0][0]) != "0"
 
 
-def beginning(fold: bool) -> SchemaHistory:
+def beginning(casefold: bool) -> SchemaHistory:
     """What files do not tell: whether letter case tells tables apart."""
-    return SchemaHistory(lower_case_names=fold)
+    return SchemaHistory(lower_case_names=casefold)
 
 
 def write_epoch(
@@ -151,7 +151,7 @@ def write_epoch(
     """Run random statements until that many transactions have ended."""
     rng = random.Random(seed)
     databases = (f"mix{seed}", f"mix{seed}b")
-    any_case = random.Random(seed) if folds(server) and "more" not in without else None
+    any_case = random.Random(seed) if casefolds(server) and "more" not in without else None
     sessions = Sessions(server, 3, databases, session_settings(server), seed, any_case)
     try:
         for sql in global_settings(server, rng):
@@ -206,13 +206,13 @@ def check_files(
     report: Report,
     *,
     resume: int | None = None,
-    fold: bool = False,
+    casefold: bool = False,
 ) -> None:
     """Read an epoch from files and compare; with a seed, in small parts and resumed again and again."""
-    checker = Checker(epoch.snapshots, fold)
+    checker = Checker(epoch.snapshots, casefold)
     stop: Exception | None = None
     try:
-        for record in _read(paths, epoch, report, resume, fold):
+        for record in _read(paths, epoch, report, resume, casefold):
             checker.feed(record)
         checker.finish()
     except ReplicaClientError as error:
@@ -221,7 +221,7 @@ def check_files(
 
 
 def _read(
-    paths: Sequence[Path], epoch: Epoch, report: Report, seed: int | None, fold: bool
+    paths: Sequence[Path], epoch: Epoch, report: Report, seed: int | None, casefold: bool
 ) -> Iterator[Record]:
     rng = random.Random(seed)
     position, state = Position(*epoch.start), None
@@ -235,7 +235,7 @@ def _read(
             paths,
             start=position,
             stop=Position(*epoch.end),
-            schema=beginning(fold) if state is None else SchemaHistory.from_state(state),
+            schema=beginning(casefold) if state is None else SchemaHistory.from_state(state),
             assembly=options,
         )
         count = rng.randint(1, 60) if seed is not None else 1 << 60
@@ -260,7 +260,7 @@ def prove_files(
 ) -> list[Epoch]:
     """Write epochs, and read each from its files; ``begins`` is called before each."""
     epochs = []
-    fold = folds(server)
+    casefold = casefolds(server)
     for seed in seeds:
         begins()
         epoch = write_epoch(server, seed, transactions, without)
@@ -271,6 +271,6 @@ def prove_files(
         report.unselected += epoch.unselected
         report.done.update(epoch.done)
         paths = files_of(server, epoch.start, epoch.end)
-        check_files(paths, epoch, report, fold=fold)
-        check_files(paths, epoch, report, resume=seed, fold=fold)
+        check_files(paths, epoch, report, casefold=casefold)
+        check_files(paths, epoch, report, resume=seed, casefold=casefold)
     return epochs

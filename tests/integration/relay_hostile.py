@@ -17,8 +17,8 @@ from replica_client.constants.commands import Command
 from replica_client.gtid import GtidSet
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.url import parse_url
-from replica_client.wire.auth.native import scramble_native
-from replica_client.wire.commands import (
+from replica_client.wire.auth.native_password import scramble_native
+from replica_client.wire.command_packets import (
     ComBinlogDump,
     ComBinlogDumpGtid,
     ComQuery,

@@ -13,7 +13,7 @@ from replica_client.constants.capabilities import Capability
 from replica_client.constants.commands import DumpFlag
 from replica_client.constants.event_types import EventType
 from replica_client.wire.auth.caching_sha2 import scramble_sha2
-from replica_client.wire.commands import ComBinlogDump, ComQuery
+from replica_client.wire.command_packets import ComBinlogDump, ComQuery
 from replica_client.wire.framing import encode_packets
 from replica_client.wire.handshake import HandshakeResponse, HandshakeV10
 

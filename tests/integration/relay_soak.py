@@ -124,9 +124,9 @@ class Soak:
         load.close()
         self._look(f"{(time.monotonic() - begun) / 60:.1f} min, {steps} steps, at the end")
         wanted = set(makers(self.source.flavor, self.source.version))
-        told = ", ".join(f"{load.counts[name]} {name}" for name in TOLD)
+        stated = ", ".join(f"{load.counts[name]} {name}" for name in TOLD)
         missing = ", ".join(sorted(wanted - load.counts.keys())) or "none"
-        self._tell(f"{self.name}: {told}; {len(wanted)} column types, missing: {missing}")
+        self._tell(f"{self.name}: {stated}; {len(wanted)} column types, missing: {missing}")
 
     def _disturb(self) -> None:
         """Stop and start a replica, or restart a relay."""

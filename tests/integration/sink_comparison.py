@@ -211,10 +211,10 @@ def batch_rows(batches: Iterable[pa.RecordBatch]) -> list[tuple[Any, ...]]:
     for batch in batches:
         name = batch.schema.metadata[b"database"] + b"." + batch.schema.metadata[b"table"]
         for row in batch.to_pylist():
-            place = (row["_commit_version"], row["_event_index"], row.get("_row_index", -1))
+            position = (row["_commit_version"], row["_event_index"], row.get("_row_index", -1))
             # An update's image before stands before the one after it.
             before = row.get("_change_type") != "update_postimage"
-            found.append((place, not before, name.decode(), tuple(map(repr, row.values()))))
+            found.append((position, not before, name.decode(), tuple(map(repr, row.values()))))
     return sorted(found, key=lambda one: one[:3])
 
 

@@ -59,7 +59,7 @@ async def follow(
     The number of the row that came last stands in ``number_file`` before it is acknowledged.
     """
     numbers = os.open(number_file, os.O_WRONLY | os.O_CREAT)
-    lags, told = Lags(), time.monotonic()
+    lags, stated = Lags(), time.monotonic()
     first = last = changes = 0
     stream = rc.connect(url, tables=[f"{database}.*"], start=start, position_store=store)
     async with stream:
@@ -77,8 +77,8 @@ async def follow(
             if last:
                 os.pwrite(numbers, last.to_bytes(8, "little"), 0)
             await stream.acknowledge(transaction.position)
-            if time.monotonic() - told >= _EVERY:
-                told = time.monotonic()
+            if time.monotonic() - stated >= _EVERY:
+                stated = time.monotonic()
                 said = {
                     "first": first,
                     "last": last,

@@ -207,7 +207,7 @@ class _Loop:
             *(f"{start[0]}:{start[1]}", str(self._store), str(self._status), str(self._last)),
         ]
         self._process: subprocess.Popen[bytes] | None = None
-        self._told: list[tuple[float, int]] = []
+        self._stated: list[tuple[float, int]] = []
         # The next one must begin behind the one and at the other or before.
         self._least, self._next = 0, 1
         self._begun = False
@@ -250,7 +250,7 @@ class _Loop:
             assert first > self._least, (
                 f"{self.name}: {first} came again, though {self._least} was acknowledged long before the kill"
             )
-        self._told = [*self._told[-100:], (time.monotonic(), said["last"])]
+        self._stated = [*self._stated[-100:], (time.monotonic(), said["last"])]
         return said
 
     def kill(self, bound: float) -> None:
@@ -263,7 +263,7 @@ class _Loop:
         self.look()
         self._next = max(self._next, self._delivered() + 1)
         self._least = max(
-            (last for at, last in self._told if at < ended - bound), default=self._least
+            (last for at, last in self._stated if at < ended - bound), default=self._least
         )
         self.start()
 

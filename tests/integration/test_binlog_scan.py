@@ -8,8 +8,8 @@ import pytest
 
 from replica_client import DecodeOptions, open_binlog
 from replica_client.binlog.context import BinlogFormat
-from replica_client.readers import binlog_scan
-from replica_client.readers.binlog_scan import BinlogScan
+from replica_client.readers.live import binlog_scan
+from replica_client.readers.live.binlog_scan import BinlogScan
 from replica_client.readers.query_text import read_query
 from replica_client.schema.catalog import tables_touched
 from replica_client.transport.url import parse_url
@@ -85,7 +85,7 @@ def test_a_scan_finds_what_reading_finds(
         monkeypatch.setattr(binlog_scan, "_PART_SIZE", size)
         scan = BinlogScan(parse_url(server.url()), DecodeOptions())
         asyncio.run(scan.extend(first, offset))
-        assert [str(one.place) for one in scan.touches.all] == expected
+        assert [str(one.position) for one in scan.touches.all] == expected
         assert str(scan.end).rpartition(":")[0] == files[-1]
         assert scan.end.offset == server.binlog_path(files[-1]).stat().st_size
         # What was read is not read again, and what comes is.
@@ -94,7 +94,7 @@ def test_a_scan_finds_what_reading_finds(
         server.execute(f"CREATE DATABASE later_{size}")
         asyncio.run(scan.extend(first, offset))
         assert len(scan.touches.all) == len(expected) + 1
-        expected = [str(one.place) for one in scan.touches.all]
+        expected = [str(one.position) for one in scan.touches.all]
 
 
 @pytest.mark.timeout(180)
@@ -104,9 +104,9 @@ def test_what_lies_before_is_read_without_what_was_read(
 ) -> None:
     server = fresh_server(name, [])
     first, offset = server.binlog_position()
-    places = []
+    positions = []
     for statement in (*STATEMENTS[:11], "CREATE TABLE scanned.z (id INT, t MEDIUMTEXT)"):
-        places.append(server.binlog_position())
+        positions.append(server.binlog_position())
         server.execute(statement)
     for number in range(8):
         server.execute(f"INSERT INTO scanned.z VALUES ({number}, REPEAT('x', 2000000))")
@@ -125,8 +125,10 @@ def test_what_lies_before_is_read_without_what_was_read(
 
     monkeypatch.setattr(binlog_scan._Part, "read", counted)
     scan = BinlogScan(options, DecodeOptions())
-    for file, at in reversed(places):
+    for file, at in reversed(positions):
         asyncio.run(scan.extend(file, at))
     assert sum(sizes) < 2 * 16_000_000  # the large rows were read once
-    assert sorted(one.place for one in scan.touches.all) == [one.place for one in whole.touches.all]
+    assert sorted(one.position for one in scan.touches.all) == [
+        one.position for one in whole.touches.all
+    ]
     assert (scan.begin, scan.end) == (whole.begin, whole.end)

@@ -120,7 +120,7 @@ def test_a_mirror_without_a_snapshot_refuses_the_option(kinds, tmp_path) -> None
         check=False,
     )
     assert checked.returncode != 0
-    told = checked.stdout + checked.stderr
-    assert told.count("record_losses") == 1, told
-    assert "source.mirror" in told
-    assert "snapshot = true" in told
+    stated = checked.stdout + checked.stderr
+    assert stated.count("record_losses") == 1, stated
+    assert "source.mirror" in stated
+    assert "snapshot = true" in stated

@@ -12,7 +12,7 @@ from tests.unit.daemon.conftest import running, until
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("start", ["latest", "before"])
-async def test_only_what_the_source_does_not_have_is_told(
+async def test_only_what_the_source_does_not_have_is_reported(
     any_server, new_database, tmp_path: Path, caplog, start: str
 ) -> None:
     server = any_server
@@ -36,5 +36,5 @@ async def test_only_what_the_source_does_not_have_is_told(
     path.write_text("\n".join(text))
     async with running(path):
         await until(lambda: "no table was read" in caplog.text)
-    (told,) = [r.getMessage() for r in caplog.records if "no table was read" in r.getMessage()]
-    assert f"tables = ['{database}.quite']" in told
+    (stated,) = [r.getMessage() for r in caplog.records if "no table was read" in r.getMessage()]
+    assert f"tables = ['{database}.quite']" in stated

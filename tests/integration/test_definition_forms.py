@@ -10,9 +10,9 @@ import pytest
 import replica_client as rc
 from replica_client.errors import ReplicaClientError
 from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.live_schema import read_source
+from replica_client.readers.live.live_schema import read_source
 from replica_client.rows.selection import Selection
-from replica_client.schema.history import Place, SchemaHistory
+from replica_client.schema.history import LogPosition, SchemaHistory
 from replica_client.schema.model import TableModel
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.url import parse_url
@@ -54,12 +54,12 @@ def _inserted(
 
 
 def _definitions(
-    told: SchemaHistory, made: SchemaHistory, database: str, tables: list[str]
+    stated: SchemaHistory, made: SchemaHistory, database: str, tables: list[str]
 ) -> list[str]:
     """What the live source tells otherwise than the DDL of the file."""
     found = []
     for name in tables:
-        live, file = told.table((database, name)), made.table((database, name))
+        live, file = stated.table((database, name)), made.table((database, name))
         if not isinstance(live, TableModel) or not isinstance(file, TableModel):
             found.append(f"{name}: {live} live, {file} in the file")
             continue
@@ -86,7 +86,7 @@ async def _problems(server: LocalServer, form: Form, database: str) -> list[str]
     files = server.binlog_files()
     paths = [server.binlog_path(name) for name in files[files.index(start.file) :]]
     async with await SourceConnection.open(parse_url(server.url())) as connection:
-        told, _ = await read_source(connection, rc.DecodeOptions(), Selection(f"{database}.*"))
+        stated, _ = await read_source(connection, rc.DecodeOptions(), Selection(f"{database}.*"))
     found, made = [], None
     try:
         rows, made = _inserted(paths, start, database, None)
@@ -95,7 +95,7 @@ async def _problems(server: LocalServer, form: Form, database: str) -> list[str]
         if form.in_files or "not known" not in str(error):
             found.append(f"file: {type(error).__name__}: {error}")
     try:
-        known = told.moved(Place.of(middle.file, middle.offset - 1))
+        known = stated.moved(LogPosition.of(middle.file, middle.offset - 1))
         rows, _ = _inserted(paths, middle, database, known)
         found += [f"live: {text}" for text in compare(rows, wanted)]
     except ReplicaClientError as error:
@@ -104,7 +104,7 @@ async def _problems(server: LocalServer, form: Form, database: str) -> list[str]
         if not (may_refuse and "not known" in str(error)):
             found.append(f"live: {type(error).__name__}: {error}")
     if made is not None and (form.in_listings or server.flavor == "mariadb"):
-        found += _definitions(told, made, database, tables_of(server, database))
+        found += _definitions(stated, made, database, tables_of(server, database))
     server.execute(f"DROP DATABASE `{database}`")
     return [f"{form.name}: {text}" for text in found]
 

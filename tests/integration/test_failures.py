@@ -147,12 +147,12 @@ async def test_double_of_us_is_named(any_server) -> None:
     url = any_server.url()
     options = {"start": "latest", "server_id": number, "heartbeat_period": 0.3}
     async with asyncio.timeout(60), rc.connect(url, **options) as first:
-        told = asyncio.ensure_future(anext(first.transactions()))
+        stated = asyncio.ensure_future(anext(first.transactions()))
         await asyncio.sleep(0.3)
         async with rc.connect(url, **options) as second:
             going = asyncio.ensure_future(anext(second.transactions()))
             with pytest.raises(ServerIdConflictError, match="server_id"):
-                await told
+                await stated
             await asyncio.sleep(1.5)
             assert not going.done() or going.exception() is None
             assert second.generation == 1

@@ -16,11 +16,11 @@ SIDS = [random.Random(n).randbytes(16) for n in range(4)]
 def random_set(rng: random.Random, tags: list[str]) -> GtidSet:
     sets = {}
     for _ in range(rng.randrange(0, 6)):
-        span = rng.choice([12, 60, 2**40])
+        most = rng.choice([12, 60, 2**40])
         pairs = []
         for _ in range(rng.randrange(1, 9)):
-            first = rng.randrange(1, span)
-            pairs.append((first, first + rng.randrange(0, max(span // 4, 2))))
+            first = rng.randrange(1, most)
+            pairs.append((first, first + rng.randrange(0, max(most // 4, 2))))
         sets[rng.choice(SIDS), rng.choice(tags)] = Intervals(pairs)
     return GtidSet.of_intervals(sets)
 

@@ -68,7 +68,7 @@ def test_what_it_writes_runs(fresh_server, name: str, tmp_path: Path) -> None:
 
 
 @every_server
-def test_a_source_that_cannot_be_followed_is_told_with_the_remedy(
+def test_a_source_that_cannot_be_followed_is_reported_with_the_remedy(
     fresh_server, name: str, tmp_path: Path
 ) -> None:
     server = fresh_server(name)

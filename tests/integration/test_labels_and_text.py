@@ -11,7 +11,7 @@ import pytest
 
 import replica_client as rc
 from replica_client.errors import ColumnDecodeError
-from replica_client.readers.live_schema import read_source
+from replica_client.readers.live.live_schema import read_source
 from replica_client.schema.model import TableModel
 from replica_client.schema.quoting import mysql_text
 from replica_client.spark.source.live_table import shape_of_table
@@ -35,7 +35,7 @@ def source(request, fresh_server):
     return server
 
 
-async def _told(server: Any, table: str) -> TableModel:
+async def _stated(server: Any, table: str) -> TableModel:
     async with await SourceConnection.open(parse_url(server.url())) as connection:
         history, _ = await read_source(connection, rc.DecodeOptions())
     state = history.table(("d", table))
@@ -48,7 +48,7 @@ async def test_labels_are_those_of_rows_or_refused(source) -> None:
     server.execute(
         "CREATE TABLE d.t (e ENUM('🐟x', 'b', '?'), s SET('🐠y', 'c', 'd?') CHARACTER SET utf16)"
     )
-    enum, one_set = (await _told(server, "t")).columns
+    enum, one_set = (await _stated(server, "t")).columns
     if server.flavor == "mariadb":
         assert (enum.labels, enum.unknown_labels) == (("🐟x", "b", "?"), ())
         assert (one_set.labels, one_set.unknown_labels) == (("🐠y", "c", "d?"), ())
@@ -63,7 +63,7 @@ async def test_labels_are_those_of_rows_or_refused(source) -> None:
                 await anext(changes)
     for number in (1, 2, 3):
         server.execute(f"INSERT INTO d.t VALUES ({number}, {1 << (number - 1)})")
-    enum, one_set = (await _told(server, "t")).columns
+    enum, one_set = (await _stated(server, "t")).columns
     assert (enum.labels, enum.unknown_labels) == (("🐟x", "b", "?"), ())
     assert (one_set.labels, one_set.unknown_labels) == (("🐠y", "c", "d?"), ())
     async with rc.connect(server.url(), start="latest", tables="d.t") as stream:

@@ -11,7 +11,7 @@ import replica_client as rc
 from replica_client.errors import SourceChangedError
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.schema.history import SchemaChange
-from replica_client.schema.names import fold_name
+from replica_client.schema.names import casefold_name
 from tests.servers.local import ServerUnavailableError
 from tests.servers.plugin import unavailable
 
@@ -62,7 +62,7 @@ def started(request, local_servers):
 
 
 @pytest.fixture
-def folding(started):
+def casefolding(started):
     """The same, with nothing in it and an empty binlog."""
     for database in ("d", "shop"):
         started.execute(f"DROP DATABASE IF EXISTS {database}")
@@ -86,39 +86,39 @@ def _rows(found: list[object]) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("tables", [None, ["shop.*"], ["Shop.ORDERS", "SHOP.bills"]])
-def test_from_earliest(folding, tables) -> None:
+def test_from_earliest(casefolding, tables) -> None:
     for statement in STATEMENTS:
-        folding.execute(statement)
-    found = asyncio.run(_all(folding, tables=tables, exclude=["mysql.*"]))
+        casefolding.execute(statement)
+    found = asyncio.run(_all(casefolding, tables=tables, exclude=["mysql.*"]))
     assert _rows(found) == ROWS
     changes = [one for one in found if isinstance(one, SchemaChange) and one.database == "shop"]
     assert [one.kind for one in changes] == KINDS
     assert {one.table for one in changes} == {"", "orders", "bills"}
 
 
-def test_files(folding) -> None:
+def test_files(casefolding) -> None:
     for statement in STATEMENTS:
-        folding.execute(statement)
-    path = folding.binlog_path(folding.binlog_position()[0])
-    told = rc.open_binlog(path, tables=["Shop.*"], lower_case_table_names=1)
-    assert _rows(list(told.changes(notices=True))) == ROWS
+        casefolding.execute(statement)
+    path = casefolding.binlog_path(casefolding.binlog_position()[0])
+    stated = rc.open_binlog(path, tables=["Shop.*"], lower_case_table_names=1)
+    assert _rows(list(stated.changes(notices=True))) == ROWS
     # Nobody told: no name or label is a guess.
     untold = _rows(list(rc.open_binlog(path, tables=["shop.*"]).changes()))
     assert [next(iter(row.values())) for row in untold] == [1, 1, 3, 7]
     assert all(name.startswith("col_") for row in untold for name in row)
 
 
-def test_after_a_restart_the_position_goes_on_with_what_it_knew(folding, tmp_path) -> None:
+def test_after_a_restart_the_position_goes_on_with_what_it_knew(casefolding, tmp_path) -> None:
     store = FilePositionStore(tmp_path / "position")
     found: list[dict[str, object]] = []
     for statement in STATEMENTS:
-        folding.execute(statement)
+        casefolding.execute(statement)
 
         async def take() -> None:
             async with (
                 asyncio.timeout(30),
                 rc.connect(
-                    folding.url(),
+                    casefolding.url(),
                     start="earliest",
                     stop_at_end=True,
                     tables=["SHOP.*"],
@@ -133,30 +133,30 @@ def test_after_a_restart_the_position_goes_on_with_what_it_knew(folding, tmp_pat
     assert found == ROWS
 
 
-def test_statements_logged_as_text_are_of_the_table_in_any_case(folding) -> None:
+def test_statements_logged_as_text_are_of_the_table_in_any_case(casefolding) -> None:
     for statement in (
         "CREATE DATABASE d",
         "CREATE TABLE d.t (a INT)",
         "SET binlog_format = STATEMENT",
         "INSERT INTO D.T VALUES (1)",
     ):
-        folding.execute(statement)
+        casefolding.execute(statement)
     with pytest.raises(rc.DataLossError, match="logged as text"):
-        asyncio.run(_all(folding, tables=["d.t"]))
+        asyncio.run(_all(casefolding, tables=["d.t"]))
 
 
-def test_servers_fold_names_as_we_do(folding) -> None:
-    folding.execute("CREATE DATABASE d")
+def test_servers_casefold_names_as_we_do(casefolding) -> None:
+    casefolding.execute("CREATE DATABASE d")
     names = ["ÄÖ", "ΣΑΣ", "İx", "ẞẞ", "ȺȠ", "ЖЁ", "Ⴀ", "\u01c4\u01c5\u2126\u212a", "ıIi"]
     for name in names:
-        folding.execute(f"CREATE TABLE d.`{name}` (a INT)")
-    rows = folding.query(
+        casefolding.execute(f"CREATE TABLE d.`{name}` (a INT)")
+    rows = casefolding.query(
         "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'd'"
     )
-    assert {row[0] for row in rows} == {fold_name(name) for name in names}
+    assert {row[0] for row in rows} == {casefold_name(name) for name in names}
 
 
-def test_a_source_that_begins_to_fold_names_is_refused(fresh_server, tmp_path) -> None:
+def test_a_source_that_begins_to_casefold_names_is_refused(fresh_server, tmp_path) -> None:
     server = fresh_server("mariadb-11.8", OPTIONS["mariadb-11.8"])
     server.execute("CREATE DATABASE d")
     server.execute("CREATE TABLE d.Orders (a INT)")

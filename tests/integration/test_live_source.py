@@ -76,10 +76,10 @@ async def test_gtid_start_passes_over_what_is_known(any_server, new_database) ->
         assert [[c.after[0] for c in t.changes] for t in transactions] == [[2]]
         assert transactions[0].gtid
         assert end.gtid_set == at.gtid_set.add(_gtid(server, transactions[0].gtid))
-        place = transactions[0].start
-        assert place.file == server.binlog_files()[-1]
+        position = transactions[0].start
+        assert position.file == server.binlog_files()[-1]
         # MariaDB may write a checkpoint meanwhile.
-        assert place.offset < end.offset <= server.binlog_position()[1]
+        assert position.offset < end.offset <= server.binlog_position()[1]
 
 
 def _gtid(server, text: str):

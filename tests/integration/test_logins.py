@@ -56,22 +56,22 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 def test_real_servers(local_servers, tmp_path, certificates, name) -> None:
     tally = logins.Tally()
     try:
-        with logins.real_place(local_servers, name, tmp_path, certificates) as place:
-            asyncio.run(logins.run(place, tally))
+        with logins.real_server(local_servers, name, tmp_path, certificates) as login_server:
+            asyncio.run(logins.run(login_server, tally))
     except ServerUnavailableError as error:
         unavailable(error)
-    assert PLUGINS[name] <= {account.plugin for account in place.accounts}
-    cells = len(place.accounts) * len(logins.TRANSPORTS) * len(logins.COMPRESSIONS)
+    assert PLUGINS[name] <= {account.plugin for account in login_server.accounts}
+    cells = len(login_server.accounts) * len(logins.TRANSPORTS) * len(logins.COMPRESSIONS)
     assert sum(tally.count().values()) == cells
     assert tally.count()["logged in"] >= cells // 3
-    assert tally.wrong_passwords >= len(place.accounts) * 4
+    assert tally.wrong_passwords >= len(login_server.accounts) * 4
 
 
 @pytest.mark.parametrize(("plugin", "cold"), logins.TESTING_PLUGINS)
 async def test_testing_source(tmp_path, certificates, plugin, cold) -> None:
     tally = logins.Tally()
-    async with logins.testing_place(FILE, tmp_path, certificates, plugin, cold) as place:
-        await logins.run(place, tally)
+    async with logins.testing_server(FILE, tmp_path, certificates, plugin, cold) as login_server:
+        await logins.run(login_server, tally)
     assert sum(tally.count().values()) == len(logins.TRANSPORTS) * len(logins.COMPRESSIONS)
     # Over TLS that nothing verified, those that show the password are refused.
     assert tally.count()["logged in"] >= (9 if plugin in logins.NEEDS_PROOF else 18)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import replica_client as rc
-from replica_client.readers import file_batches
-from tests.unit.readers.test_group_lane import Counting
+from replica_client.readers.files import file_batches
+from tests.unit.readers.test_fast_path import Counting
 
 pytestmark = pytest.mark.integration
 
@@ -32,7 +32,7 @@ async def test_rows_of_partitions(any_server, new_database, monkeypatch) -> None
     path = any_server.binlog_path(start.file)
     reader = rc.open_binlog(path, start=start, tables=f"{database}.*")
     assert [(c.kind, c.before, c.after) for c in reader.changes()] == expected
-    monkeypatch.setattr(file_batches, "ColumnLane", Counting)
+    monkeypatch.setattr(file_batches, "ColumnFastPath", Counting)
     Counting.taken = 0
     images = [row for _, *pair in expected for row in pair if row is not None]
     table = [row for batch in reader.batches() for row in batch.to_pylist()]

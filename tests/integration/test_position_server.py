@@ -21,7 +21,7 @@ COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID, NON_BLOCK = 0x12, 0x1E, 1
 
 def dump(server, tracker, command, payload, setup=()):
     """Feeds a dump to its end; gives (file, position, type) of each event and the boundaries."""
-    places, boundaries = [], []
+    positions, boundaries = [], []
     with server.connected() as connection:
         with connection.cursor() as cursor:
             cursor.execute("SET @master_binlog_checksum='CRC32', @source_binlog_checksum='CRC32'")
@@ -39,13 +39,13 @@ def dump(server, tracker, command, payload, setup=()):
             offset = tracker.offset
             ended = tracker.feed(event)
             if header.type_code != EventType.ROTATE_EVENT and tracker.offset != offset:
-                places.append((tracker.file, event.position))
+                positions.append((tracker.file, event.position))
             if header.type_code == EventType.TRANSACTION_PAYLOAD_EVENT:
                 for inner in decoder.inner_events(event):
                     ended = tracker.feed(inner) or ended
             if ended:
                 boundaries.append((ended, tracker.position))
-    return places, boundaries
+    return positions, boundaries
 
 
 def workload(server, database):
@@ -86,17 +86,17 @@ def workload(server, database):
 
 def on_disk(server, files):
     """Places of all events but ROTATE; those inside a payload are listed at the payload's place."""
-    places = {}
+    positions = {}
     with server.connected() as connection, connection.cursor() as cursor:
         for file in files:
             cursor.execute(f"SHOW BINLOG EVENTS IN '{file}'")
             for _, position, name, *_ in cursor.fetchall():
                 if name != "Rotate":
-                    places[file, position] = None
-    return list(places)
+                    positions[file, position] = None
+    return list(positions)
 
 
-def test_places_of_a_stream_are_those_in_the_files(fresh_server, any_server_name):
+def test_positions_of_a_stream_are_those_in_the_files(fresh_server, any_server_name):
     server = fresh_server(any_server_name)
     files = workload(server, server.create_database("tracker"))
     payload = struct.pack("<IHI", 4, NON_BLOCK, 990001) + files[0].encode()
@@ -105,10 +105,10 @@ def test_places_of_a_stream_are_those_in_the_files(fresh_server, any_server_name
         setup = ["SET @mariadb_slave_capability=4"]
         payload = struct.pack("<IHI", 4, NON_BLOCK | 2, 990001) + files[0].encode()
     tracker = PositionTracker()
-    places, boundaries = dump(server, tracker, COM_BINLOG_DUMP, payload, setup)
+    positions, boundaries = dump(server, tracker, COM_BINLOG_DUMP, payload, setup)
     expected = on_disk(server, files)
-    assert len(places) > 200 and {file for file, _ in places} == set(files)
-    assert places == expected
+    assert len(positions) > 200 and {file for file, _ in positions} == set(files)
+    assert positions == expected
     assert not tracker.in_transaction
     assert all(boundary.outcome != "abandoned" for boundary, _ in boundaries)
     sql = "SELECT @@GLOBAL.gtid_executed"
@@ -122,21 +122,21 @@ def test_places_of_a_stream_are_those_in_the_files(fresh_server, any_server_name
     # Resumed at any boundary, by place and by GTID, the rest is the same.
     for at in range(0, len(boundaries), 9):
         rest = [boundary for boundary, _ in boundaries[at + 1 :]]
-        place = boundaries[at][1]
-        again = PositionTracker(Position(place.file, place.offset, place.gtid_set))
-        payload = struct.pack("<IHI", place.offset, payload[4], 990002) + place.file.encode()
+        position = boundaries[at][1]
+        again = PositionTracker(Position(position.file, position.offset, position.gtid_set))
+        payload = struct.pack("<IHI", position.offset, payload[4], 990002) + position.file.encode()
         _, ended = dump(server, again, COM_BINLOG_DUMP, payload, setup)
         assert [boundary for boundary, _ in ended] == rest
         assert again.position == tracker.position
         if server.flavor == "mysql":
-            again = PositionTracker(place)
-            gtids = place.gtid_set.encode()
+            again = PositionTracker(position)
+            gtids = position.gtid_set.encode()
             payload_gtid = struct.pack("<HII", NON_BLOCK | 4, 990003, 0)
             payload_gtid += struct.pack("<QI", 4, len(gtids)) + gtids
             _, ended = dump(server, again, COM_BINLOG_DUMP_GTID, payload_gtid, setup)
         else:
-            again = PositionTracker(Position("", 0, place.gtid_set))
-            state = place.gtid_set.slave_connect_state()
+            again = PositionTracker(Position("", 0, position.gtid_set))
+            state = position.gtid_set.slave_connect_state()
             gtid_setup = [*setup, f"SET @slave_connect_state='{state}'"]
             payload_gtid = struct.pack("<IHI", 4, NON_BLOCK | 2, 990003)
             _, ended = dump(server, again, COM_BINLOG_DUMP, payload_gtid, gtid_setup)

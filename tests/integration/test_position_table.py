@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replica_client.daemon.mysql_store import MysqlDatabase, MysqlPositionStore
+from replica_client.daemon.mysql_position_store import MysqlDatabase, MysqlPositionStore
 from replica_client.errors import PositionStoreError
 from replica_client.position.position import Position
 from replica_client.transport.url import parse_url
@@ -12,15 +12,15 @@ from tests.integration.position_stores import StoreConformance
 
 
 @pytest.fixture(params=["mysql-9.7", "mysql-5.6", "mariadb-11.8"])
-def place(request, server, new_database):
+def position(request, server, new_database):
     one = server(request.param)
     return one, new_database(one)
 
 
 class TestMysql(StoreConformance):
     @pytest.fixture
-    def make(self, place):
-        one, name = place
+    def make(self, position):
+        one, name = position
         self.server, self.name = one, name
         database = MysqlDatabase(lambda: parse_url(f"{one.url('root')}{name}"))
         yield lambda name="a": MysqlPositionStore(database, name)

@@ -16,7 +16,7 @@ from replica_client.schema.quoting import (
     mysql_value,
 )
 from replica_client.snapshot.chunks import read_chunk
-from replica_client.snapshot.definitions import read_definitions
+from replica_client.snapshot.present_definitions import read_definitions
 from replica_client.snapshot.ranges import key_ranges
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.url import parse_url

@@ -11,7 +11,7 @@ import pytest
 import replica_client as rc
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.live_schema import read_source
+from replica_client.readers.live.live_schema import read_source
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import STATE_KEY, SchemaChange, SchemaHistory
 from replica_client.transport.connection import SourceConnection
@@ -209,10 +209,10 @@ async def test_information_schema_equals_what_ddl_made(any_server, new_database)
     for _ in reader.transactions():
         pass
     for name in ("t", "m") if server.flavor == "mariadb" else ("t",):
-        told, made = history.table((database, name)), reader.history.table((database, name))
-        assert told.primary_key == made.primary_key
+        stated, made = history.table((database, name)), reader.history.table((database, name))
+        assert stated.primary_key == made.primary_key
         # Of a database that was made before, the default character set is not known.
-        for one, other in zip(told.columns, made.columns, strict=True):
+        for one, other in zip(stated.columns, made.columns, strict=True):
             assert one == other or (other.charset is None and one.name in ("u", "j", "v")), (
                 one,
                 other,

@@ -37,13 +37,13 @@ class TestMysql(SinkConformance):
             if str(name).startswith(tuple(self.prefixes)):
                 self.server.execute(f"DROP DATABASE {mysql_name(str(name))}")
 
-    def prefix(self, place: Path) -> str:
-        found = f"p{hashlib.sha256(str(place).encode()).hexdigest()[:10]}_"
+    def prefix(self, target: Path) -> str:
+        found = f"p{hashlib.sha256(str(target).encode()).hexdigest()[:10]}_"
         self.prefixes.add(found)
         return found
 
-    def make_sink(self, place: Path) -> Sink:
-        prefix = self.prefix(place)
+    def make_sink(self, target: Path) -> Sink:
+        prefix = self.prefix(target)
         return make_sink(
             "mysql",
             {
@@ -58,11 +58,11 @@ class TestMysql(SinkConformance):
         if sink._store is not None:
             await sink._store.close()
 
-    async def stored_tables(self, place: Path) -> Any:
-        return list((await self.content(place)).values())
+    async def stored_tables(self, target: Path) -> Any:
+        return list((await self.content(target)).values())
 
-    async def content(self, place: Path) -> Any:
-        prefix = self.prefix(place)
+    async def content(self, target: Path) -> Any:
+        prefix = self.prefix(target)
         return {
             (database.removeprefix(prefix), table): sorted(
                 source_rows(self.server, database, table), key=repr

@@ -34,17 +34,17 @@ class TestRedis(SinkConformance):
     def _server(self, redis_server: RedisServer) -> None:
         self.server = redis_server
 
-    def make_sink(self, place: Path) -> Sink:
-        return make_sink("redis", {"url": self.server.url, "stream": str(place), **self.options})
+    def make_sink(self, target: Path) -> Sink:
+        return make_sink("redis", {"url": self.server.url, "stream": str(target), **self.options})
 
     async def abandon(self, sink: Any) -> None:
         sink._spool.clear()
         if sink._client is not None:
             await sink._client.connection_pool.disconnect()
 
-    async def content(self, place: Path) -> Any:
+    async def content(self, target: Path) -> Any:
         with self.server.client() as client:
-            return [entry[b"value"].decode() for _, entry in client.xrange(str(place))]
+            return [entry[b"value"].decode() for _, entry in client.xrange(str(target))]
 
 
 class TestRedisInChunks(TestRedis):
@@ -54,7 +54,7 @@ class TestRedisInChunks(TestRedis):
     step_stride = 3
 
     def test_killed_between_chunks(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        from replica_client.sinks.redis_streams.sink import RedisSink
+        from replica_client.sinks.redis_streams.stream_sink import RedisSink
 
         expected = self._expected(tmp_path)
         original = RedisSink._execute
@@ -69,17 +69,17 @@ class TestRedisInChunks(TestRedis):
             await original(sink, lines, *rest)
 
         monkeypatch.setattr(RedisSink, "_execute", execute)
-        self._run(self._place(tmp_path, "counted"), self._saved())
+        self._run(self._target(tmp_path, "counted"), self._saved())
         total, seen = calls, set()
         for number in range(total):
-            place, saved = self._place(tmp_path, f"chunk-{number}"), self._saved()
+            target, saved = self._target(tmp_path, f"chunk-{number}"), self._saved()
             calls, limit = 0, number
-            assert self._killed(place, saved, lambda: None)
+            assert self._killed(target, saved, lambda: None)
             with self.server.client() as client:
-                seen.add(int(client.hget(f"{place}:position", "ahead") or 0) > 0)
+                seen.add(int(client.hget(f"{target}:position", "ahead") or 0) > 0)
             limit = 10**9
-            self._run(place, saved)
-            self._assert_same(place, expected)
+            self._run(target, saved)
+            self._assert_same(target, expected)
         assert seen == {False, True}
 
     @staticmethod

@@ -9,7 +9,7 @@ import replica_client as rc
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError
 from replica_client.position.position import Position
-from replica_client.readers.live_schema import read_source
+from replica_client.readers.live.live_schema import read_source
 from replica_client.rows.json_values import row_to_json
 from replica_client.snapshot import KeyRange, key_ranges, low_watermark, read_chunk, snapshot
 from replica_client.transport.connection import SourceConnection

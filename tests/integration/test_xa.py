@@ -418,6 +418,6 @@ async def _position(source: Any) -> rc.Position:
         return stream.position
 
 
-def test_damaged_state_is_told(tmp_path: Path) -> None:
+def test_damaged_state_is_reported(tmp_path: Path) -> None:
     with pytest.raises(PositionStoreError, match="XA transactions"):
         PreparedLedger.from_state([{"xid": "X'zz'"}])

@@ -74,8 +74,8 @@ class LoggedRows:
             variants += [_minimal(metadata), b""]
         made = []
         for variant in variants:
-            told = replace(table_map, optional_metadata=variant)
-            shape = TableShape.from_table_map(told, flavor)
+            stated = replace(table_map, optional_metadata=variant)
+            shape = TableShape.from_table_map(stated, flavor)
             if variant and len(variants) > 1 and not made:
                 self._check_shape(table, shape, table_map.metadata.visibility is not None)
             made.append(RowImageDecoder(shape.resolved_with(definitions)))
@@ -90,13 +90,13 @@ class LoggedRows:
         key = 0 if table.hidden_key else table.id_at
         if shape.primary_key != ((key,) if table.keyed or table.hidden_key else ()):
             self._tally.differ(f"{table.name}: primary key {shape.primary_key}, not {key}")
-        for column, told in zip(table.columns, shape.columns, strict=True):
+        for column, stated in zip(table.columns, shape.columns, strict=True):
             kind = column.kind
             # MariaDB does not tell which columns are invisible.
             wanted = (column.name, kind.labels, not (visibility and column.invisible))
-            found = (told.name, told.labels, told.visible)
+            found = (stated.name, stated.labels, stated.visible)
             if kind.unsigned is not None:
-                wanted, found = (*wanted, kind.unsigned), (*found, told.unsigned)  # type: ignore[assignment]
+                wanted, found = (*wanted, kind.unsigned), (*found, stated.unsigned)  # type: ignore[assignment]
             if found != wanted:
                 self._tally.differ(f"{table.name}: the table map tells {found!r:.300}", kind.type)
 

@@ -15,8 +15,8 @@ from replica_client.gtid import (
 
 SIDS = [bytes([n]) * 16 for n in (1, 2, 255)]
 tsids = st.tuples(st.sampled_from(SIDS), st.sampled_from(["", "a", "a1", "_"]))
-spans = st.tuples(st.integers(1, 40), st.integers(0, 12)).map(lambda s: (s[0], s[0] + s[1]))
-models = st.dictionaries(tsids, st.lists(spans, max_size=6), max_size=5)
+ranges = st.tuples(st.integers(1, 40), st.integers(0, 12)).map(lambda s: (s[0], s[0] + s[1]))
+models = st.dictionaries(tsids, st.lists(ranges, max_size=6), max_size=5)
 gtids = st.builds(lambda t, n: Gtid(t[0], n, t[1]), tsids, st.integers(1, 60))
 
 

@@ -109,7 +109,7 @@ def sources(draw):
             source.rotate()
             open_file()
         rows = draw(st.integers(1, 3))
-        at = len(source.placed)
+        at = len(source.located)
         value: Gtid | MariadbGtid | None = None
         zero = False
         if flavor == "mariadb":
@@ -125,7 +125,7 @@ def sources(draw):
             else:
                 first = [e.anonymous()] if flavor == "anonymous" else []
         source.write(*first, *body, positions=not zero)
-        transactions.append(Transaction(source.placed[at:], value))
+        transactions.append(Transaction(source.located[at:], value))
     return source, transactions
 
 
@@ -200,7 +200,7 @@ def test_file_and_stream_agree(made):
     source, _ = made
     stream, file = PositionTracker(), PositionTracker(Position("", 4), mode="file")
     in_stream = [b for one in source.stream() if (b := stream.feed(one)) is not None]
-    in_file = [b for one in source.placed if (b := file.feed(one)) is not None]
+    in_file = [b for one in source.located if (b := file.feed(one)) is not None]
     assert in_stream == in_file
     assert stream.gtid_set == file.gtid_set
 
@@ -222,10 +222,10 @@ def test_skipping_by_index_after_a_cut_inside_a_transaction(made, data):
     rest, ended = [], False
     for one in source.stream(point.file, point.offset):
         ended = again.feed(one) is not None or ended
-        made_up = (
+        artificial = (
             one.header.next_position == 0 and one.header.type_code == T.FORMAT_DESCRIPTION_EVENT
         )
-        if one.header.is_artificial or made_up:
+        if one.header.is_artificial or artificial:
             continue
         if ended or again.event_index > point.event_index:
             rest.append(one.body)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replica_client.schema.ddl.changes import NotUnderstood, Unrelated
 from replica_client.schema.ddl.statements import read_statement
+from replica_client.schema.ddl.steps import NotUnderstood, Unrelated
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel
 from tests.unit.schema.tables import MARIADB, MYSQL, history_of
@@ -30,12 +30,12 @@ def test_no_text_fails(text: str, mariadb: bool) -> None:
 
 NAMES = st.sampled_from("abcdef")
 TYPES = st.sampled_from(("INT", "CHAR(3)", "ENUM('x','y')", "TEXT", "DECIMAL(5,2) UNSIGNED"))
-PLACES = st.one_of(st.just(""), st.just(" FIRST"), NAMES.map(" AFTER {}".format))
+POSITIONS = st.one_of(st.just(""), st.just(" FIRST"), NAMES.map(" AFTER {}".format))
 CLAUSES = st.one_of(
-    st.builds("ADD {} {}{}".format, NAMES, TYPES, PLACES),
+    st.builds("ADD {} {}{}".format, NAMES, TYPES, POSITIONS),
     st.builds("DROP {}".format, NAMES),
-    st.builds("MODIFY {} {}{}".format, NAMES, TYPES, PLACES),
-    st.builds("CHANGE {} {} {}{}".format, NAMES, NAMES, TYPES, PLACES),
+    st.builds("MODIFY {} {}{}".format, NAMES, TYPES, POSITIONS),
+    st.builds("CHANGE {} {} {}{}".format, NAMES, NAMES, TYPES, POSITIONS),
     st.builds("RENAME COLUMN {} TO {}".format, NAMES, NAMES),
 )
 
@@ -89,7 +89,7 @@ STEPS = st.one_of(
     st.builds("ALTER DATABASE {} CHARACTER SET latin1".format, DATABASES),
     st.just("not a statement"),
     st.tuples(st.sampled_from(("rewind", "roll_back", "prune")), st.integers(0, 30)),
-    st.sampled_from((("forget_places", 0), ("fold_names", 0), ("restart", 0), ("save", 0))),
+    st.sampled_from((("forget_positions", 0), ("casefold_names", 0), ("restart", 0), ("save", 0))),
 )
 
 
@@ -111,10 +111,10 @@ def test_the_records_of_a_history_are_the_history(
             getattr(history, step[0])("binlog.000001", offset - 10 * step[1])
         elif step[0] == "prune":
             history.prune("binlog.000001", offset - 10 * step[1])
-        elif step[0] == "forget_places":
-            history.forget_places()
-        elif step[0] == "fold_names" and history.lower_case_names is None:
-            history.fold_names(True)
+        elif step[0] == "forget_positions":
+            history.forget_positions()
+        elif step[0] == "casefold_names" and history.lower_case_names is None:
+            history.casefold_names(True)
         elif step[0] == "restart":
             history = SchemaHistory.from_state(list(history.to_parts()))
         else:

@@ -57,11 +57,11 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 
 def test_a_program_ends_with_what_it_started(tmp_path: Path) -> None:
-    told = tmp_path / "child"
-    script = f"sleep 60 & echo $! > {told}; wait"
+    stated = tmp_path / "child"
+    script = f"sleep 60 & echo $! > {stated}; wait"
     with pytest.raises(ServersError, match="did not finish in 1 s"):
         run(("sh", "-c", script), doing="waiting", timeout=1)
-    child = Path(f"/proc/{int(told.read_text())}")
+    child = Path(f"/proc/{int(stated.read_text())}")
     deadline = time.monotonic() + 10
     while child.exists() and "Z" not in (child / "stat").read_text().rpartition(")")[2][:3]:
         assert time.monotonic() < deadline, "the child goes on"

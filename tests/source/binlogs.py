@@ -19,7 +19,7 @@ from replica_client.binlog.events import (
 from replica_client.binlog.header import EventHeader
 from replica_client.constants.event_types import ChecksumAlgorithm, EventType
 from replica_client.gtid import GtidSet, MariadbGtid, MariadbGtidSet
-from replica_client.server.library import gtid_list
+from replica_client.server.served_library import gtid_list
 
 SERVER_ID = 11
 SOURCE_UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

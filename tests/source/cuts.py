@@ -24,9 +24,9 @@ import replica_client as rc
 from replica_client.backup.engine import Backup, BackupOptions
 from replica_client.position.position import Position
 from replica_client.readers.event_feed import EventFeed
-from replica_client.readers.source_start import dump_request, transaction_start
+from replica_client.readers.live.source_start import dump_request, transaction_start
 from replica_client.rows.json_values import change_to_json
-from replica_client.server.files import ServedFile
+from replica_client.server.served_files import ServedFile
 from replica_client.testing import BinlogSource
 from replica_client.testing.faults import CutAt, CutInFile, Drip, Fault, Stall
 from replica_client.transport.connection import SourceConnection
@@ -244,12 +244,12 @@ async def prove_backup(
     gc.set_threshold(50_000, 2, 4)  # connections are cycles, with a megabyte each
     over = Time(seconds)
     wanted = [_not_in_use(path) for path in files]
-    places = [
+    positions = [
         (path.name, at)
         for path, data in zip(files, wanted, strict=True)
         for at in range(4, len(data))
     ]
-    counts = {"size": len(places), "offsets": 0, "connections": 0, "runs": 0}
+    counts = {"size": len(positions), "offsets": 0, "connections": 0, "runs": 0}
     options = BackupOptions(stop_at_end=True, reconnect=POLICY)
     async with BinlogSource(files, auth_plugin="mysql_native_password") as source:
         firsts = list(range(0, max(stride, every), every))[part::parts]
@@ -258,9 +258,9 @@ async def prove_backup(
             if over:
                 break
             number = source.connections
-            chosen = places[first::stride]
+            chosen = positions[first::stride]
             source.faults[:] = [
-                CutInFile(*place, connection=number + at) for at, place in enumerate(chosen)
+                CutInFile(*position, connection=number + at) for at, position in enumerate(chosen)
             ]
             copy = directory / str(first)
             await Backup(source.url + "?tls=disabled", copy, options).run()

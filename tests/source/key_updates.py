@@ -64,8 +64,8 @@ class KeyUpdates:
             tls: Any = session._writer.get_extra_info("ssl_object")
             if tls is None or tls.version() != "TLSv1.3":
                 continue
-            place = id(tls._sslobj) + _CONNECTION_OFFSET
-            connection = ctypes.c_void_p.from_address(place).value
+            position = id(tls._sslobj) + _CONNECTION_OFFSET
+            connection = ctypes.c_void_p.from_address(position).value
             assert self._update(connection, _REQUESTED) == 1
             count += 1
         return count

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from replica_client.errors import ReplicaClientError
-from replica_client.transport import notices
+from replica_client.transport import secrecy_notices
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.url import parse_url
 from replica_client.wire.auth.server import SERVER_PLUGINS
@@ -110,7 +110,7 @@ def _warnings() -> Iterator[list[str]]:
     logger = logging.getLogger("replica_client")
     logger.addHandler(handler)
     propagate, logger.propagate = logger.propagate, False
-    notices.forget()
+    secrecy_notices.forget()
     try:
         yield lines
     finally:

@@ -24,9 +24,9 @@ from replica_client.server.certificates import rsa_key
 from replica_client.wire.auth import caching_sha2, parsec, sha256
 from replica_client.wire.auth.rsa import decrypt_password
 from replica_client.wire.auth.server import DIALOG_QUESTION
+from replica_client.wire.connection_phase import BASE_CAPABILITIES
 from replica_client.wire.framing import encode_packets
 from replica_client.wire.handshake import HandshakeV10
-from replica_client.wire.login import BASE_CAPABILITIES
 from replica_client.wire.packets import AuthMoreData, AuthSwitchRequest, ErrPacket
 
 TIMEOUT = 30.0

@@ -27,7 +27,7 @@ from replica_client.errors import (
     ServerError,
     TransportError,
 )
-from replica_client.readers.reconnect import ReconnectPolicy
+from replica_client.readers.live.reconnect import ReconnectPolicy
 from replica_client.testing import BinlogSource
 from replica_client.testing.faults import CutAt, Drip, FlipByte, InjectEvent, SendError, Stall
 from replica_client.transport.request import DumpRequest
@@ -226,7 +226,7 @@ async def test_damage_on_the_way_is_mended(tmp_path) -> None:
     assert_equal(tmp_path / "copy", paths)
 
 
-async def test_damage_at_the_source_is_an_error_with_its_place(tmp_path) -> None:
+async def test_damage_at_the_source_is_an_error_with_its_position(tmp_path) -> None:
     paths = two_files(tmp_path)
     data = bytearray(content(paths[0]))
     data[len(data) // 2] ^= 1
@@ -340,16 +340,16 @@ async def test_another_source_is_refused(tmp_path, changes, listed) -> None:
 
 def _hide_list(source: BinlogSource) -> None:
     """SHOW BINARY LOGS is refused, as without REPLICATION CLIENT."""
-    from replica_client.server import sql
+    from replica_client.server import understood_sql
 
     class Refusing(dict):
         def get(self, key, default=None):
-            if key == sql.normal("SHOW BINARY LOGS"):
+            if key == understood_sql.normal("SHOW BINARY LOGS"):
                 raise server_error(1227, "42000", "Access denied; you need REPLICATION CLIENT")
             return super().get(key, default)
 
         def __contains__(self, key):
-            return key == sql.normal("SHOW BINARY LOGS") or super().__contains__(key)
+            return key == understood_sql.normal("SHOW BINARY LOGS") or super().__contains__(key)
 
         def __getitem__(self, key):
             return self.get(key)

@@ -31,7 +31,7 @@ async def test_chained_cuts_of_a_backup(tmp_path: Path) -> None:
     assert counts["connections"] == counts["offsets"] + 3
 
 
-async def test_plan_names_the_places_that_a_stream_resumes_at() -> None:
+async def test_plan_names_the_positions_that_a_stream_resumes_at() -> None:
     async with BinlogSource(FILES) as source:
         start = cuts.start_of("gtid", False, source.library.files[0])
         plan = await cuts.plan_of(source, start)

@@ -300,7 +300,7 @@ async def test_show_replicas_shows_us(tmp_path) -> None:
         assert [(row[0], row[1]) for row in rows] == [(4242, "etl-7")]
 
 
-async def test_semi_sync_acknowledges_when_told_to(tmp_path) -> None:
+async def test_semi_sync_acknowledges_when_reported_to(tmp_path) -> None:
     paths = two_files(tmp_path)
     async with BinlogSource(paths, semi_sync=True) as source:
         stream = await start_dump(source.url, DumpRequest(non_block=True), semi_sync=True)

@@ -15,7 +15,7 @@ from replica_client.errors import AccessDeniedError, ReplicaClientError, ServerE
 from replica_client.server.accounts import Account, Limits
 from replica_client.server.binlog_server import BinlogServer
 from replica_client.server.certificates import server_context
-from replica_client.server.library import BinlogLibrary
+from replica_client.server.served_library import BinlogLibrary
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.url import parse_url
 from replica_client.wire.auth.sha256_crypt import sha256_crypt

@@ -30,9 +30,9 @@ from replica_client.transport.connection import SourceConnection
 from replica_client.transport.request import DumpRequest
 from replica_client.transport.url import parse_url
 from replica_client.wire.auth.server import SERVER_PLUGINS
+from replica_client.wire.connection_phase import BASE_CAPABILITIES
 from replica_client.wire.framing import encode_packets
 from replica_client.wire.handshake import HandshakeV10
-from replica_client.wire.login import BASE_CAPABILITIES
 from replica_client.wire.packets import AuthSwitchRequest, OkPacket
 from replica_client.wire.resultset import encode_result
 from tests.source.binlogs import BinlogMaker, two_files

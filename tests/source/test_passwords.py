@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from replica_client.transport import notices
-from replica_client.transport.options import ConnectOptions, TlsMode, TlsOptions
+from replica_client.transport import secrecy_notices
+from replica_client.transport.connect_options import ConnectOptions, TlsMode, TlsOptions
 from replica_client.wire.auth.server import SERVER_PLUGINS
 from tests.source import password_exposure as exposure
 from tests.source.rogue import RogueServer
@@ -52,12 +52,12 @@ async def test_one_plugin_after_another(certificates, first) -> None:
 
 
 def test_what_was_negotiated_is_said_once_and_only_of_other_machines(caplog) -> None:
-    notices.forget()
+    secrecy_notices.forget()
 
     def lines(host: str, mode: TlsMode, tls: str, verified_by: str = "") -> list[str]:
         caplog.clear()
         for _ in range(3):
-            notices.tell_negotiated(
+            secrecy_notices.tell_negotiated(
                 ConnectOptions(host=host, tls=TlsOptions(mode)),
                 tls,
                 verified_by,

@@ -9,7 +9,7 @@ import pytest
 
 import replica_client as rc
 from replica_client.position.position import Position
-from replica_client.readers.source_identity import IDENTITY_KEY
+from replica_client.readers.live.source_identity import IDENTITY_KEY
 from replica_client.schema.history import STATE_KEY, SchemaHistory
 from replica_client.testing import BinlogSource
 from replica_client.testing.faults import CutInFile
@@ -53,7 +53,7 @@ async def test_saved_with_the_server_that_it_is_of(
                 state = stream.state(position)
                 assert state[IDENTITY_KEY]["server_uuid"] == uuid, position
                 history = SchemaHistory.from_state(state[STATE_KEY])
-                assert history.place.file in (names if uuid == own else ("", *others)), position
+                assert history.position.file in (names if uuid == own else ("", *others)), position
                 # Tables that were made before the position, and no later one.
-                places = [one.since.file for one in history.versions(("shop", "orders"))]
-                assert places and set(places) <= set(names if uuid == own else ("", *others))
+                positions = [one.since.file for one in history.versions(("shop", "orders"))]
+                assert positions and set(positions) <= set(names if uuid == own else ("", *others))

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import replica_client as rc
-from replica_client.readers.source_identity import IDENTITY_KEY, SourceIdentity
+from replica_client.readers.live.source_identity import IDENTITY_KEY, SourceIdentity
 from replica_client.rows.json_values import change_to_json
-from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import STATE_KEY, SchemaHistory
 from replica_client.schema.model import TableModel
 from replica_client.testing import BinlogSource
@@ -39,14 +39,14 @@ async def test_stream_and_file_give_the_same_events() -> None:
     async with BinlogSource(DATA) as source:
         async with rc.connect(source.url, start="earliest", stop_at_end=True) as stream:
             events = [event async for event in stream.events()]
-    live = [(e.file, e.position, e.body) for e in events if not _made_up(e)]
+    live = [(e.file, e.position, e.body) for e in events if not _artificial(e)]
     assert live == [(e.file, e.position, e.body) for e in rc.open_binlog(DATA).events()]
     first = events[0]
     assert first.header.type_name == "ROTATE_EVENT"
     assert (first.header.timestamp, first.header.flags & 0x20) == (0, 0x20)
 
 
-def _made_up(event: rc.BinlogEvent) -> bool:
+def _artificial(event: rc.BinlogEvent) -> bool:
     return event.header.is_artificial or event.header.timestamp == 0
 
 
@@ -75,7 +75,7 @@ async def test_stalled_source_is_noticed_and_left() -> None:
         assert source.connections == 2
 
 
-async def test_flipped_byte_stops_the_stream_with_its_place() -> None:
+async def test_flipped_byte_stops_the_stream_with_its_position() -> None:
     async with BinlogSource(DATA, faults=[FlipByte(event=9)]) as source:
         with pytest.raises(rc.BinlogDecodeError, match=r"shop-bin\.000001.*position \d+.*CRC-32"):
             await _changes(source.url)

@@ -151,8 +151,8 @@ def _read_over(url: str, server: Any, directory: Path) -> str:
         "startingPosition": f"{file}:{offset}",
         "tables": f"{DATABASE}.*",
     }
-    places = (str(directory / "out"), str(directory / "checkpoint"))
-    text = _run(sys.executable, "-c", _CONNECT, url, json.dumps(options), *places)
+    positions = (str(directory / "out"), str(directory / "checkpoint"))
+    text = _run(sys.executable, "-c", _CONNECT, url, json.dumps(options), *positions)
     assert text.strip(), "Spark Connect does not start; run: pip install 'pyspark[connect]'"
     batch, stream, one, other = json.loads(text.strip().splitlines()[-1])
     assert batch == stream == 4500, text

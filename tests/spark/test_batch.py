@@ -75,9 +75,9 @@ def test_sql_finds_the_format(spark):
 def test_starting_and_ending_position(spark):
     everything = envelope_of(list(FILES))
     middle = everything[40]
-    place = middle[5]
+    position = middle[5]
     start = next(
-        t.start for t in rc.open_binlog(list(FILES)).transactions() if t.commit_version == place
+        t.start for t in rc.open_binlog(list(FILES)).transactions() if t.commit_version == position
     )
     text = f"{start.file}:{start.offset}"
     after = rows_of(load(spark, path=PATH, startingPosition=text))

@@ -12,12 +12,12 @@ PATH = str(DATA / "shop-bin.0*")
 def test_batch_and_stream(cluster, tmp_path, live):
     expected = envelope_of(list(FILES))
     with served() as source:
-        place = {"url": source.url} if live else {"path": PATH, "partitionSize": "8k"}
+        position = {"url": source.url} if live else {"path": PATH, "partitionSize": "8k"}
         reader = cluster.read.format("mysql-binlog")
-        for name, value in place.items():
+        for name, value in position.items():
             reader = reader.option(name, value)
         assert rows_of(reader.load()) == expected
-        options = {**place, "startingPosition": "earliest", "maxRowsPerTrigger": "40"}
+        options = {**position, "startingPosition": "earliest", "maxRowsPerTrigger": "40"}
         stream = Stream(cluster, tmp_path, **options)
         stream.finish()
         assert stream.rows() == expected

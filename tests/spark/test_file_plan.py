@@ -16,7 +16,7 @@ from replica_client.readers.surface import options_of
 from replica_client.spark.source.file_list import ListedFile, list_files
 from replica_client.spark.source.file_plan import FilePlanner
 from replica_client.spark.source.read_ranges import BinlogRange, batches
-from replica_client.spark.source.transaction_ranges import FileSpans
+from replica_client.spark.source.transaction_ranges import FileTransactionRanges
 from tests.spark.binlogs import DATA, ENVELOPE, FILES, ROW_OPERATIONS, envelope_of, write_half
 
 GOLDEN = sorted(
@@ -56,14 +56,16 @@ def keys_of(path):
 
 
 @pytest.mark.parametrize("path", [*FILES, *GOLDEN], ids=lambda path: path.name)
-def test_spans_are_the_transactions(path):
+def test_transaction_ranges_are_the_transactions(path):
     options = rc.DecodeOptions(keys=keys_of(path))
     expected = [
         (t.start.offset, t.position.offset)
         for t in rc.open_binlog(path, options=options, assembly=_deliver()).transactions()
     ]
-    spans = FileSpans(Position(path.name, 4), options)
-    assert [(s.start.offset, s.end.offset) for s in spans.scan(listed(path))] == expected
+    transaction_ranges = FileTransactionRanges(Position(path.name, 4), options)
+    assert [
+        (s.start.offset, s.end.offset) for s in transaction_ranges.scan(listed(path))
+    ] == expected
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
@@ -113,19 +115,19 @@ def test_any_cut_gives_the_same_rows(size):
     assert read(options, parts) == envelope_of(list(FILES))
 
 
-def test_spans_of_a_file_that_grows_byte_by_byte(tmp_path):
+def test_transaction_ranges_of_a_file_that_grows_byte_by_byte(tmp_path):
     data = FILES[0].read_bytes()
     growing = tmp_path / FILES[0].name
-    spans = FileSpans(Position(growing.name, 4), rc.DecodeOptions())
+    transaction_ranges = FileTransactionRanges(Position(growing.name, 4), rc.DecodeOptions())
     found = []
     for size in (*range(0, len(data), 97), len(data)):
         growing.write_bytes(data[:size])
-        found += spans.scan(listed(growing))
-        assert all(span.end.offset <= size for span in found)
-    whole = FileSpans(Position(growing.name, 4), rc.DecodeOptions())
+        found += transaction_ranges.scan(listed(growing))
+        assert all(transaction_range.end.offset <= size for transaction_range in found)
+    whole = FileTransactionRanges(Position(growing.name, 4), rc.DecodeOptions())
     assert found == list(whole.scan(listed(growing)))
-    assert spans.closed
-    assert spans.reached.offset == len(data)
+    assert transaction_ranges.closed
+    assert transaction_ranges.reached.offset == len(data)
 
 
 @pytest.mark.parametrize("limit", [1, 500, 3000])

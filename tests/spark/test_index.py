@@ -19,7 +19,7 @@ from replica_client.spark.source.file_index import STEP, FileIndex, make_index
 from replica_client.spark.source.file_list import list_files
 from replica_client.spark.source.file_plan import FilePlanner
 from replica_client.spark.source.read_ranges import batches
-from replica_client.spark.source.transaction_ranges import FileSpans
+from replica_client.spark.source.transaction_ranges import FileTransactionRanges
 from tests.spark.binlogs import FILES
 
 DECODE = rc.DecodeOptions()
@@ -67,14 +67,14 @@ def plan(directory, **more):
     return planner.ranges(planner.start(), planner.stop())
 
 
-def test_index_is_what_the_spans_are(tmp_path):
+def test_index_is_what_the_transaction_ranges_are(tmp_path):
     path = repeated(tmp_path / "binlog.000001", 300)
     [file] = list_files([str(path)])
     index = make_index(file, DECODE)
-    spans = list(FileSpans(Position(file.name, 4), DECODE).scan(file))
-    ends = {span.end.offset for span in spans}
+    transaction_ranges = list(FileTransactionRanges(Position(file.name, 4), DECODE).scan(file))
+    ends = {transaction_range.end.offset for transaction_range in transaction_ranges}
     assert set(index.cuts[::2]) <= ends
-    assert index.cuts[-2] == spans[-1].end.offset
+    assert index.cuts[-2] == transaction_ranges[-1].end.offset
     assert 2 <= len(index.cuts) // 2 <= file.size // STEP + 1
     assert (index.reached, index.ended) == (file.size, True)
     assert FileIndex.from_bytes(index.to_bytes()) == index
@@ -158,7 +158,7 @@ def test_cache_that_does_not_work_is_done_without(directory, scans, damage):
     assert len(scans) == 2
 
 
-def test_what_tables_look_like_outlives_the_files_that_told_it(directory):
+def test_what_tables_look_like_outlives_the_files_that_reported_it(directory):
     """The CREATE TABLE statements stand in the first file."""
     before, after = plan(directory, partitionSize="24k")
     assert after.schema is not None
@@ -199,14 +199,14 @@ def test_what_changed_between_two_points(directory):
 def test_start_and_end_by_time(directory):
     transactions = list(rc.open_binlog(list(FILES)).transactions())
     stamps = sorted({t.timestamp for t in transactions})
-    spans = [
-        span
+    transaction_ranges = [
+        transaction_range
         for file in list_files([str(directory)])
-        for span in FileSpans(Position(file.name, 4), DECODE).scan(file)
+        for transaction_range in FileTransactionRanges(Position(file.name, 4), DECODE).scan(file)
     ]
     for stamp in stamps:
         text = datetime.datetime.fromtimestamp(stamp, datetime.UTC).isoformat()
         planner = FilePlanner(options_of(directory, startingPosition=text))
-        assert planner.start() == next(s.start for s in spans if s.timestamp >= stamp)
+        assert planner.start() == next(s.start for s in transaction_ranges if s.timestamp >= stamp)
         planner = FilePlanner(options_of(directory, endingPosition=text))
-        assert planner.stop() == next(s.start for s in spans if s.timestamp >= stamp)
+        assert planner.stop() == next(s.start for s in transaction_ranges if s.timestamp >= stamp)

@@ -45,11 +45,11 @@ def test_statement_logged_as_text_is_a_row(server, new_database):
         lost, row = read_all(SourceOptions.parse({**given, **names, "recordLosses": "statement"}))
         if "table" in names:
             assert (lost["_change_type"], lost["id"], row["id"]) == ("loss", None, 2)
-            told = dict(lost["_lossless"])["loss"]
+            stated = dict(lost["_lossless"])["loss"]
         else:
             assert (lost["operation"], lost["table"], lost["before"]) == ("loss", "t", None)
-            told = lost["after"]
-        assert json.loads(told)["kind"] == "statement"
+            stated = lost["after"]
+        assert json.loads(stated)["kind"] == "statement"
         assert lost["_commit_version"] < row["_commit_version"]
 
 
@@ -77,8 +77,12 @@ def test_purged_range_is_a_row_and_reading_goes_on(typed):
         end = planner.latest(start)
         for _ in range(2):  # a batch that failed is the same when it comes again
             [row] = read(options, planner, start, end, table)
-            told = json.loads(dict(row["_lossless"])["loss"] if typed else row["after"])
-            assert (told["kind"], told["from"], told["to"]) == ("gtid_gap", str(start), str(end))
+            stated = json.loads(dict(row["_lossless"])["loss"] if typed else row["after"])
+            assert (stated["kind"], stated["from"], stated["to"]) == (
+                "gtid_gap",
+                str(start),
+                str(end),
+            )
             assert row["_commit_version"] < end.sort_key()
         assert planner.latest(end) == end
         planner.close()
@@ -114,8 +118,8 @@ def test_lake_begins_anew_behind_a_gap(lake):
     ):
         behind.run(text, CONTEXT, "b.000002", 50)
     log.offset += 10_000
-    place = Position("b.000002", log.offset)
-    batch = lost_batch(Position("b.000001", 400), place, behind.to_state(), None)
+    position = Position("b.000002", log.offset)
+    batch = lost_batch(Position("b.000001", 400), position, behind.to_state(), None)
     log.add("loss", "", None, batch.column("after")[0].as_py(), database="")
     log.commit()
     engine.run()

@@ -121,8 +121,8 @@ def test_again_there_is_nothing_and_a_second_one_is_refused(tmp_path):
         # Where nothing came since, Spark is not started: with this master it could not.
         status, again, errors = finish(write_config(tmp_path, source.url, master="nowhere"))
         assert status == 0, errors
-        told = json.loads(again)
-        assert told["rows"] == 0 and told["position"] == json.loads(output)["position"]
+        stated = json.loads(again)
+        assert stated["rows"] == 0 and stated["position"] == json.loads(output)["position"]
         with running(write_config(tmp_path, source.url, "continuous")) as process:
             # Interrupted while Java starts, it takes Java with it.
             wait((tmp_path / "lake" / ".replica-client.lock").exists, process)

@@ -48,8 +48,8 @@ class Stream:
 @pytest.mark.parametrize("live", [False, True], ids=["files", "live"])
 def test_all_changes_once_in_limited_batches(spark, tmp_path, limit, batches, live):
     with served() as source:
-        place = {"url": source.url, "startingPosition": "earliest"} if live else {"path": PATH}
-        stream = Stream(spark, tmp_path, **place, **limit)
+        position = {"url": source.url, "startingPosition": "earliest"} if live else {"path": PATH}
+        stream = Stream(spark, tmp_path, **position, **limit)
         counts = stream.finish()
         assert stream.rows() == envelope_of(list(FILES))
         assert batches <= len([count for count in counts if count]) <= 2 * batches - 1
@@ -61,10 +61,10 @@ def test_all_changes_once_in_limited_batches(spark, tmp_path, limit, batches, li
 def test_continues_from_its_checkpoint(spark, tmp_path, live):
     directory = write_half(tmp_path / "in")
     with served(FILES[0]) as source:
-        place = {"path": str(directory)}
+        position = {"path": str(directory)}
         if live:
-            place = {"url": source.url, "startingPosition": "earliest"}
-        stream = Stream(spark, tmp_path, maxRowsPerTrigger="20", **place)
+            position = {"url": source.url, "startingPosition": "earliest"}
+        stream = Stream(spark, tmp_path, maxRowsPerTrigger="20", **position)
         stream.finish()
         assert stream.rows() == envelope_of(FILES[0])
         shutil.copy(FILES[1], directory)

@@ -118,7 +118,7 @@ def test_what_the_design_allows_is_not_reported(skeleton: Path, package: str, li
     assert result.returncode == 0, result.stdout
 
 
-def test_a_package_without_a_place_is_reported(skeleton: Path) -> None:
+def test_a_package_without_a_position_is_reported(skeleton: Path) -> None:
     skeleton.joinpath("replica_client", "helpers").mkdir()
     skeleton.joinpath("replica_client", "helpers", "__init__.py").touch()
     result = lint(skeleton)

@@ -72,7 +72,12 @@ def test_the_command_imports_no_subcommand_that_was_not_asked_for(words: list[st
     )
     loaded = loaded_by(code)
     assert "replica_client.cli.changes" not in loaded
-    assert not loaded & {"replica_client.readers.connect", "aiomysql", "cryptography", "pyarrow"}
+    assert not loaded & {
+        "replica_client.readers.live.connect",
+        "aiomysql",
+        "cryptography",
+        "pyarrow",
+    }
 
 
 def test_following_a_source_imports_no_more_than_it_did() -> None:

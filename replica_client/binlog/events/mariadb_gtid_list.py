@@ -13,10 +13,10 @@ _POST_HEADER_SIZE = 4
 _COUNT_BITS = 28
 
 FLAG_UNTIL_REACHED = 1
-"""Made up for a replica: the position that it asked to run until is reached."""
+"""Artificial, for a replica: the position that it asked to run until is reached."""
 
 FLAG_IGN_GTIDS = 2
-"""Made up for a replica: these GTIDs were passed over."""
+"""Artificial, for a replica: these GTIDs were passed over."""
 
 
 @dataclass(frozen=True, slots=True)

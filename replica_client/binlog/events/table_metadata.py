@@ -221,6 +221,6 @@ def parse_table_metadata(
                     f"table metadata field {code} has {value.remaining} bytes left over"
                 )
     except ShortBufferError as error:
-        place = f"field {codes[-1]}" if codes else "first field"
-        raise TruncatedEventError(f"table metadata {place}: {error}") from error
+        where = f"field {codes[-1]}" if codes else "first field"
+        raise TruncatedEventError(f"table metadata {where}: {error}") from error
     return TableMetadata(**found, unknown_fields=tuple(unknown), field_types=tuple(codes))

@@ -18,7 +18,7 @@ from replica_client.binlog.values.json_layout import (
     UINT32,
     DocumentWalk,
     malformed,
-    opaque_span,
+    opaque_bounds,
     sized,
 )
 from replica_client.binlog.values.json_lookup import DocumentTop, is_container
@@ -204,7 +204,7 @@ def _scalar_node(data: bytes, kind: int, at: int, end: int) -> bytes:
     if kind == STRING:
         stop = sized(data, at, end)[1]
     elif kind == OPAQUE:
-        stop = opaque_span(data, at, end)[2]
+        stop = opaque_bounds(data, at, end)[2]
     elif kind == LITERAL:
         stop = at + 1
     elif kind in (INT16, UINT16):

@@ -174,9 +174,9 @@ def _replace(
     node = root
     for leg in legs:
         parent = node
-        place, node = _step(parent, leg, diff)
-        if place is not None:
-            holder, slot = parent, place
+        child_at, node = _step(parent, leg, diff)
+        if child_at is not None:
+            holder, slot = parent, child_at
     if holder is None:
         return new
     holder[slot] = new

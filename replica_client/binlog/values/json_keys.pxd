@@ -20,10 +20,10 @@ cdef class KeyMemo:
     cdef void** recent
     cdef bytearray _recent_memory
     cdef list _sections
-    cdef void** _places
-    cdef bytearray _places_memory
+    cdef void** _positions
+    cdef bytearray _offsets_memory
     cdef unsigned long long _missed
-    cdef int _displace(self, Py_ssize_t place, KeySection section) except -1
+    cdef int _displace(self, Py_ssize_t position, KeySection section) except -1
     cdef void* find(
         self, const unsigned char* data, Py_ssize_t start, Py_ssize_t count, Py_ssize_t header,
         Py_ssize_t size, int depth) noexcept nogil

@@ -44,7 +44,7 @@ MOST_BYTES = 1024
 _MOST_BYTES = cython.declare(cython.Py_ssize_t, MOST_BYTES)
 _NOWHERE = cython.declare(cython.Py_ssize_t, SECTIONS)
 # Leaves the number of a place, below SECTIONS.
-_PLACE_SHIFT = cython.declare(cython.int, 59)
+_SECTION_SHIFT = cython.declare(cython.int, 59)
 # Behind the text of a section, which is copied 16 bytes at a time.
 _OVERREAD = bytes(16)
 
@@ -93,32 +93,32 @@ class KeyMemo:
         self._sections: list[KeySection] = [nothing] * (SECTIONS + 1)
         self._missed = 0
         if not cython.compiled:
-            self._places: Any = self._sections
+            self._positions: Any = self._sections
             self.recent: Any = [nothing] * (RECENT_MASK + 1)
             return
-        self._places_memory = bytearray(8 * (SECTIONS + 1))
-        raw: cython.p_uchar = self._places_memory
-        self._places = cython.cast(cython.pp_void, raw)
+        self._offsets_memory = bytearray(8 * (SECTIONS + 1))
+        raw: cython.p_uchar = self._offsets_memory
+        self._positions = cython.cast(cython.pp_void, raw)
         self._recent_memory = bytearray(8 * (RECENT_MASK + 1))
         raw = self._recent_memory
         self.recent = cython.cast(cython.pp_void, raw)
         i: cython.int
         for i in range(SECTIONS + 1):
-            self._places[i] = cython.cast(cython.p_void, nothing)
+            self._positions[i] = cython.cast(cython.p_void, nothing)
         for i in range(RECENT_MASK + 1):
             self.recent[i] = cython.cast(cython.p_void, nothing)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _displace(self, place: cython.Py_ssize_t, section: KeySection) -> cython.int:
+    def _displace(self, position: cython.Py_ssize_t, section: KeySection) -> cython.int:
         """Keep a section instead of the one that is there."""
         i: cython.int
         for i in range(RECENT_MASK + 1):
-            if self.recent[i] == self._places[place]:
-                self.recent[i] = self._places[_NOWHERE]
-        self._sections[place] = section
+            if self.recent[i] == self._positions[position]:
+                self.recent[i] = self._positions[_NOWHERE]
+        self._sections[position] = section
         if cython.compiled:
-            self._places[place] = cython.cast(cython.p_void, section)
+            self._positions[position] = cython.cast(cython.p_void, section)
         return 0
 
     @cython.cfunc
@@ -149,7 +149,7 @@ class KeyMemo:
         if names <= 0 or names > size - header:
             return cython.NULL
         mark: cython.ulonglong = _mark(data, start, count, header, names)
-        found: cython.p_void = self._places[_place(mark)]
+        found: cython.p_void = self._positions[_section_number(mark)]
         if cython.cast(KeySection, found).mark == mark and has_keys(
             cython.cast(KeySection, found), data, start, count, header, size
         ):
@@ -180,7 +180,7 @@ class KeyMemo:
         if text is not None:
             entries: bytes = data[start + 4 : start + 4 + 4 * count]
             name_bytes: bytes = data[start + header : start + header + names]
-            self._displace(_place(mark), KeySection(mark, entries, name_bytes, text))
+            self._displace(_section_number(mark), KeySection(mark, entries, name_bytes, text))
             return 1
         return 0
 
@@ -210,8 +210,8 @@ def has_keys(
 @cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
-def _place(mark: cython.ulonglong) -> cython.Py_ssize_t:
-    return cython.cast(cython.Py_ssize_t, mark >> _PLACE_SHIFT)
+def _section_number(mark: cython.ulonglong) -> cython.Py_ssize_t:
+    return cython.cast(cython.Py_ssize_t, mark >> _SECTION_SHIFT)
 
 
 @cython.cfunc

@@ -99,7 +99,7 @@ def sized(data: bytes, at: int, end: int) -> tuple[int, int]:
     return at, at + length
 
 
-def opaque_span(data: bytes, at: int, end: int) -> tuple[int, int, int]:
+def opaque_bounds(data: bytes, at: int, end: int) -> tuple[int, int, int]:
     """Column type code, start and stop of the bytes of an opaque value."""
     if at >= end:
         raise malformed("an opaque value that is cut off", at)

@@ -9,6 +9,6 @@ cdef class JsonValueReader:
     cdef object _container(self, int kind, Py_ssize_t start, Py_ssize_t limit, int depth)
     cdef object _value(self, bint large, Py_ssize_t entry, Py_ssize_t start, long long header,
                        Py_ssize_t end, int depth)
-    cdef object _placed(self, int code, Py_ssize_t at, Py_ssize_t end)
+    cdef object _value_at(self, int code, Py_ssize_t at, Py_ssize_t end)
     cdef object _text(self, Py_ssize_t at, Py_ssize_t length)
     cdef object _key(self, Py_ssize_t at, Py_ssize_t length)

@@ -29,7 +29,7 @@ from replica_client.binlog.values.json_layout import (
     double,
     integer,
     malformed,
-    opaque_span,
+    opaque_bounds,
     sized,
     utf8,
 )
@@ -92,7 +92,7 @@ def scalar_value(data: bytes, kind: int, at: int, end: int) -> Any:
             raise malformed("an unknown literal", at)
         return _LITERALS[data[at]]
     if kind == OPAQUE:
-        code, start, stop = opaque_span(data, at, end)
+        code, start, stop = opaque_bounds(data, at, end)
         if code == VAR_STRING:
             return utf8(data, start, stop)
         payload = data[start:stop]
@@ -244,10 +244,10 @@ class JsonValueReader:
             raise self._overspent()
         if code < _LITERAL:
             return self._container(code, start + field, end, depth + 1)
-        return self._placed(code, start + field, end)
+        return self._value_at(code, start + field, end)
 
     @cython.cfunc
-    def _placed(self, code: cython.int, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> object:
+    def _value_at(self, code: cython.int, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> object:
         """The value of type ``code`` at ``at``, which is no container."""
         data: cython.p_const_uchar = self._data
         length: cython.Py_ssize_t
@@ -283,7 +283,7 @@ class JsonValueReader:
         if code == _UINT64 and end - at >= 8:
             return load_le(data, at, 8)
         if code == _OPAQUE:
-            _, begin, stop = opaque_span(self._source, at, end)
+            _, begin, stop = opaque_bounds(self._source, at, end)
             self._budget -= stop - begin
             if self._budget < 0:
                 raise self._overspent()

@@ -18,7 +18,7 @@ from replica_client.binlog.values.json_layout import (
     double,
     integer,
     malformed,
-    opaque_span,
+    opaque_bounds,
     sized,
     utf8,
 )
@@ -54,7 +54,7 @@ def scalar_text(data: bytes, kind: int, at: int, end: int) -> str:
         except ValueError as error:
             raise malformed(str(error), at) from None
     if kind == OPAQUE:
-        code, start, stop = opaque_span(data, at, end)
+        code, start, stop = opaque_bounds(data, at, end)
         return _opaque(code, data[start:stop], at)
     if kind == LITERAL:
         if at >= end or data[at] > 2:

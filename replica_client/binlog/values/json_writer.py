@@ -5,6 +5,9 @@ This module is compiled where that is possible (Cython's pure Python mode) and r
 everywhere else. How the bytes are laid out is in :mod:`replica_client.binlog.values.json_layout`.
 """
 
+# Over 500 lines: one compiled class, whose methods share C fields that no other module may reach
+# at this speed.
+
 from __future__ import annotations
 
 import struct
@@ -13,7 +16,7 @@ from typing import Any
 import cython
 
 from replica_client.binlog.values.double_text import double_text
-from replica_client.binlog.values.json_layout import malformed, opaque_span, sized, utf8
+from replica_client.binlog.values.json_layout import malformed, opaque_bounds, sized, utf8
 from replica_client.binlog.values.json_scalar import scalar_text
 from replica_client.constants.column_types import ColumnType
 from replica_client.errors import ColumnDecodeError
@@ -395,7 +398,7 @@ class JsonTextWriter:
     ) -> cython.Py_ssize_t:
         """Write a value by way of its object."""
         if kind == layout.OPAQUE:
-            _, begin, stop = opaque_span(self._bytes(), at, end)
+            _, begin, stop = opaque_bounds(self._bytes(), at, end)
             self._budget -= stop - begin
             if self._budget < 0:
                 raise self._overspent()

@@ -161,7 +161,7 @@ class Date(Temporal):
 @cython.final
 @cython.cclass
 class Time(Temporal):
-    """A TIME: a signed span, not a time of day.
+    """A TIME: a signed duration, not a time of day.
 
     Attributes:
         negative: whether it is below zero.
@@ -197,14 +197,14 @@ class Time(Temporal):
 
     @property
     def total_microseconds(self) -> int:
-        """The span in microseconds, with its sign."""
+        """The duration in microseconds, with its sign."""
         seconds: cython.longlong = self.hours
         seconds = (seconds * 60 + self.minutes) * 60 + self.seconds
         total: cython.longlong = seconds * 1_000_000 + self.microseconds
         return int(-total if self.negative else total)
 
     def to_python(self) -> datetime.timedelta:
-        """The span as a :class:`datetime.timedelta`, which holds every TIME."""
+        """The duration as a :class:`datetime.timedelta`, which holds every TIME."""
         return datetime.timedelta(microseconds=self.total_microseconds)
 
     def __str__(self) -> str:

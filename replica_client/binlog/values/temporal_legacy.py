@@ -12,7 +12,7 @@ TIMESTAMP       4 bytes little-endian: seconds since 1970, 0 is the zero timesta
 With n fraction digits (MariaDB only), all big-endian, in units of 10**-n seconds:
 
 ==============  =====================================================================
-TIME(n)         4, 4, 5, 5, 5, 6 bytes: the span plus 838:59:59 plus one second
+TIME(n)         4, 4, 5, 5, 5, 6 bytes: The duration plus 838:59:59 plus one second
 DATETIME(n)     6, 6, 7, 7, 7, 8 bytes: year, month (base 13), day (base 32), hour
                 (base 24), minute, second (base 60) and the fraction as one number
 TIMESTAMP(n)    4 bytes seconds, then 1, 1, 2, 2, 3, 3 bytes of fraction
@@ -71,13 +71,13 @@ def decode_hires_time(data: bytes, fraction_digits: int) -> Time:
     """A MariaDB TIME(n), n from 1 to 6."""
     data = _exact(data, HIRES_TIME_SIZES[_digits(fraction_digits)])
     unit = 10 ** (6 - fraction_digits)
-    span = int.from_bytes(data, "big") * unit - _TIME_OFFSET_SECONDS * _SECOND
-    whole, microseconds = divmod(abs(span), _SECOND)
+    duration = int.from_bytes(data, "big") * unit - _TIME_OFFSET_SECONDS * _SECOND
+    whole, microseconds = divmod(abs(duration), _SECOND)
     if whole >= _TIME_OFFSET_SECONDS:
         raise ValueError("TIME is out of range")
     minutes, seconds = divmod(whole, 60)
     hours, minutes = divmod(minutes, 60)
-    return Time(span < 0, hours, minutes, seconds, microseconds, fraction_digits)
+    return Time(duration < 0, hours, minutes, seconds, microseconds, fraction_digits)
 
 
 def decode_hires_datetime(data: bytes, fraction_digits: int) -> DateTime:
@@ -125,9 +125,9 @@ def encode_old_timestamp(value: Timestamp) -> bytes:
 
 def encode_hires_time(value: Time, fraction_digits: int) -> bytes:
     """The bytes of a MariaDB TIME(n)."""
-    span = value.total_microseconds + _TIME_OFFSET_SECONDS * 1_000_000
+    duration = value.total_microseconds + _TIME_OFFSET_SECONDS * 1_000_000
     return _bytes(
-        span // 10 ** (6 - _digits(fraction_digits)), HIRES_TIME_SIZES[fraction_digits], "big"
+        duration // 10 ** (6 - _digits(fraction_digits)), HIRES_TIME_SIZES[fraction_digits], "big"
     )
 
 

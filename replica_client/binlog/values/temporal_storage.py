@@ -19,6 +19,8 @@ writes, and each ``encode_*`` is the inverse.
 Spec: MySQL ``my_time.cc`` (``my_time_packed_to_binary`` and its kin).
 """
 
+# Over 500 lines: the bytes of every temporal type, old and new, beside each other.
+
 from __future__ import annotations
 
 import cython

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from replica_client.binlog.context import EventContext
 from replica_client.binlog.events.mariadb_gtid import MariadbGtidExtraFlag, MariadbGtidFlag
+from replica_client.cli.annotation.annotator import Annotator, require, show_bytes
 from replica_client.cli.annotation.control import extra_post_header
-from replica_client.cli.annotation.spans import Annotator, require, show_bytes
 from replica_client.cli.output import clock
 
 _LOGICAL_CLOCK = 2

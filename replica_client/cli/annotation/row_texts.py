@@ -8,7 +8,7 @@ from typing import Any
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.events.rows import RowsEvent
-from replica_client.cli.annotation.rows import RowText
+from replica_client.cli.annotation.rows_body import RowText
 from replica_client.errors import BinlogDecodeError, SchemaError
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.image import RowImageDecoder

@@ -64,21 +64,21 @@ def prove(log: Rows, changes: Sequence[Change], expected: Mapping[str, Rows]) ->
     found: dict[Any, Any] = {}
     repeated = strange = 0
     for row in log:
-        place = (row["_file"], row["_offset"], row["_row_index"])
-        if place in found:
+        position = (row["_file"], row["_offset"], row["_row_index"])
+        if position in found:
             repeated += 1
-        found[place] = (
+        found[position] = (
             row["database"],
             row["table"],
             row["operation"],
             row["before"],
             row["after"],
         )
-        if wanted.get(place) != found[place]:
+        if wanted.get(position) != found[position]:
             strange += 1
     return Proof(
         len(wanted),
-        sum(place not in found for place in wanted),
+        sum(position not in found for position in wanted),
         repeated,
         strange,
         tuple(_table(name, log, rows) for name, rows in expected.items()),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from replica_client import testing
-from replica_client.readers.binlog_file import open_binlog
+from replica_client.readers.files.binlog_file import open_binlog
 from replica_client.rows.row_change import Change
 from replica_client.testing.source import BinlogSource
 

@@ -27,7 +27,7 @@ from replica_client.compat.source_tables import definition, questions
 from replica_client.constants.commands import Command
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.schema.model import TableModel
-from replica_client.transport import statements
+from replica_client.transport import server_statements
 from replica_client.transport.server_info import ServerInfo, parse_version
 
 _LOG = logging.getLogger("asyncmy")
@@ -224,20 +224,20 @@ class BinLogStream:
         flavor = ServerFlavor.of_version(f"{text} {rows[0][1]}")
         server = ServerInfo(flavor, parse_version(text), text, int(rows[0][2]))
         if reader.log_file is None or reader.log_pos is None:
-            status = await _query(connection, statements.binlog_status(server))
+            status = await _query(connection, server_statements.binlog_status(server))
             if not status:
                 raise BinLogNotEnabledError
             reader.log_file, reader.log_pos = str(status[0][0]), int(status[0][1])
         request = reader.begin(server)
         request.check(server)
-        settings = statements.SessionSettings(
+        settings = server_statements.SessionSettings(
             int((reader.slave_heartbeat or 0) * 1_000_000_000),
             reader.slave_uuid or "",
             _NET_WRITE_TIMEOUT,
             slave_connect_state=request.slave_connect_state,
             gtid_strict_mode=False,
         )
-        await _run(connection, statements.session_setup(server, settings))
+        await _run(connection, server_statements.session_setup(server, settings))
         await self._send(reader.registration().encode())
         await connection.read_packet()
         await self._send(request.command(server, self._server_id))

@@ -1,5 +1,7 @@
 """Events as python-mysql-replication gives them."""
 
+# Over 500 lines: programs import all of these names from this module of python-mysql-replication.
+
 from __future__ import annotations
 
 import datetime
@@ -16,7 +18,10 @@ from replica_client.compat.pymysqlreplication.exceptions import (
     StatusVariableMismatch as StatusVariableMismatch,
 )
 from replica_client.compat.pymysqlreplication.logger import logger as logger
-from replica_client.compat.pymysqlreplication.query_status import STATUS_NAMES, status_attributes
+from replica_client.compat.pymysqlreplication.status_attributes import (
+    STATUS_NAMES,
+    status_attributes,
+)
 from replica_client.compat.pymysqlreplication.util.bytes import (
     parse_decimal_from_bytes as parse_decimal_from_bytes,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from replica_client.compat.pymysqlreplication.json_values import (
+from replica_client.compat.pymysqlreplication.json_objects import (
     document_value,
 )
 from replica_client.compat.pymysqlreplication.util.bytes import *  # noqa: F403

@@ -22,7 +22,7 @@ from replica_client.compat.pymysqlreplication.json_binary import (
 )
 from replica_client.compat.pymysqlreplication.json_binary import parse_json
 from replica_client.compat.pymysqlreplication.reading import PacketReader
-from replica_client.compat.pymysqlreplication.tables import TableBook, TableFilter
+from replica_client.compat.pymysqlreplication.stream_tables import TableBook, TableFilter
 from replica_client.compat.pymysqlreplication.util.bytes import *  # noqa: F403
 from replica_client.constants.event_types import ChecksumAlgorithm
 from replica_client.errors import BinlogDecodeError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from replica_client.wire.commands import ComRegisterSlave
+from replica_client.wire.command_packets import ComRegisterSlave
 from replica_client.wire.framing import encode_packets
 
 

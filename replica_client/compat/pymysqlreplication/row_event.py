@@ -18,8 +18,8 @@ from replica_client.compat.pymysqlreplication.event import BinLogEvent
 from replica_client.compat.pymysqlreplication.optional_metadata import (
     OptionalMetaData as OptionalMetaData,
 )
+from replica_client.compat.pymysqlreplication.stream_tables import TableFacts
 from replica_client.compat.pymysqlreplication.table import Table as Table
-from replica_client.compat.pymysqlreplication.tables import TableFacts
 from replica_client.errors import ColumnDecodeError
 
 _COLUMN_NAME_CACHE: dict[str, list[str]] = {}

@@ -17,7 +17,7 @@ from replica_client.rows.row import row_class
 from replica_client.schema.model import TableModel
 from replica_client.schema.quoting import mysql_name, mysql_table
 from replica_client.snapshot import Locking, Window, begin_between
-from replica_client.snapshot.columns import selected
+from replica_client.snapshot.column_selects import selected
 from replica_client.transport.connection import SourceConnection
 
 

@@ -37,15 +37,15 @@ from replica_client.lake.verify.lake_side import (
 from replica_client.lake.verify.row_groups import Grouping, differing
 from replica_client.lake.verify.source_side import source_checksums, source_rows
 from replica_client.position.position import Position
-from replica_client.readers.source_stream import SourceStream
-from replica_client.readers.stream_options import StreamOptions
+from replica_client.readers.live.source_stream import SourceStream
+from replica_client.readers.live.stream_options import StreamOptions
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import row_to_json
-from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import SchemaChange
 from replica_client.snapshot import Window
-from replica_client.snapshot.definitions import read_definitions
+from replica_client.snapshot.present_definitions import read_definitions
 from replica_client.transport.connection import SourceConnection
 
 Outcome = Literal["equal", "different", "undecided", "left_out"]
@@ -128,7 +128,7 @@ class _Changes:
         self.reshaped: set[TableName] = set()
 
     async def extend(self, end: Position, tables: dict[TableName, LakeTable]) -> None:
-        """Know them up to a place."""
+        """Know them up to a position."""
         if not self.end < end:
             return
         assert self._options.connect is not None
@@ -222,7 +222,9 @@ class Verification:
         assert self._options.connect is not None
         async with await SourceConnection.open(self._options.connect) as connection:
             models = await read_definitions(connection)
-            selection = self._options.assembly().selection.for_server(connection.server.folds_names)
+            selection = self._options.assembly().selection.for_server(
+                connection.server.casefolds_names
+            )
             for entry in self._catalog.tables.values():
                 self._say(f"comparing {'.'.join(entry.table)}")
                 one = TableReport(".".join(entry.table))

@@ -11,7 +11,7 @@ from typing import Final
 
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint, PositionStore
-from replica_client.position.stores.memory import MemoryPositionStore
+from replica_client.position.stores.in_memory import MemoryPositionStore
 
 SAVE_INTERVAL: Final = 0.2
 """Seconds between the beginnings of two saves, where nothing else is asked for."""
@@ -149,7 +149,7 @@ class PositionSaver:
             self._due = time.monotonic() + max(self._interval, _RETRY_SECONDS)
             if self._newest is None:
                 self._newest = checkpoint
-        told = False
+        reported = False
         waiting, self._waiting = self._waiting, []
         for one in waiting:
             wanted, loop, done = one
@@ -157,12 +157,12 @@ class PositionSaver:
                 self._waiting.append(one)
                 self._urgent = True
                 continue
-            told = True
+            reported = True
             try:
                 loop.call_soon_threadsafe(_tell, done, error)
             except RuntimeError:  # the loop was closed
                 _LOG.debug("nobody waits for a saved position any more")
-        if error is not None and not told:
+        if error is not None and not reported:
             if self._error is None:
                 _LOG.warning("a position is not saved, and is tried again: %s", error)
             self._error = error

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from replica_client.errors import PositionStoreError
-from replica_client.position.stores.sql import DEFAULT_TABLE, SqlPositionStore
+from replica_client.position.stores.sql_table import DEFAULT_TABLE, SqlPositionStore
 from replica_client.storage.location import local_path
 
 _LOCK_SECONDS = 10.0

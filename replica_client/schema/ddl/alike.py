@@ -12,11 +12,11 @@ from functools import lru_cache
 from typing import Final
 
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.schema.ddl.changes import CreateTable
-from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.create import read_behind_name, read_table_head
 from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
 from replica_client.schema.ddl.lexer import LexerError, Token, tokenize
+from replica_client.schema.ddl.statement_context import StatementContext
+from replica_client.schema.ddl.steps import CreateTable
 
 _KEPT: Final = 256
 _LONGEST: Final = 4096

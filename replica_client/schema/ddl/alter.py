@@ -6,7 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from replica_client.schema.ddl.changes import (
+from replica_client.schema.ddl.column_clause import read_column
+from replica_client.schema.ddl.create import read_charset_option
+from replica_client.schema.ddl.cursor import Cursor, split_commas
+from replica_client.schema.ddl.definitions import Definitions, is_key, read_definitions, read_key
+from replica_client.schema.ddl.lexer import NAME, STRING, WORD, Token
+from replica_client.schema.ddl.statement_context import StatementContext
+from replica_client.schema.ddl.steps import (
     AddColumn,
     AlterTable,
     ChangeColumn,
@@ -22,13 +28,7 @@ from replica_client.schema.ddl.changes import (
     Step,
     TableName,
 )
-from replica_client.schema.ddl.column_types import known_charset
-from replica_client.schema.ddl.columns import read_column
-from replica_client.schema.ddl.context import StatementContext
-from replica_client.schema.ddl.create import read_charset_option
-from replica_client.schema.ddl.cursor import Cursor, split_commas
-from replica_client.schema.ddl.definitions import Definitions, is_key, read_definitions, read_key
-from replica_client.schema.ddl.lexer import NAME, STRING, WORD, Token
+from replica_client.schema.ddl.type_clause import known_charset
 
 _PARTITION_WORDS: Final = frozenset(
     (

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from replica_client.schema.character_sets import BINARY, max_length, reread
-from replica_client.schema.ddl.changes import (
+from replica_client.schema.ddl.column_clause import ColumnText
+from replica_client.schema.ddl.cursor import NotUnderstoodError
+from replica_client.schema.ddl.steps import (
     AddColumn,
     ChangeColumn,
     ConvertCharset,
@@ -22,9 +24,7 @@ from replica_client.schema.ddl.changes import (
     SetVisible,
     Step,
 )
-from replica_client.schema.ddl.column_types import converted_text, sized
-from replica_client.schema.ddl.columns import ColumnText
-from replica_client.schema.ddl.cursor import NotUnderstoodError
+from replica_client.schema.ddl.type_clause import converted_text, sized
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
 
 _HIDDEN_PERIOD = tuple(
@@ -93,7 +93,7 @@ def altered(
             taken.update((step.column.name.lower(),))
             column = _changed(found.column, step.column.model(charset), step.column)
             renames[found.old] = column.name
-            if step.column.place:
+            if step.column.column_position:
                 del by_old[found.old.lower()]
                 gone.add(id(found))
                 moved.append((step.column, _Entry(column, found.old)))
@@ -109,7 +109,7 @@ def altered(
     entries = [entry for entry in entries if id(entry) not in gone]
     names = [entry.column.name.lower() for entry in entries]
     for text, entry in moved:
-        at = _place(entries, names, text)
+        at = _insert_index(entries, names, text)
         entries.insert(at, entry)
         names.insert(at, entry.column.name.lower())
     if _has_generated_key(table):
@@ -216,11 +216,11 @@ def _drop(entries: list[_Entry], steps: list[DropColumn]) -> None:
     entries[:] = [entry for entry in entries if id(entry) not in gone]
 
 
-def _place(entries: list[_Entry], names: list[str], text: ColumnText) -> int:
+def _insert_index(entries: list[_Entry], names: list[str], text: ColumnText) -> int:
     """Where among the columns, of these names in lower case, one is put."""
-    if text.place == "FIRST":
+    if text.column_position == "FIRST":
         return 0
-    if text.place == "AFTER":
+    if text.column_position == "AFTER":
         try:
             return names.index(text.after.lower()) + 1
         except ValueError:

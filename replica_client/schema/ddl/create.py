@@ -6,18 +6,18 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from replica_client.schema.character_sets import charset_of_collation
-from replica_client.schema.ddl.changes import (
+from replica_client.schema.ddl.cursor import Cursor
+from replica_client.schema.ddl.definitions import Definitions, read_definitions
+from replica_client.schema.ddl.lexer import NAME, STRING, WORD
+from replica_client.schema.ddl.statement_context import StatementContext
+from replica_client.schema.ddl.steps import (
     CreateLike,
     CreateSequence,
     CreateTable,
     Meaning,
     TableName,
 )
-from replica_client.schema.ddl.column_types import known_charset
-from replica_client.schema.ddl.context import StatementContext
-from replica_client.schema.ddl.cursor import Cursor
-from replica_client.schema.ddl.definitions import Definitions, read_definitions
-from replica_client.schema.ddl.lexer import NAME, STRING, WORD
+from replica_client.schema.ddl.type_clause import known_charset
 
 _QUERY_WORDS = frozenset(("SELECT", "VALUES", "WITH", "TABLE"))
 
@@ -36,7 +36,7 @@ class TableHead(NamedTuple):
 
     Attributes:
         table: its name.
-        if_not_exists: see :class:`~replica_client.schema.ddl.changes.CreateTable`.
+        if_not_exists: see :class:`~replica_client.schema.ddl.steps.CreateTable`.
         or_replace: see there.
         temporary: see there.
     """

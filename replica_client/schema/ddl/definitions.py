@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from replica_client.schema.ddl.columns import ColumnText, read_column
-from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.column_clause import ColumnText, read_column
 from replica_client.schema.ddl.cursor import Cursor, split_commas
 from replica_client.schema.ddl.lexer import NUMBER, WORD, Token
+from replica_client.schema.ddl.statement_context import StatementContext
 
 _KEY_WORDS = frozenset(
     ("CONSTRAINT", "PRIMARY", "UNIQUE", "KEY", "INDEX", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK")

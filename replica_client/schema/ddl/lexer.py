@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.statement_context import StatementContext
 
 WORD, NAME, STRING, NUMBER, OPERATOR = "word", "name", "string", "number", "operator"
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from replica_client.schema.ddl.changes import CreateTable, TableName
-from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
 from replica_client.schema.ddl.lexer import WORD, LexerError, tokenize
+from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.statements import (
     LONG_STATEMENT,
     MOST_KEPT,
     read_statement,
     without_prefix,
 )
+from replica_client.schema.ddl.steps import CreateTable, TableName
 
 _VERBS: Final = ("INSERT", "REPLACE", "UPDATE", "DELETE")
 _CALLS: Final = ("CALL", "DO", "SELECT", "VALUES", "")

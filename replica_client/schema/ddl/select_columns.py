@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from replica_client.schema.ddl.changes import TableName
-from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError, split_commas
 from replica_client.schema.ddl.lexer import NAME, STRING, WORD, LexerError, Token, tokenize
+from replica_client.schema.ddl.statement_context import StatementContext
+from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.model import ColumnModel, TableModel
 
 TableLookup = Callable[[TableName], TableModel | None]

@@ -9,7 +9,16 @@ from typing import Final
 
 from replica_client.schema.ddl.alike import read_alike, without_semicolons
 from replica_client.schema.ddl.alter import read_alter_table
-from replica_client.schema.ddl.changes import (
+from replica_client.schema.ddl.create import (
+    read_charset_option,
+    read_create_sequence,
+    read_create_table,
+    read_table_head,
+)
+from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError, split_commas
+from replica_client.schema.ddl.lexer import WORD, LexerError, Token, tokenize
+from replica_client.schema.ddl.statement_context import StatementContext
+from replica_client.schema.ddl.steps import (
     AlterDatabase,
     CreateDatabase,
     DropDatabase,
@@ -21,15 +30,6 @@ from replica_client.schema.ddl.changes import (
     TruncateTable,
     Unrelated,
 )
-from replica_client.schema.ddl.context import StatementContext
-from replica_client.schema.ddl.create import (
-    read_charset_option,
-    read_create_sequence,
-    read_create_table,
-    read_table_head,
-)
-from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError, split_commas
-from replica_client.schema.ddl.lexer import WORD, LexerError, Token, tokenize
 
 _UNRELATED: Final = Unrelated()
 _DDL: Final = re.compile(r"\b(?:CREATE|ALTER|DROP|RENAME|TRUNCATE)\b", re.IGNORECASE)

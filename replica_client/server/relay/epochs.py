@@ -19,7 +19,7 @@ from replica_client.backup.backup_catalog import INDEX_NAME, Catalog, is_binlog_
 from replica_client.backup.receiver import BackupReceiver
 from replica_client.errors import BackupMismatchError
 from replica_client.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
-from replica_client.server.files import ServedFile
+from replica_client.server.served_files import ServedFile
 from replica_client.server.transactions import GTID_TYPES
 from replica_client.storage.durable import replace_file, sync_directory
 

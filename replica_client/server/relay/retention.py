@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from replica_client.errors import BackupMismatchError
-from replica_client.server.library import BinlogLibrary
+from replica_client.server.served_library import BinlogLibrary
 from replica_client.server.session import ServerSession
 from replica_client.storage.durable import replace_file
 

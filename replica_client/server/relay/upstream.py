@@ -24,11 +24,11 @@ from replica_client.errors import (
     TransportError,
 )
 from replica_client.gtid import GtidSet, MariadbGtidSet
-from replica_client.readers.reconnect import ReconnectPolicy
-from replica_client.readers.source_identity import check_executed
+from replica_client.readers.live.reconnect import ReconnectPolicy
+from replica_client.readers.live.source_identity import check_executed
 from replica_client.server.relay.epochs import Epoch, Epochs
+from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
-from replica_client.transport.options import ConnectOptions
 from replica_client.transport.request import DumpRequest
 
 _LOG = logging.getLogger("replica_client.relay")

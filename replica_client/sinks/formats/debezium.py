@@ -36,7 +36,7 @@ from replica_client.sinks.formats.debezium_values import (
     debezium_writer,
 )
 from replica_client.sinks.formats.row_text import RowWriter, array, delivered_columns, numbered_rows
-from replica_client.sinks.options import read_options
+from replica_client.sinks.sink_options import read_options
 
 _OPERATIONS = {"insert": "c", "update": "u", "delete": "d"}
 
@@ -195,8 +195,8 @@ class DebeziumFormat:
         return head, f',"thread":{thread},"query":null}}'
 
     def _change_source(self, change: SchemaChange, transaction: Transaction) -> str:
-        place = (change.file, change.position, 0, change.database, change.table)
-        head, tail = self._source(transaction, *place, transaction.timestamp)
+        position = (change.file, change.position, 0, change.database, change.table)
+        head, tail = self._source(transaction, *position, transaction.timestamp)
         return f"{head}0{tail}"
 
     def _truncate(self, change: SchemaChange, transaction: Transaction) -> str:

@@ -31,7 +31,7 @@ from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.sinks.formats.maxwell_values import maxwell_writer
 from replica_client.sinks.formats.row_text import RowWriter, array, delivered_columns, numbered_rows
-from replica_client.sinks.options import read_options
+from replica_client.sinks.sink_options import read_options
 
 _DDL_TYPES = {
     "create_table": "table-create",
@@ -110,16 +110,16 @@ class MaxwellFormat:
         if waits:
             self._wait(transaction)
             return
-        held: tuple[str, str] | None = None
+        pending: tuple[str, str] | None = None
         for item in self._items(transaction):
             if isinstance(item, str):
                 yield item
                 continue
-            if held is not None:
-                yield self._ended(held, transaction, last=False)
-            held = item
-        if held is not None:
-            yield self._ended(held, transaction, last=transaction.complete)
+            if pending is not None:
+                yield self._ended(pending, transaction, last=False)
+            pending = item
+        if pending is not None:
+            yield self._ended(pending, transaction, last=transaction.complete)
 
     def _items(self, transaction: Transaction) -> Iterator[tuple[str, str] | str]:
         """Rows, each in two pieces between which the commit's fields stand, and whole lines of DDL."""
@@ -171,8 +171,8 @@ class MaxwellFormat:
         head = f'{table.head}"{kind}","ts":{header.timestamp}'
         middle = ""
         if options.output_binlog_position:
-            place = f"{rows.event.file}:{rows.event.position + header.event_size}"
-            middle += f',"position":{quote(place)}'
+            where = f"{rows.event.file}:{rows.event.position + header.event_size}"
+            middle += f',"position":{quote(where)}'
         if options.output_gtid_position:
             middle += f',"gtid":{quote(_gtids(transaction.position))}'
         if options.output_server_id:
@@ -233,10 +233,10 @@ def _ddl(change: SchemaChange, transaction: Transaction) -> str:
         text += f',"old":{_definition(change.before)}'
     if kind in ("table-alter", "table-create") and change.after is not None:
         text += f',"def":{_definition(change.after)}'
-    place = f"{change.file}:{change.position}"
+    where = f"{change.file}:{change.position}"
     return text + (
         f',"ts":{transaction.timestamp * 1000},"sql":{quote(change.statement)},'
-        f'"position":{quote(place)}}}'
+        f'"position":{quote(where)}}}'
     )
 
 

@@ -21,12 +21,12 @@ from replica_client.errors import ConfigError, SinkError
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.checkpoint_file import CheckpointFile
-from replica_client.sinks.failures import os_errors
 from replica_client.sinks.formats.line_format import LineFormat, make_format
 from replica_client.sinks.json_lines.encoding import encode_lines
-from replica_client.sinks.options import read_options
 from replica_client.sinks.output_directory import DirectoryLock, check_writable
 from replica_client.sinks.protocol import Guarantee
+from replica_client.sinks.sink_options import read_options
+from replica_client.sinks.system_errors import os_errors
 from replica_client.sinks.worker import Batches, Worker, in_thread
 from replica_client.storage.durable import DATA_MODE, sync_directory, write_all
 from replica_client.storage.location import local_path

@@ -117,8 +117,8 @@ class Collector:
                     numbers[item.event_index] = number + 1
                     yield ApplySchema(change, transaction.timestamp, number)
             else:
-                place = Position(item.file, item.position)
-                self._lost(item, transaction.start if transaction.xa_commit else place)
+                position = Position(item.file, item.position)
+                self._lost(item, transaction.start if transaction.xa_commit else position)
 
     def flush(self) -> Iterator[Step]:
         """Everything that is collected."""
@@ -219,7 +219,7 @@ class Collector:
             # What it became is copied already.
             yield replace(change, kind="drop_table", after=None)
 
-    def _lost(self, loss: Loss, place: Position) -> None:
+    def _lost(self, loss: Loss, position: Position) -> None:
         """What could not be delivered is wanted as a copy, but where a copy holds it already.
 
         Raises:
@@ -232,7 +232,8 @@ class Collector:
             name
             for name in names
             if name not in self._copies
-            or self._copies[name].statement_at(place.file, place.offset) is not Standing.BEFORE
+            or self._copies[name].statement_at(position.file, position.offset)
+            is not Standing.BEFORE
         }
         if lacking:
             raise CopyNeededError(
@@ -287,9 +288,9 @@ def _check_images(rows: RowsOfEvent) -> None:
     before, after = rows.column_bitmaps
     if after is None:
         return
-    told = int.from_bytes(before, "little") | int.from_bytes(after, "little")
+    stated = int.from_bytes(before, "little") | int.from_bytes(after, "little")
     every = (1 << len(rows.shape.columns)) - 1
-    if told & every != every:
+    if stated & every != every:
         raise SinkError(
             f"{rows.event.file} position {rows.event.position}: an update of {rows.shape.database}."
             f"{rows.shape.table} leaves columns out, and on MariaDB these may have got their defaults (REPLACE): set "

@@ -22,7 +22,7 @@ from replica_client.tables.table_copy import TableName
 _NO_DEFAULT = frozenset(("json", *GEOMETRIES))
 
 
-async def create_table(store: MysqlStore, model: TableModel, place: str) -> None:
+async def create_table(store: MysqlStore, model: TableModel, position: str) -> None:
     """Make a table, in place of one of the mirror's that is there.
 
     Raises:
@@ -38,7 +38,7 @@ async def create_table(store: MysqlStore, model: TableModel, place: str) -> None
         )
     if ours:
         await store.ddl(f"DROP TABLE {store.table(name)}")
-    await store.ddl(_definition(store, model, place))
+    await store.ddl(_definition(store, model, position))
 
 
 async def drop_table(store: MysqlStore, name: TableName) -> None:
@@ -61,14 +61,14 @@ async def apply_schema(store: MysqlStore, step: ApplySchema, *, create: bool, do
     """
     change = step.change
     name = (change.database, change.table)
-    place = f"{place_of(change)}/{step.number}"
+    position = f"{position_of(change)}/{step.number}"
     is_done = step.number < done
     if change.kind == "drop_database":
         await _drop(store, [one for one in store.tables if one[0] == change.database])
     elif change.kind == "create_table":
         if change.after is not None:
             if not is_done:
-                await create_table(store, change.after, place)
+                await create_table(store, change.after, position)
             store.keep(change.after)
     elif name not in store.tables:
         if change.kind == "rename_table" and change.after is not None and not create:
@@ -80,13 +80,13 @@ async def apply_schema(store: MysqlStore, step: ApplySchema, *, create: bool, do
     elif change.kind == "rename_table" and change.after is not None:
         model = store.tables[name].renamed(change.after.database, change.after.name)
         if not is_done:
-            await _rename(store, name, model, place)
+            await _rename(store, name, model, position)
         store.keep(model, name)
     elif change.kind in ("alter_table", "rename_table", "not_understood"):
-        await _alter(store, step, place, is_done=is_done)
+        await _alter(store, step, position, is_done=is_done)
 
 
-def place_of(change: SchemaChange) -> str:
+def position_of(change: SchemaChange) -> str:
     """The place of a statement, as comments of tables have it."""
     return f"{change.file}:{change.position}"
 
@@ -98,10 +98,12 @@ async def _drop(store: MysqlStore, names: list[tuple[str, str]]) -> None:
         store.forget(name)
 
 
-async def _rename(store: MysqlStore, name: tuple[str, str], model: TableModel, place: str) -> None:
+async def _rename(
+    store: MysqlStore, name: tuple[str, str], model: TableModel, position: str
+) -> None:
     await store.create_database(model.database)
     old, new = _old_and_new(store, name, model)
-    await store.ddl(f"ALTER TABLE {old} RENAME TO {new}, COMMENT = {store.comment(place)}")
+    await store.ddl(f"ALTER TABLE {old} RENAME TO {new}, COMMENT = {store.comment(position)}")
 
 
 def _old_and_new(store: MysqlStore, name: tuple[str, str], model: TableModel) -> tuple[str, str]:
@@ -111,7 +113,7 @@ def _old_and_new(store: MysqlStore, name: tuple[str, str], model: TableModel) ->
     return old, store.table((model.database, model.name))
 
 
-async def _alter(store: MysqlStore, step: ApplySchema, place: str, *, is_done: bool) -> None:
+async def _alter(store: MysqlStore, step: ApplySchema, position: str, *, is_done: bool) -> None:
     change, after = step.change, step.change.after
     before = store.tables[change.database, change.table]
     name = (before.database, before.name)
@@ -123,7 +125,7 @@ async def _alter(store: MysqlStore, step: ApplySchema, place: str, *, is_done: b
         if after is None:
             await _drop(store, [name])
             return
-        await create_table(store, after, place)
+        await create_table(store, after, position)
         if name != (after.database, after.name):
             await store.ddl(f"DROP TABLE IF EXISTS {store.table(name)}")
         store.keep(after, name)
@@ -134,7 +136,7 @@ async def _alter(store: MysqlStore, step: ApplySchema, place: str, *, is_done: b
         clauses = _clauses(store, change, before, after, step.timestamp)
     except CannotFollowError as error:
         raise cannot_follow(change, error) from error
-    clauses.append(f"COMMENT = {store.comment(place)}")
+    clauses.append(f"COMMENT = {store.comment(position)}")
     old = store.table(name)
     if name != (after.database, after.name):
         old, new = _old_and_new(store, name, after)
@@ -160,17 +162,17 @@ def _clauses(
     ]
     if old_key and renamed_key != old_key:
         clauses.insert(0, "DROP PRIMARY KEY")
-    place = "FIRST"
+    position = "FIRST"
     keyed = {name for name, _ in after.primary_key}
     for source in sources:
         column = source.column
         definition = _column(store, column, keyed)
         if source.old is None:
             definition += _default(column, added_value(source, timestamp))
-            clauses.append(f"ADD COLUMN {definition} {place}")
-        elif _differs(source) or place != _old_place(before, sources, source):
-            clauses.append(f"CHANGE COLUMN {mysql_name(source.old.name)} {definition} {place}")
-        place = f"AFTER {mysql_name(column.name)}"
+            clauses.append(f"ADD COLUMN {definition} {position}")
+        elif _differs(source) or position != _old_column_position(before, sources, source):
+            clauses.append(f"CHANGE COLUMN {mysql_name(source.old.name)} {definition} {position}")
+        position = f"AFTER {mysql_name(column.name)}"
     if after.primary_key and renamed_key != old_key:
         clauses.append(f"ADD PRIMARY KEY ({_key(after)})")
     return clauses
@@ -183,7 +185,9 @@ def _differs(source: ColumnSource) -> bool:
     return old != new
 
 
-def _old_place(before: TableModel, sources: list[ColumnSource], source: ColumnSource) -> str:
+def _old_column_position(
+    before: TableModel, sources: list[ColumnSource], source: ColumnSource
+) -> str:
     """Where a column is without any clause, once those that go are gone."""
     assert source.old is not None
     new_names = {one.old.name: one.column.name for one in sources if one.old is not None}
@@ -192,15 +196,13 @@ def _old_place(before: TableModel, sources: list[ColumnSource], source: ColumnSo
     return f"AFTER {mysql_name(new_names[left[at - 1]])}" if at else "FIRST"
 
 
-def _definition(store: MysqlStore, model: TableModel, place: str) -> str:
+def _definition(store: MysqlStore, model: TableModel, position: str) -> str:
     keyed = {name for name, _ in model.primary_key}
     parts = [_column(store, column, keyed) for column in model.columns]
     if keyed:
         parts.append(f"PRIMARY KEY ({_key(model)})")
     table = store.table((model.database, model.name))
-    return (
-        f"CREATE TABLE {table} ({', '.join(parts)}) ENGINE=InnoDB COMMENT = {store.comment(place)}"
-    )
+    return f"CREATE TABLE {table} ({', '.join(parts)}) ENGINE=InnoDB COMMENT = {store.comment(position)}"
 
 
 def _column(store: MysqlStore, column: ColumnModel, keyed: set[str]) -> str:

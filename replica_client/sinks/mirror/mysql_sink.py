@@ -25,12 +25,12 @@ from replica_client.sinks.mirror.mysql_schema import (
     apply_schema,
     create_table,
     drop_table,
-    place_of,
+    position_of,
 )
 from replica_client.sinks.mirror.mysql_store import MysqlStore, server_errors
 from replica_client.sinks.mirror.mysql_values import mysql_encoder
-from replica_client.sinks.options import read_options
 from replica_client.sinks.protocol import Guarantee
+from replica_client.sinks.sink_options import read_options
 from replica_client.sinks.worker import Batches, Worker
 from replica_client.tables.table_copy import TableCopy, TableName
 from replica_client.transport.url import parse_url
@@ -222,7 +222,7 @@ class MysqlSink:
         else:
             done = 0
             if self._may_repeat:
-                done = await store.steps_done(place_of(step.change))
+                done = await store.steps_done(position_of(step.change))
             await apply_schema(store, step, create=self._create, done=done)
 
     async def _new_table(self, store: MysqlStore, step: NewTable) -> None:

@@ -38,8 +38,8 @@ from replica_client.sinks.mirror.stored_names import (
 )
 from replica_client.tables.net_changes import DivergedError, NetChanges, Values
 from replica_client.tables.table_copy import TableCopy, TableName
+from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
-from replica_client.transport.options import ConnectOptions
 from replica_client.wire.server_errors import TRANSIENT_ERRORS
 
 _MODE = (
@@ -260,9 +260,9 @@ class MysqlStore:
         """A table's name in SQL."""
         return mysql_table(mysql_database(self._prefix, name[0]), self.names.name(name))
 
-    def comment(self, place: str) -> str:
+    def comment(self, position: str) -> str:
         """The comment of a table that was made or altered at a place of the source, in SQL."""
-        return mysql_text(self.mark + place, backslash_escapes=True)
+        return mysql_text(self.mark + position, backslash_escapes=True)
 
     async def ddl(self, sql: str) -> None:
         """Run DDL; what was written before must be committed.
@@ -281,12 +281,12 @@ class MysqlStore:
         name = mysql_name(mysql_database(self._prefix, database))
         await self.ddl(f"CREATE DATABASE IF NOT EXISTS {name}")
 
-    async def steps_done(self, place: str) -> int:
+    async def steps_done(self, position: str) -> int:
         """How many changes of the statement at a place were done; those that leave a comment."""
-        place = self.mark + place
+        position = self.mark + position
         rows = await self.run(
             "SELECT table_comment FROM information_schema.tables WHERE table_comment LIKE %s",
-            (place.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "/%",),
+            (position.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "/%",),
         )
         return max((int(str(row[0]).rpartition("/")[2]) + 1 for row in rows), default=0)
 
@@ -362,9 +362,9 @@ class MysqlStore:
     async def copy_rows(self, model: TableModel, rows: Iterable[Values]) -> None:
         """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         await self.begin()
-        places = [placeholder(column) for column in model.columns]
+        placeholders = [placeholder(column) for column in model.columns]
         table = before_arguments(self.table((model.database, model.name)))
-        await self._insert("INSERT", table, places, rows)
+        await self._insert("INSERT", table, placeholders, rows)
 
     async def _note(self, copy: TableCopy) -> None:
         await self.run(
@@ -394,10 +394,10 @@ class MysqlStore:
     async def _apply_keyed(self, changes: NetChanges) -> None:
         model, table = changes.model, before_arguments(self.table(changes.table))
         names = [before_arguments(mysql_name(column.name)) for column in model.columns]
-        places = [placeholder(column) for column in model.columns]
+        placeholders = [placeholder(column) for column in model.columns]
         keys = [names[at] for at in changes.key]
         left = f"({', '.join(keys)})" if len(keys) > 1 else keys[0]
-        one = ", ".join(places[at] for at in changes.key)
+        one = ", ".join(placeholders[at] for at in changes.key)
         if len(keys) > 1:
             one = f"({one})"
         for group in self._chunks(changes.removed):
@@ -407,10 +407,10 @@ class MysqlStore:
             )
             await self._check(changes, len(group))
         verb = "INSERT" if changes.strict else "REPLACE"
-        await self._insert(verb, table, places, changes.added.values())
-        where = " AND ".join(f"{names[at]} = {places[at]}" for at in changes.key)
+        await self._insert(verb, table, placeholders, changes.added.values())
+        where = " AND ".join(f"{names[at]} = {placeholders[at]}" for at in changes.key)
         for columns, patches in changes.patch_groups():
-            sets = ", ".join(f"{names[at]} = {places[at]}" for at in columns)
+            sets = ", ".join(f"{names[at]} = {placeholders[at]}" for at in columns)
             for values, key in patches:
                 await self.run(f"UPDATE {table} SET {sets} WHERE {where}", (*values, *key))
 
@@ -425,13 +425,13 @@ class MysqlStore:
             ]
             await self.run(f"DELETE FROM {table} WHERE {where} LIMIT {count}", values)
             await self._check(changes, count)
-        places = [placeholder(column) for column in model.columns]
-        await self._insert("INSERT", table, places, changes.more())
+        placeholders = [placeholder(column) for column in model.columns]
+        await self._insert("INSERT", table, placeholders, changes.more())
 
     async def _insert(
-        self, verb: str, table: str, places: list[str], rows: Iterable[Values]
+        self, verb: str, table: str, placeholders: list[str], rows: Iterable[Values]
     ) -> None:
-        one = f"({', '.join(places)})"
+        one = f"({', '.join(placeholders)})"
         for group in self._chunks(rows):
             await self.run(
                 f"{verb} INTO {table} VALUES {', '.join([one] * len(group))}", _flat(group)

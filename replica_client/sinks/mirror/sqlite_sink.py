@@ -15,7 +15,6 @@ from replica_client.errors import ConfigError, SinkError
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.row import Row
-from replica_client.sinks.failures import os_errors
 from replica_client.sinks.mirror.collector import (
     ApplyRows,
     Collector,
@@ -27,9 +26,10 @@ from replica_client.sinks.mirror.collector import (
 from replica_client.sinks.mirror.sqlite_schema import apply_schema
 from replica_client.sinks.mirror.sqlite_store import SqliteStore
 from replica_client.sinks.mirror.sqlite_values import sqlite_encoder
-from replica_client.sinks.options import read_options
 from replica_client.sinks.output_directory import check_writable
 from replica_client.sinks.protocol import Guarantee
+from replica_client.sinks.sink_options import read_options
+from replica_client.sinks.system_errors import os_errors
 from replica_client.sinks.worker import Batches, Worker, in_thread
 from replica_client.storage.location import local_path
 from replica_client.tables.table_copy import TableCopy, TableName

@@ -26,7 +26,7 @@ from replica_client.schema.quoting import sqlite_name
 from replica_client.sinks.mirror.sqlite_values import declared_type
 from replica_client.sinks.mirror.stored_names import STORED_AS, sqlite_names
 from replica_client.storage.durable import DATA_MODE
-from replica_client.storage.names import joined_name
+from replica_client.storage.file_names import joined_name
 from replica_client.tables.net_changes import DivergedError, NetChanges, Values
 from replica_client.tables.table_copy import TableCopy, TableName
 
@@ -297,10 +297,10 @@ class SqliteStore:
             SinkError: two rows have one key.
         """
         self._connection.execute(self._definition(new, "_replica_client_rebuilt"))
-        places = ", ".join("?" * len(new.columns))
+        placeholders = ", ".join("?" * len(new.columns))
         try:
             self._connection.executemany(
-                f"INSERT INTO _replica_client_rebuilt VALUES ({places})", rows
+                f"INSERT INTO _replica_client_rebuilt VALUES ({placeholders})", rows
             )
         except sqlite3.IntegrityError as error:
             name = f"{new.database}.{new.name}"
@@ -368,8 +368,10 @@ class SqliteStore:
         return done
 
     def _insert(self, name: TableName, verb: str, width: int, rows: Iterable[Values]) -> None:
-        places = ", ".join("?" * width)
-        self._connection.executemany(f"{verb} INTO {self._table(name)} VALUES ({places})", rows)
+        placeholders = ", ".join("?" * width)
+        self._connection.executemany(
+            f"{verb} INTO {self._table(name)} VALUES ({placeholders})", rows
+        )
 
     def _check(self, changes: NetChanges, wanted: int, done: int) -> None:
         if changes.strict and done != wanted:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from replica_client.storage.names import joined_name, shortened, with_digest
+from replica_client.storage.file_names import joined_name, shortened, with_digest
 from replica_client.tables.table_copy import TableName
 
 STORED_AS: Final = "stored_as"
@@ -26,17 +26,17 @@ class StoredNames:
 
     Args:
         plain: the name that a table has where no other one is in its way.
-        fold: what the mirror's server compares of a name.
+        casefold: what the mirror's server compares of a name.
         most: characters of a name.
     """
 
     def __init__(
         self,
         plain: Callable[[TableName], str],
-        fold: Callable[[TableName, str], str],
+        casefold: Callable[[TableName, str], str],
         most: int | None = None,
     ) -> None:
-        self._plain, self._fold, self._most = plain, fold, most
+        self._plain, self._casefold, self._most = plain, casefold, most
         self._stored: dict[TableName, str] = {}
         self._owners: dict[str, TableName] = {}
 
@@ -51,7 +51,7 @@ class StoredNames:
     def set(self, table: TableName, name: str) -> None:
         """A table has a name, as the mirror says."""
         self._stored[table] = name
-        self._owners[self._fold(table, name)] = table
+        self._owners[self._casefold(table, name)] = table
 
     def kept(self, table: TableName) -> str | None:
         """What is to be kept of a table's name; None: it has the plain one."""
@@ -62,12 +62,12 @@ class StoredNames:
         """A table is gone; its name is free."""
         name = self._stored.pop(table, None)
         if name is not None:
-            self._owners.pop(self._fold(table, name), None)
+            self._owners.pop(self._casefold(table, name), None)
 
     def _free(self, table: TableName) -> str:
         plain = self._plain(table)
         name, number = self._fit(plain, table), 0
-        while self._fold(table, name) in self._owners:
+        while self._casefold(table, name) in self._owners:
             name = self._fit(with_digest(plain, *table, str(number)), table, str(number))
             number += 1
         return name
@@ -97,12 +97,12 @@ def mysql_names(*, ignores_case: bool) -> StoredNames:
         ignores_case: whether ``lower_case_table_names`` there is not 0.
     """
 
-    def fold(table: TableName, name: str) -> str:
+    def casefold(table: TableName, name: str) -> str:
         if ignores_case:
             return f"{_lower(table[0])}\0{_lower(name)}"
         return f"{table[0]}\0{name}"
 
-    return StoredNames(lambda table: table[1], fold, _MAX_MYSQL_NAME)
+    return StoredNames(lambda table: table[1], casefold, _MAX_MYSQL_NAME)
 
 
 def mysql_database(prefix: str, database: str) -> str:
@@ -112,5 +112,5 @@ def mysql_database(prefix: str, database: str) -> str:
 
 
 def _lower(name: str) -> str:
-    # The server has i for U+0130; what is folded beyond what it folds gives a digest too many.
+    # The server has i for U+0130; what is casefolded beyond what it casefolds gives a digest too many.
     return name.replace("\u0130", "i").casefold()

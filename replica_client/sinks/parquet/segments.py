@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from replica_client.sinks.parquet.schema_changes import SCHEMA_CHANGES
 from replica_client.storage.durable import DATA_MODE, TEMPORARY, replace_file, sync_directory
-from replica_client.storage.names import file_name
+from replica_client.storage.file_names import file_name
 
 _PLAIN: Final = " ,;=+@()[]{}!$&'^~"
 _OWN: Final = frozenset(("_open", "_segments", SCHEMA_CHANGES))

@@ -42,13 +42,13 @@ class LineSpool:
             return
         self._file.seek(0)
         chunk: list[bytes] = []
-        held = 0
+        buffered = 0
         for line in self._file:
             chunk.append(line[:-1])
-            held += len(line)
-            if len(chunk) >= lines or held >= size:
+            buffered += len(line)
+            if len(chunk) >= lines or buffered >= size:
                 yield chunk
-                chunk, held = [], 0
+                chunk, buffered = [], 0
         if chunk:
             yield chunk
 

@@ -18,20 +18,20 @@ from replica_client.lake import rewrite
 from replica_client.lake.applier import Applied, Applier, cannot_hold, local_runner
 from replica_client.lake.change_log_files import commit_files
 from replica_client.lake.config import PipelineConfig
-from replica_client.lake.copies import ChunkNote, ChunkTask, CopyPlan, copy_chunk
+from replica_client.lake.copies import ChunkManifest, ChunkTask, CopyPlan, copy_chunk
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.lake.rewrite import NewFile, Rewrite
 from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.state_table import Runner
 from replica_client.position.position import Position
-from replica_client.readers.live_schema import read_source
+from replica_client.readers.live.live_schema import read_source
 from replica_client.rows.selection import Selection
-from replica_client.schema.ddl.changes import TableName
+from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel
 from replica_client.snapshot import begin_between, low_watermark
-from replica_client.snapshot.definitions import cascaded_tables, read_definitions
+from replica_client.snapshot.present_definitions import cascaded_tables, read_definitions
 from replica_client.spark.pipeline.executors import on_executors
 from replica_client.transport.connection import SourceConnection
 
@@ -139,7 +139,7 @@ class LakeRun:
         self._options = SourceOptions.parse(config.source)
         self.catalog = LakeCatalog.load(config.output) or LakeCatalog(config.output)
         if self._options.letter_case is not None:
-            self.catalog.history.fold_names(self._options.letter_case != 0)
+            self.catalog.history.casefold_names(self._options.letter_case != 0)
         self.applier = Applier(
             self.catalog,
             ChangeLogVersions(config.change_log),
@@ -150,7 +150,7 @@ class LakeRun:
         )
         self.copied = Copied()
         self.applied = Applied()
-        self._read: dict[TableName, tuple[str, list[ChunkNote]]] = {}
+        self._read: dict[TableName, tuple[str, list[ChunkManifest]]] = {}
 
     def apply(self) -> Applied:
         """Take what is new in the change log."""
@@ -189,13 +189,13 @@ class LakeRun:
                 entry.status, entry.reason, entry.copy = "left_out", reason, ""
                 self.catalog.save()
                 continue
-            notes = self._notes(entry.copy)
-            plan.save(notes)
+            manifests = self._manifests(entry.copy)
+            plan.save(manifests)
             tasks += [
                 ChunkTask(
                     self._options.connect,
                     str(self._config.change_log),
-                    str(notes),
+                    str(manifests),
                     entry.copy,
                     number,
                     plan.table,
@@ -205,15 +205,15 @@ class LakeRun:
                 )
                 for number, part in enumerate(plan.parts)
             ]
-        found: dict[str, list[ChunkNote]] = {}
+        found: dict[str, list[ChunkManifest]] = {}
         rows = 0
         for begin in range(0, len(tasks), CHUNKS_AT_ONCE):
             some = tasks[begin : begin + CHUNKS_AT_ONCE]
             self._say(f"copying tables: {begin:,} of {len(tasks):,} chunks, {rows:,} rows")
-            notes_of = on_executors(self._spark(), copy_chunk, some)
-            for task, note in zip(some, notes_of, strict=True):
-                found.setdefault(task.copy, []).append(note)
-                rows += note.rows
+            manifests_of = on_executors(self._spark(), copy_chunk, some)
+            for task, manifest in zip(some, manifests_of, strict=True):
+                found.setdefault(task.copy, []).append(manifest)
+                rows += manifest.rows
         for entry in wanted:
             if entry.copy in found:
                 self._read[entry.table] = entry.copy, found[entry.copy]
@@ -226,7 +226,7 @@ class LakeRun:
         async with await SourceConnection.open(self._options.connect) as connection:
             models = await read_definitions(connection)
             for entry in wanted:
-                plan = CopyPlan.load(self._notes(entry.copy), *entry.table)
+                plan = CopyPlan.load(self._manifests(entry.copy), *entry.table)
                 if plan is None and entry.table in models:
                     rows = self._config.lake.chunk_rows
                     plan = await CopyPlan.make(connection, models[entry.table], rows)
@@ -235,7 +235,7 @@ class LakeRun:
             cascaded = await cascaded_tables(connection, list(plans))
         return plans, cascaded
 
-    def _notes(self, copy: str) -> Path:
+    def _manifests(self, copy: str) -> Path:
         return self._config.output / "building" / "copies" / copy
 
     def log_copies(self, reached: Position | None) -> bool:
@@ -248,30 +248,32 @@ class LakeRun:
             whether there is something new in the change log.
         """
         logged = False
-        for table, (copy, notes) in list(self._read.items()):
+        for table, (copy, manifests) in list(self._read.items()):
             entry = self.catalog.tables.get(table)
             if entry is None or entry.copy != copy:
                 del self._read[table]  # a statement changed the table meanwhile
-                self._forget(copy, notes)
+                self._forget(copy, manifests)
                 continue
-            if reached is None or any(note.end > reached for note in notes):
+            if reached is None or any(manifest.end > reached for manifest in manifests):
                 continue
             actions = [
-                AddAction(note.path, note.size, {}, note.modified, True, note.statistics)
-                for note in notes
+                AddAction(
+                    manifest.path, manifest.size, {}, manifest.modified, True, manifest.statistics
+                )
+                for manifest in manifests
             ]
             application = f"{self._pipeline}/snapshot/{copy}"
             commit_files(str(self._config.change_log), application, 1, actions)
             self.copied.tables += 1
-            self.copied.rows += sum(note.rows for note in notes)
+            self.copied.rows += sum(manifest.rows for manifest in manifests)
             del self._read[table]
             logged = True
         return logged
 
-    def _forget(self, copy: str, notes: Sequence[ChunkNote]) -> None:
-        for note in notes:
-            (self._config.change_log / note.path).unlink(missing_ok=True)
-        shutil.rmtree(self._notes(copy), ignore_errors=True)
+    def _forget(self, copy: str, manifests: Sequence[ChunkManifest]) -> None:
+        for manifest in manifests:
+            (self._config.change_log / manifest.path).unlink(missing_ok=True)
+        shutil.rmtree(self._manifests(copy), ignore_errors=True)
 
     @property
     def complete(self) -> bool:

@@ -105,25 +105,25 @@ def plot(title: str, unit: str, points: Points, across: str = " s") -> str:
     last = max(at for at, _ in points) or 1.0
     top = max(value for _, value in points) or 1.0
 
-    def place(at: float, value: float) -> tuple[float, float]:
+    def point(at: float, value: float) -> tuple[float, float]:
         x = _LEFT + at / last * (_WIDTH - _LEFT - 10)
         return x, _HEIGHT - 25 - value / top * (_HEIGHT - 45)
 
     rows = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role=img aria-label="{escape(title)}">']
     for part in (0.0, 0.5, 1.0):
-        _, y = place(0, top * part)
+        _, y = point(0, top * part)
         rows.append(f"<line class=grid x1={_LEFT} x2={_WIDTH - 10} y1={y:.1f} y2={y:.1f} />")
         rows.append(
             f"<text x={_LEFT - 8} y={y + 4:.1f} text-anchor=end>{top * part:,.4g} {unit}</text>"
         )
     for part in (0.0, 0.5, 1.0):
-        x, _ = place(last * part, 0)
+        x, _ = point(last * part, 0)
         rows.append(
             f"<text x={x:.1f} y={_HEIGHT - 6} text-anchor=middle>{last * part:,.0f}{across}</text>"
         )
-    placed = [place(at, value) for at, value in sorted(points)]
-    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in placed)
+    plotted = [point(at, value) for at, value in sorted(points)]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in plotted)
     rows.append(f'<polyline class=line points="{line}" />')
-    if len(placed) <= 200:
-        rows += [f"<circle class=dot cx={x:.1f} cy={y:.1f} r=2 />" for x, y in placed]
+    if len(plotted) <= 200:
+        rows += [f"<circle class=dot cx={x:.1f} cy={y:.1f} r=2 />" for x, y in plotted]
     return head + "".join(rows) + "</svg>"

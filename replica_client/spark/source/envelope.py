@@ -24,7 +24,7 @@ from replica_client.rows.json_values import row_to_json
 from replica_client.schema.history import SchemaChange
 from replica_client.spark.source.variant import variant_array
 
-PLACE_FIELDS = (
+POSITION_FIELDS = (
     StructField("_commit_version", StringType(), False),
     StructField("_commit_timestamp", TimestampType(), False),
     StructField("_gtid", StringType(), False),
@@ -38,7 +38,7 @@ transactions do; with ``_event_index`` and ``_row_index`` it names a change and 
 
 ENVELOPE_SCHEMA = StructType(
     [
-        *PLACE_FIELDS,
+        *POSITION_FIELDS,
         StructField("database", StringType(), False),
         StructField("table", StringType(), False),
         StructField("operation", StringType(), False),

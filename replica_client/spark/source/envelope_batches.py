@@ -20,7 +20,7 @@ from replica_client.schema.history import SchemaChange
 from replica_client.schema.shape import TableShape
 from replica_client.spark.source.envelope import (
     ENVELOPE_SCHEMA,
-    PLACE_FIELDS,
+    POSITION_FIELDS,
     BatchColumns,
     change_rows,
     statement_row,
@@ -34,7 +34,7 @@ _MAX_READ = 16 << 20
 _MAX_TEXT = 16 << 20
 _COLUMNS = BatchColumns(ENVELOPE_SCHEMA)
 _SCHEMA = _COLUMNS.arrow_schema
-_PLACE = [field.name for field in PLACE_FIELDS]
+_POSITION = [field.name for field in POSITION_FIELDS]
 _EVENT_ORDER = [
     ("_offset", "ascending"),
     ("_event_index", "ascending"),
@@ -54,17 +54,17 @@ class EnvelopeBuilder(BatchBuilder):
 def envelope_batch(batch: pa.RecordBatch, shape: TableShape) -> pa.RecordBatch:
     """The changes of a table's batch in the envelope."""
     images = json_images(batch, shape)
-    kept = batch.select(["_change_type", *_PLACE])
+    kept = batch.select(["_change_type", *_POSITION])
     if images.rows is not None:
         kept = kept.take(images.rows)
     count = kept.num_rows
-    operation, *place = map(_plain, kept.columns)
+    operation, *position = map(_plain, kept.columns)
     if images.rows is not None:
         updates = pc.equal(operation, "update_preimage")
         operation = pc.if_else(updates, "update", operation)
     return pa.RecordBatch.from_arrays(
         [
-            *place,
+            *position,
             pa.repeat(pa.scalar(shape.database, pa.string()), count),
             pa.repeat(pa.scalar(shape.table, pa.string()), count),
             operation,
@@ -102,8 +102,8 @@ class EnvelopeChanges:
     def keep_back(self, transaction: Transaction) -> Transaction:
         """Take of a transaction what is no ordinary row; returns what is left."""
         self._has_xa |= transaction.xa_commit
-        told = transaction.schema_changes or transaction.losses
-        if not told and not any(is_partial(r.event.body) for r in transaction.rows):
+        stated = transaction.schema_changes or transaction.losses
+        if not stated and not any(is_partial(r.event.body) for r in transaction.rows):
             return transaction
         left: list[RowsOfEvent] = []
         statements: dict[int, int] = {}

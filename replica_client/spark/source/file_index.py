@@ -21,10 +21,10 @@ from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.gtid import GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.position.position import Position
-from replica_client.schema.ddl.changes import Unrelated
+from replica_client.schema.ddl.steps import Unrelated
 from replica_client.spark.source.file_list import ListedFile
 from replica_client.spark.source.statement_meaning import PLAIN_CONTROL, ReadStatement
-from replica_client.spark.source.transaction_ranges import FileSpans, Span
+from replica_client.spark.source.transaction_ranges import FileTransactionRanges, TransactionRange
 from replica_client.storage.files import open_file
 
 STEP = 1 << 20
@@ -76,13 +76,13 @@ class FileIndex:
     cuts: array[int] = field(default_factory=lambda: array("q"))
     events: tuple[tuple[int, bytes], ...] = ()
 
-    def spans(self, name: str) -> Iterator[Span]:
-        """The spans between the cuts."""
+    def transaction_ranges(self, name: str) -> Iterator[TransactionRange]:
+        """The transaction ranges between the cuts."""
         begin = MAGIC_SIZE
         for at in range(0, len(self.cuts), 2):
             end = self.cuts[at]
             start = Position(name, begin)
-            yield Span(start, Position(name, end), self.cuts[at + 1], end - begin)
+            yield TransactionRange(start, Position(name, end), self.cuts[at + 1], end - begin)
             begin = end
 
     def described(
@@ -188,15 +188,24 @@ def make_index(
             if not any(at == event.position for at, _ in events):
                 events.append((event.position, data))
 
-    spans = FileSpans(Position(file.name, index.reached), options, STEP, keep)
+    transaction_ranges = FileTransactionRanges(
+        Position(file.name, index.reached), options, STEP, keep
+    )
     cuts = array("q", index.cuts)
-    for span in spans.scan(file):
-        if cuts and span.end.offset - (cuts[-4] if len(cuts) > 2 else MAGIC_SIZE) < STEP:
-            cuts[-2] = span.end.offset  # the last part was a small one
-        elif span.end.file == span.start.file == file.name:
-            cuts.extend((span.end.offset, span.timestamp))
-    reached = spans.reached.offset if spans.reached.file == file.name else index.reached
-    closed = spans.closed and spans.at_end_of(file)
+    for transaction_range in transaction_ranges.scan(file):
+        if (
+            cuts
+            and transaction_range.end.offset - (cuts[-4] if len(cuts) > 2 else MAGIC_SIZE) < STEP
+        ):
+            cuts[-2] = transaction_range.end.offset  # the last part was a small one
+        elif transaction_range.end.file == transaction_range.start.file == file.name:
+            cuts.extend((transaction_range.end.offset, transaction_range.timestamp))
+    reached = (
+        transaction_ranges.reached.offset
+        if transaction_ranges.reached.file == file.name
+        else index.reached
+    )
+    closed = transaction_ranges.closed and transaction_ranges.at_end_of(file)
     if known is not None and file.size == known.size and reached == known.reached:
         closed = known.closed  # its last event was seen by the scan before
     with open_file(file.where) as stream:
@@ -208,7 +217,7 @@ def make_index(
         head=head,
         tail=tail,
         reached=reached,
-        ended=spans.at_end_of(file) and reached == file.size,
+        ended=transaction_ranges.at_end_of(file) and reached == file.size,
         closed=closed,
         cuts=cuts,
         events=tuple(events),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.position.position import Position, split_file_name
-from replica_client.readers.file_bytes import found_files
+from replica_client.readers.files.file_bytes import found_files
 from replica_client.storage.files import FileStatus, has_pattern, matching_files
 from replica_client.storage.location import Location, ObjectUrl, location
 

@@ -17,17 +17,17 @@ from replica_client.position.position import Position
 from replica_client.position.prepared import PreparedLedger
 from replica_client.position.tracker import PositionTracker
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
-from replica_client.readers.event_feed import EventFeed, PlacedEvent
-from replica_client.readers.file_batches import FileBatches
-from replica_client.readers.file_bytes import BinlogFile, open_events
-from replica_client.readers.file_prepared import FilePrepared
+from replica_client.readers.event_feed import EventFeed, LocatedEvent
+from replica_client.readers.files.file_batches import FileBatches
+from replica_client.readers.files.file_bytes import BinlogFile, open_events
+from replica_client.readers.files.file_prepared import FilePrepared
 from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batching import BatchAssembler
 from replica_client.schema.catalog import Absent, TableChange
 from replica_client.schema.history import SchemaChange, SchemaHistory, schema_change
 from replica_client.schema.model import TableModel
-from replica_client.schema.names import fold_table
+from replica_client.schema.names import casefold_table
 from replica_client.spark.source.file_list import ListedFile, list_files
 from replica_client.spark.source.statement_meaning import PLAIN_CONTROL, ReadStatement
 from replica_client.storage.files import file_or_none
@@ -82,7 +82,7 @@ class KeepingAssembler(TransactionAssembler):
         history = self.schema.history
         for table in statement.touched[0]:
             if history.lower_case_names:
-                table = fold_table(table)
+                table = casefold_table(table)
             state = history.table(table)
             certain = isinstance(state, TableModel | Absent)
             used = statement.context.uses_temporary is not False
@@ -94,10 +94,10 @@ class KeepingAssembler(TransactionAssembler):
                 )
 
     def feed(
-        self, placed: PlacedEvent, decoder: BinlogDecoder, tracker: PositionTracker
+        self, located: LocatedEvent, decoder: BinlogDecoder, tracker: PositionTracker
     ) -> Iterator[Transaction]:
         """As of :class:`~replica_client.readers.assembler.TransactionAssembler`."""
-        for transaction in super().feed(placed, decoder, tracker):
+        for transaction in super().feed(located, decoder, tracker):
             yield self._changes.keep_back(transaction)
 
 

@@ -16,7 +16,7 @@ from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
 from replica_client.readers.schema_tracking import SchemaTracker
-from replica_client.readers.start import timestamp_of
+from replica_client.readers.start_position import timestamp_of
 from replica_client.rows.selection import Selection
 from replica_client.schema.shape import TableShape
 from replica_client.spark.source.file_catalog import FileCatalog
@@ -24,8 +24,8 @@ from replica_client.spark.source.file_index import STEP, FileIndex
 from replica_client.spark.source.file_list import ListedFile, check_no_gap, from_position
 from replica_client.spark.source.file_table import table_maps
 from replica_client.spark.source.read_ranges import BinlogRange, Filters, cut_rows
-from replica_client.spark.source.schema_timeline import SchemaTrail
-from replica_client.spark.source.transaction_ranges import FileSpans, Span
+from replica_client.spark.source.schema_timeline import SchemaTimeline
+from replica_client.spark.source.transaction_ranges import FileTransactionRanges, TransactionRange
 from replica_client.spark.source.typed import TypedTable, plan_table
 
 _FIRST_WAIT = 0.002
@@ -48,7 +48,7 @@ class FilePlanner:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._catalog = FileCatalog(options)
-        self._trail = SchemaTrail(self._catalog, options.decode, options.letter_case)
+        self._timeline = SchemaTimeline(self._catalog, options.decode, options.letter_case)
         self._waiting_for = ""
         self._waits = False
         self.newest: Position | None = None
@@ -130,22 +130,24 @@ class FilePlanner:
                 break
         for file in files[files.index(first) :]:
             index = self._catalog.index(file)
-            for span in self._fine_spans(file, index, FIRST_EVENT, seconds):
-                if span.timestamp >= seconds:
+            for transaction_range in self._fine_ranges(file, index, FIRST_EVENT, seconds):
+                if transaction_range.timestamp >= seconds:
                     self._catalog.save()
-                    return span.start
+                    return transaction_range.start
         self._catalog.save()
         return None
 
-    def _fine_spans(
+    def _fine_ranges(
         self, file: ListedFile, index: FileIndex, begin: int, seconds: int
-    ) -> Iterator[Span]:
+    ) -> Iterator[TransactionRange]:
         """Single transactions of a file, from the last cut on before which all began earlier."""
         for at in range(0, len(index.cuts) - 2, 2):
             if index.cuts[at + 1] >= seconds or index.cuts[at + 3] >= seconds:
                 break
             begin = index.cuts[at]
-        yield from FileSpans(Position(file.name, begin), self._options.decode).scan(file)
+        yield from FileTransactionRanges(Position(file.name, begin), self._options.decode).scan(
+            file
+        )
 
     def _end(self, files: list[ListedFile]) -> Position:
         return Position(files[-1].name, self._catalog.index(files[-1]).reached)
@@ -270,34 +272,41 @@ class FilePlanner:
     def _cut(self, file: ListedFile, index: FileIndex, first: int, room: int) -> Position | None:
         """The end of as many transactions as fit, None if the first one does not."""
         end = max((cut for cut in index.cuts[::2] if first < cut <= first + room), default=first)
-        spans = FileSpans(Position(file.name, end), self._options.decode)
-        for span in spans.scan(file):
-            if span.end.offset > first + room:
+        transaction_ranges = FileTransactionRanges(Position(file.name, end), self._options.decode)
+        for transaction_range in transaction_ranges.scan(file):
+            if transaction_range.end.offset > first + room:
                 break
-            end = span.end.offset
+            end = transaction_range.end.offset
         return Position(file.name, end) if end > first else None
 
     def _one(self, file: ListedFile, index: FileIndex, first: int) -> Position:
         """The end of the first transaction."""
-        spans = FileSpans(Position(file.name, first), self._options.decode).scan(file)
-        return next((span.end for span in spans), Position(file.name, index.reached))
+        transaction_ranges = FileTransactionRanges(
+            Position(file.name, first), self._options.decode
+        ).scan(file)
+        return next(
+            (transaction_range.end for transaction_range in transaction_ranges),
+            Position(file.name, index.reached),
+        )
 
     def _latest_of_relay_logs(
         self, files: list[ListedFile], start: Position, max_bytes: int | None
     ) -> Position:
         """In relay logs a transaction may go on in the next file."""
-        spans = FileSpans(start, self._options.decode)
+        transaction_ranges = FileTransactionRanges(start, self._options.decode)
         total, reached = 0, start
         for file, following in zip(files, [*files[1:], None], strict=True):
-            for span in spans.scan(file):
-                total += span.size
+            for transaction_range in transaction_ranges.scan(file):
+                total += transaction_range.size
                 if max_bytes is not None and total > max_bytes and reached != start:
                     return reached
-                reached = span.end
-            if following is not None and not (spans.at_end_of(file) and spans.closed):
+                reached = transaction_range.end
+            if following is not None and not (
+                transaction_ranges.at_end_of(file) and transaction_ranges.closed
+            ):
                 self._warn(file, following)
                 break
-        return max(reached, spans.reached)
+        return max(reached, transaction_ranges.reached)
 
     # Cutting.
 
@@ -326,9 +335,9 @@ class FilePlanner:
                     packed = last - first
                 inner = self._inner_cuts(file, index, first, last)
             cuts += [(Position(file.name, cut), number) for cut in inner]
-        self._trail.follow(everything, start, files[-1])
+        self._timeline.follow(everything, start, files[-1])
         filters = self.filters()
-        state = self._trail.between(start, cuts[-1][0])
+        state = self._timeline.between(start, cuts[-1][0])
         found = []
         for number, (begin, at) in enumerate(cuts):
             end, upto = cuts[number + 1] if number + 1 < len(cuts) else (stop, len(files) - 1)
@@ -350,8 +359,14 @@ class FilePlanner:
         if index is not None and size >= STEP:
             ends = iter(index.cuts[::2])
         else:
-            spans = FileSpans(Position(file.name, first), self._options.decode, size)
-            ends = (span.end.offset for span in spans.scan(file) if span.start.file == file.name)
+            transaction_ranges = FileTransactionRanges(
+                Position(file.name, first), self._options.decode, size
+            )
+            ends = (
+                transaction_range.end.offset
+                for transaction_range in transaction_ranges.scan(file)
+                if transaction_range.start.file == file.name
+            )
         cuts, since = [], first
         for end in ends:
             if end >= last:
@@ -377,11 +392,11 @@ class FilePlanner:
             found = deque(maps, maxlen=1) if options.evolves else deque(islice(maps, 1))
             if found:
                 event, decoder = found[0]
-                place = Position(event.file, event.position)
-                self._trail.follow(files, place, file)
-                tracker = SchemaTracker(self._trail.history_at(place), Selection())
+                position = Position(event.file, event.position)
+                self._timeline.follow(files, position, file)
+                tracker = SchemaTracker(self._timeline.history_at(position), Selection())
                 shape: TableShape = tracker.shape(event.body, decoder.format)
-                return plan_table(shape, options, place)
+                return plan_table(shape, options, position)
         raise UnknownTableError(
             f"option table: {database}.{table} is not in {files[0].name} … {files[-1].name}; "
             "check the name (databases and tables are matched with case)"

@@ -8,7 +8,7 @@ from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.event_types import EventType
-from replica_client.readers.file_bytes import BinlogFile, open_events
+from replica_client.readers.files.file_bytes import BinlogFile, open_events
 from replica_client.spark.source.file_list import ListedFile
 
 _WANTED = (

@@ -19,9 +19,9 @@ from replica_client.errors import DataLossError, ReplicaClientError
 from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
-from replica_client.readers.reconnect import ReconnectPolicy
-from replica_client.readers.source_stream import SourceStream
-from replica_client.readers.stream_options import StreamOptions
+from replica_client.readers.live.reconnect import ReconnectPolicy
+from replica_client.readers.live.source_stream import SourceStream
+from replica_client.readers.live.stream_options import StreamOptions
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batching import BatchAssembler
 from replica_client.schema.history import SchemaHistory

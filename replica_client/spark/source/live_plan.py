@@ -11,10 +11,10 @@ from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.errors import BinlogPurgedError, ConfigError, ServerError, UnknownTableError
 from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
-from replica_client.readers.start import timestamp_of
+from replica_client.readers.start_position import timestamp_of
 from replica_client.spark.source.live_source import LiveSource
 from replica_client.spark.source.live_table import shape_of_table
-from replica_client.spark.source.live_timeline import LiveTrail
+from replica_client.spark.source.live_timeline import LiveSchemaTimeline
 from replica_client.spark.source.read_ranges import BinlogRange, Filters, cut_rows
 from replica_client.spark.source.typed import TypedTable, plan_table
 
@@ -39,7 +39,7 @@ class LivePlanner:
         self._options = options
         self._stream = stream
         self._source = LiveSource(options)
-        self._trail = LiveTrail(self._source, options)
+        self._timeline = LiveSchemaTimeline(self._source, options)
         self.newest: Position | None = None
         self._frozen: Position | None = None
         self._saved: tuple[Position, str | None] | None = None
@@ -76,12 +76,12 @@ class LivePlanner:
     def offset(self, position: Position) -> dict[str, Any]:
         """A position as an offset, with what the tables look like there."""
         self._begin(position)
-        schema = self._trail.state_at(position)
+        schema = self._timeline.state_at(position)
         return position.to_json() if schema is None else {**position.to_json(), SCHEMA_KEY: schema}
 
     def _begin(self, start: Position) -> None:
         """Know what the tables look like, from the first place that was asked for on."""
-        self._trail.begin(*(self._saved or (start, None)))
+        self._timeline.begin(*(self._saved or (start, None)))
 
     def stop(self) -> Position:
         """Where a batch stops."""
@@ -146,7 +146,7 @@ class LivePlanner:
         """Where changes go on behind what was purged."""
         oldest, _ = self._source.files()[0]
         end = max(end, Position(oldest, FIRST_EVENT))
-        self._trail.begin_anew(end)
+        self._timeline.begin_anew(end)
         return end
 
     def _schema_behind(self, end: Position) -> str | None:
@@ -154,7 +154,7 @@ class LivePlanner:
             self._source.check_has(end)
         except BinlogPurgedError:
             return None  # purged as well meanwhile: the next range says where changes go on
-        return self._trail.begin_anew(end)
+        return self._timeline.begin_anew(end)
 
     def ranges(self, start: Position, stop: Position | None) -> list[BinlogRange]:
         """The partitions of a range: one per binlog file.
@@ -181,7 +181,7 @@ class LivePlanner:
         cuts, ends = [start, *between], [*between, stop]
         filters = self.filters()
         self._begin(start)
-        schema = self._trail.between(start, cuts[-1])
+        schema = self._timeline.between(start, cuts[-1])
         # The first server id after the base is the driver's.
         return [
             BinlogRange(
@@ -207,8 +207,8 @@ class LivePlanner:
         except ServerError:
             shape = None  # a source that answers only what replication needs
         if shape is not None:
-            place = self._source.end() if options.evolves else None
-            return plan_table(shape, options, place)
+            position = self._source.end() if options.evolves else None
+            return plan_table(shape, options, position)
         start = self._source.start("earliest")
         shape = self._source.first_shape(start, database, table)
         if shape is None:

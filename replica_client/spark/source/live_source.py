@@ -22,12 +22,12 @@ from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker
 from replica_client.readers.event_feed import EventFeed
-from replica_client.readers.source_start import dump_request, resolve_start
-from replica_client.readers.start import Start
+from replica_client.readers.live.source_start import dump_request, resolve_start
+from replica_client.readers.start_position import Start
 from replica_client.schema.shape import TableShape
 from replica_client.spark.source.live_partition import server_id
 from replica_client.spark.source.live_watch import LiveWatch
-from replica_client.spark.source.transaction_ranges import Span, SpanTracker
+from replica_client.spark.source.transaction_ranges import TransactionRange, TransactionRangeTracker
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.dump import DumpStream
 from replica_client.transport.request import DumpRequest
@@ -130,10 +130,14 @@ class LiveSource:
             )
         finally:
             await connection.close()
-        spans = SpanTracker(PositionTracker(payload_ends=True))
+        transaction_ranges = TransactionRangeTracker(PositionTracker(payload_ends=True))
         async with dump:
-            async for span in _spans(dump, spans, self._options):
-                return Position(span.start.file, span.start.offset, position.gtid_set)
+            async for transaction_range in _transaction_ranges(
+                dump, transaction_ranges, self._options
+            ):
+                return Position(
+                    transaction_range.start.file, transaction_range.start.offset, position.gtid_set
+                )
         return Position(status.file, status.position, position.gtid_set)
 
     def check_has(self, start: Position) -> list[tuple[str, int]]:
@@ -190,15 +194,17 @@ class LiveSource:
 
     async def _cut_bytes(self, start: Position, end: Position, max_bytes: int) -> Position:
         total, reached = 0, start
-        spans = SpanTracker(PositionTracker(start, payload_ends=True))
+        transaction_ranges = TransactionRangeTracker(PositionTracker(start, payload_ends=True))
         async with await self.dump(start) as dump:
-            async for span in _spans(dump, spans, self._options):
-                if span.start >= end:
+            async for transaction_range in _transaction_ranges(
+                dump, transaction_ranges, self._options
+            ):
+                if transaction_range.start >= end:
                     return end
-                total += span.size
+                total += transaction_range.size
                 if total > max_bytes and reached != start:
                     return reached
-                reached = span.end
+                reached = transaction_range.end
         return end
 
     def first_at(self, start: Position, seconds: int) -> Position:
@@ -206,12 +212,14 @@ class LiveSource:
         return self.run(self._first_at(start, seconds))
 
     async def _first_at(self, start: Position, seconds: int) -> Position:
-        spans = SpanTracker(PositionTracker(start, payload_ends=True))
+        transaction_ranges = TransactionRangeTracker(PositionTracker(start, payload_ends=True))
         async with await self.dump(start) as dump:
-            async for span in _spans(dump, spans, self._options):
-                if span.timestamp >= seconds:
-                    return span.start
-        return spans.position
+            async for transaction_range in _transaction_ranges(
+                dump, transaction_ranges, self._options
+            ):
+                if transaction_range.timestamp >= seconds:
+                    return transaction_range.start
+        return transaction_ranges.position
 
     def first_shape(self, start: Position, database: str, table: str) -> TableShape | None:
         """The shape of a table by its first table map from ``start`` on; None without one."""
@@ -222,9 +230,9 @@ class LiveSource:
         async with await self.dump(start) as dump:
             while packets := await dump.read():
                 for data in packets:
-                    for placed in feed.feed_stream(data):
-                        body = placed.event.body
-                        if placed.event.header.type_code == _TABLE_MAP and (
+                    for located in feed.feed_stream(data):
+                        body = located.event.body
+                        if located.event.header.type_code == _TABLE_MAP and (
                             body.schema,
                             body.table,
                         ) == (database, table):
@@ -241,7 +249,7 @@ class LiveSource:
         return self._connection is not None and self._connection.server.is_mariadb
 
     async def dump(self, start: Position) -> DumpStream:
-        """A dump of its own connection from a place to the end of the binlog."""
+        """A dump of its own connection from a position to the end of the binlog."""
         assert self._options.connect is not None
         connection = await SourceConnection.open(self._options.connect)
         try:
@@ -255,35 +263,38 @@ class LiveSource:
             raise
 
 
-async def told_events(
-    dump: DumpStream, spans: SpanTracker, decoder: BinlogDecoder
+async def ranged_events(
+    dump: DumpStream, transaction_ranges: TransactionRangeTracker, decoder: BinlogDecoder
 ) -> AsyncIterator[BinlogEvent]:
     """The events of a dump that may tell something of transactions; rows are passed over unread.
 
     Args:
         dump: to read, to its end.
-        spans: is to be fed each event before the next one is asked for.
+        transaction_ranges: is to be fed each event before the next one is asked for.
         decoder: of the dump.
     """
     while packets := await dump.read():
         for data in packets:
             header = decoder.peek_header(data)
-            position = spans.tracker.locate(header)
+            position = transaction_ranges.tracker.locate(header)
             size = header.event_size
-            if spans.may_skip(header.type_code) and header.next_position == position + size:
-                spans.skip(size)
+            if (
+                transaction_ranges.may_skip(header.type_code)
+                and header.next_position == position + size
+            ):
+                transaction_ranges.skip(size)
                 continue
-            yield decoder.decode(data, position, spans.tracker.file)
+            yield decoder.decode(data, position, transaction_ranges.tracker.file)
 
 
-async def _spans(
-    dump: DumpStream, spans: SpanTracker, options: SourceOptions
-) -> AsyncIterator[Span]:
-    """The spans of a dump's transactions."""
-    async for event in told_events(dump, spans, BinlogDecoder(options.decode)):
-        span = spans.feed(event)
-        if span is not None:
-            yield span
+async def _transaction_ranges(
+    dump: DumpStream, transaction_ranges: TransactionRangeTracker, options: SourceOptions
+) -> AsyncIterator[TransactionRange]:
+    """The transaction ranges of a dump's transactions."""
+    async for event in ranged_events(dump, transaction_ranges, BinlogDecoder(options.decode)):
+        transaction_range = transaction_ranges.feed(event)
+        if transaction_range is not None:
+            yield transaction_range
 
 
 def _uuid() -> str:

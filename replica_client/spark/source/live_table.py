@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaError
 from replica_client.schema import information_schema as queries
-from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.model_shape import shape_of
 from replica_client.schema.shape import TableShape
 

@@ -1,4 +1,4 @@
-"""What tables of a live source look like at any place of its binlog, by the statements in it.
+"""What tables of a live source look like at any position of its binlog, by the statements in it.
 
 Where the binlog itself tells everything (``binlog_row_metadata=FULL``) nobody needs that. Elsewhere the
 driver knows it before it plans: executors read ranges behind which tables may have changed again, so
@@ -22,17 +22,17 @@ from replica_client.errors import ConfigError, ServerError
 from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker
-from replica_client.readers.live_schema import read_source
+from replica_client.readers.live.live_schema import read_source
 from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.rows.selection import Selection
-from replica_client.schema.ddl.changes import TableName
-from replica_client.schema.history import Place, SchemaHistory
+from replica_client.schema.ddl.steps import TableName
+from replica_client.schema.history import LogPosition, SchemaHistory
 from replica_client.schema.model import DatabaseModel, TableModel
-from replica_client.schema.names import fold_name, fold_table
+from replica_client.schema.names import casefold_name, casefold_table
 from replica_client.spark.source.file_index import QUERIES, concerns_tables
-from replica_client.spark.source.live_source import LiveSource, told_events
+from replica_client.spark.source.live_source import LiveSource, ranged_events
 from replica_client.spark.source.statement_meaning import ReadStatement
-from replica_client.spark.source.transaction_ranges import SpanTracker
+from replica_client.spark.source.transaction_ranges import TransactionRangeTracker
 from replica_client.transport.connection import SourceConnection
 from replica_client.wire.server_errors import TRANSIENT_ERRORS
 
@@ -48,11 +48,11 @@ class _Statement(NamedTuple):
     layout: BinlogFormat
 
     @property
-    def place(self) -> Position:
+    def position(self) -> Position:
         return Position(self.event.file, self.event.position)
 
 
-class LiveTrail:
+class LiveSchemaTimeline:
     """Runs the statements of a source's binlog, each once.
 
     Args:
@@ -65,21 +65,21 @@ class LiveTrail:
         self._options = options
         self._begun = self._works = False
         self._history = SchemaHistory()
-        self._places: list[Position] = []
+        self._positions: list[Position] = []
         self._reached = Position("", 0)
         self._states: dict[int, str] = {}
 
     def begin(self, start: Position, saved: str | None = None) -> None:
-        """Know the tables at a place; only the first call does anything.
+        """Know the tables at a position; only the first call does anything.
 
         Args:
-            start: the place, between two transactions.
+            start: the position, between two transactions.
             saved: what :meth:`state_at` gave for it; None: the option ``schemaFile``, else the source
                 and its binlog are asked.
 
         Raises:
             SchemaError: what was saved is damaged.
-            ServerError: the source went away, or does not have the place any more.
+            ServerError: the source went away, or does not have the position any more.
         """
         if self._begun:
             return
@@ -94,25 +94,25 @@ class LiveTrail:
             self._works = self._source.run(self._find_out(start))
         self._begun = True
 
-    def begin_anew(self, place: Position) -> str | None:
+    def begin_anew(self, position: Position) -> str | None:
         """Go on behind what was purged, from what can be found out.
 
         Returns:
             the history there; None when the source does not tell.
         """
-        self._history, self._places, self._states = SchemaHistory(), [], {}
-        told = self._source.run(self._find_out(place))
-        self._begun, self._works = True, told and self._is_needed()
-        return self._slice(place, place).to_state() if told else None
+        self._history, self._positions, self._states = SchemaHistory(), [], {}
+        stated = self._source.run(self._find_out(position))
+        self._begun, self._works = True, stated and self._is_needed()
+        return self._slice(position, position).to_state() if stated else None
 
-    def state_at(self, place: Position) -> str | None:
-        """The history at a place, to be saved with it; None when nothing is known."""
+    def state_at(self, position: Position) -> str | None:
+        """The history at a position, to be saved with it; None when nothing is known."""
         if not self._works:
             return None
-        self._extend(place)
-        count = bisect_left(self._places, place)
+        self._extend(position)
+        count = bisect_left(self._positions, position)
         if count not in self._states:
-            self._states[count] = self._slice(place, place).to_state()
+            self._states[count] = self._slice(position, position).to_state()
             for old in sorted(self._states)[:-_MAX_STATES]:
                 del self._states[old]
         return self._states[count]
@@ -122,7 +122,7 @@ class LiveTrail:
         if not self._works:
             return None
         self._extend(end)
-        if bisect_left(self._places, start) == bisect_left(self._places, end):
+        if bisect_left(self._positions, start) == bisect_left(self._positions, end):
             return self.state_at(start)  # the same text as before, which readers have at hand
         return self._slice(start, end).to_state()
 
@@ -151,11 +151,11 @@ class LiveTrail:
         self._reached = end
 
     def _run(self, statement: _Statement) -> None:
-        if self._places and statement.place <= self._places[-1]:
+        if self._positions and statement.position <= self._positions[-1]:
             return  # it was read before a connection was lost
         tracker = SchemaTracker(self._history, Selection())
         tracker.run(statement.event, statement.layout, 0)
-        self._places.append(statement.place)
+        self._positions.append(statement.position)
 
     async def _find_out(self, start: Position) -> bool:
         """Know the tables at a start, as far as they are still the same or their statements tell."""
@@ -178,24 +178,29 @@ class LiveTrail:
                 model = now.table(table)
                 known = isinstance(self._history.table(table), TableModel)
                 if not known and isinstance(model, TableModel):
-                    self._history.place = Place.of(statement.event.file, statement.event.position)
+                    self._history.position = LogPosition.of(
+                        statement.event.file, statement.event.position
+                    )
                     self._history.adopt(model)
         self._reached = max(start, end)
         return True
 
     async def _statements(self, start: Position, end: Position) -> AsyncIterator[_Statement]:
-        """The statements that may change tables from a place between transactions to another."""
+        """The statements that may change tables from a position between transactions to another."""
         if start >= end:
             return
-        spans = SpanTracker(PositionTracker(start, payload_ends=True))
+        transaction_ranges = TransactionRangeTracker(PositionTracker(start, payload_ends=True))
         decoder = BinlogDecoder(self._options.decode)
         async with await self._source.dump(start) as dump:
-            async for event in told_events(dump, spans, decoder):
+            async for event in ranged_events(dump, transaction_ranges, decoder):
                 if event.header.type_code in QUERIES and concerns_tables(event, decoder):
                     if Position(event.file, event.position) >= end:
                         return
                     yield _Statement(event, decoder.format)
-                if spans.feed(event) is not None and spans.position >= end:
+                if (
+                    transaction_ranges.feed(event) is not None
+                    and transaction_ranges.position >= end
+                ):
                     return
 
 
@@ -226,8 +231,8 @@ class _Touches:
         for number, (event, layout) in enumerate(statements):
             tables, databases, anything = ReadStatement.of(event, layout).touched
             if now.lower_case_names:
-                tables = tuple(map(fold_table, tables))
-                databases = tuple(map(fold_name, databases))
+                tables = tuple(map(casefold_table, tables))
+                databases = tuple(map(casefold_name, databases))
             if anything:
                 databases = tuple(now.databases())
             self.charsets.update(databases)
@@ -240,7 +245,7 @@ class _Touches:
 def _at_start(now: SchemaHistory, start: Position, touches: _Touches) -> SchemaHistory:
     """What is known before the first statement: what none of them touches."""
     history = SchemaHistory(lower_case_names=now.lower_case_names)
-    history.place = Place.of(start.file, max(start.offset, FIRST_EVENT) - 1)
+    history.position = LogPosition.of(start.file, max(start.offset, FIRST_EVENT) - 1)
     for name in now.databases():
         charset = None if name in touches.charsets else now.database(name).charset
         history.set_database(name, DatabaseModel(charset, complete=name not in touches.databases))

@@ -23,8 +23,8 @@ def loss_json(loss: Loss) -> str:
 
     Kinds are :data:`~replica_client.position.losses.LossKind`.
     """
-    told = {"kind": loss.kind, "count": loss.count, "reason": loss.reason, "gtid": loss.gtid}
-    return json.dumps(told, ensure_ascii=False)
+    stated = {"kind": loss.kind, "count": loss.count, "reason": loss.reason, "gtid": loss.gtid}
+    return json.dumps(stated, ensure_ascii=False)
 
 
 def loss_row(transaction: Transaction, loss: Loss, index: int) -> tuple[Any, ...]:
@@ -57,7 +57,7 @@ def lost_batch(
         schema: what the tables look like there, as ``SchemaHistory.to_state`` gives it.
         table: of a typed query, or None.
     """
-    told = {
+    stated = {
         "kind": GAP,
         "count": None,
         "reason": f"the source purged the changes from {start} to {end} before they were read",
@@ -65,12 +65,12 @@ def lost_batch(
         "to": str(end),
         "schema": schema,
     }
-    text = json.dumps(told, ensure_ascii=False)
+    text = json.dumps(stated, ensure_ascii=False)
     before = Position(end.file, end.offset - 1)  # what begins at the end comes behind it
-    place = (before.sort_key(), 0, "", before.file, before.offset, 0, 0)
+    position = (before.sort_key(), 0, "", before.file, before.offset, 0, 0)
     if table is None:
-        return _one_row(BatchColumns(ENVELOPE_SCHEMA), (*place, "", "", LOSS, None, text))
-    return _one_row(BatchColumns(table.schema()), (LOSS, *place, None, [("loss", text)]))
+        return _one_row(BatchColumns(ENVELOPE_SCHEMA), (*position, "", "", LOSS, None, text))
+    return _one_row(BatchColumns(table.schema()), (LOSS, *position, None, [("loss", text)]))
 
 
 def _one_row(columns: BatchColumns, row: tuple[Any, ...]) -> pa.RecordBatch:

@@ -191,15 +191,15 @@ def cut_rows(source: SourceOptions, parts: list[BinlogRange], max_rows: int) -> 
                 rows += end - begin
                 if version != last and last and rows > max_rows:
                     known = [batch.column("_file")[begin].as_py(), part.start.file]
-                    cut = _place_of(version, [*known, *(file.name for file in part.files)])
+                    cut = _position_of(version, [*known, *(file.name for file in part.files)])
                     if cut is not None:
                         return cut
                 begin, last = end, version
     return None
 
 
-def _place_of(version: str, files: list[str]) -> Position | None:
-    """The place that a ``_commit_version`` was made of; None if it is in none of the files.
+def _position_of(version: str, files: list[str]) -> Position | None:
+    """The position that a ``_commit_version`` was made of; None if it is in none of the files.
 
     Rows of an XA transaction may be in another file than their commit.
     """

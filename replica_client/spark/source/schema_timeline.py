@@ -1,4 +1,4 @@
-"""What tables look like at any place of files, by the statements in all files before it."""
+"""What tables look like at any position of files, by the statements in all files before it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from replica_client.spark.source.file_list import ListedFile
 _KEEP_EVERY = 100
 
 
-class SchemaTrail:
+class SchemaTimeline:
     """Runs the statements of files, each once.
 
     Where older files are gone, it goes on from what was known at the start of the first that is left.
@@ -33,9 +33,9 @@ class SchemaTrail:
     ) -> None:
         self._catalog = catalog
         self._decode = decode
-        self._folds_names = None if letter_case is None else letter_case != 0
-        self._history = SchemaHistory(lower_case_names=self._folds_names)
-        self._places: list[Position] = []
+        self._casefolds_names = None if letter_case is None else letter_case != 0
+        self._history = SchemaHistory(lower_case_names=self._casefolds_names)
+        self._positions: list[Position] = []
         self._done: dict[str, int] = {}
         self._states: dict[int, str | None] = {}
         self._began = False
@@ -62,8 +62,8 @@ class SchemaTrail:
                     if Position(file.name, file.size) >= start:
                         raise
                     # A fault in what is not read: what was known before it may not hold behind it.
-                    self._history = SchemaHistory(lower_case_names=self._folds_names)
-                    self._places, self._states = [], {}
+                    self._history = SchemaHistory(lower_case_names=self._casefolds_names)
+                    self._positions, self._states = [], {}
                     self._done[file.name] = file.size
                     continue
                 if file.name not in self._done:
@@ -79,7 +79,7 @@ class SchemaTrail:
         """Keep what is known at the start of a file, now and then, for when older files are gone."""
         self._unkept += 1
         store = self._catalog.store
-        if store is None or not self._places or not (is_last or self._unkept >= _KEEP_EVERY):
+        if store is None or not self._positions or not (is_last or self._unkept >= _KEEP_EVERY):
             return
         self._unkept = 0
         state = self.state_at(Position(file.name, 0))
@@ -101,8 +101,8 @@ class SchemaTrail:
         if len(indexes) != len(between):
             return
         self._history = SchemaHistory.from_state(state)
-        if self._folds_names is not None:
-            self._history.fold_names(self._folds_names)
+        if self._casefolds_names is not None:
+            self._history.casefold_names(self._casefolds_names)
         for one in between:
             if indexes[one].has_statements:
                 self._run(one.rpartition("/")[2], indexes[one])
@@ -110,20 +110,20 @@ class SchemaTrail:
     def _run(self, name: str, index: FileIndex) -> None:
         tracker = SchemaTracker(self._history, Selection())
         for event, decoder in index.statements(name, self._decode):
-            place = Position(name, event.position)
-            if self._places and place <= self._places[-1]:
+            position = Position(name, event.position)
+            if self._positions and position <= self._positions[-1]:
                 continue
             tracker.run(event, decoder.format, 0)
-            self._places.append(place)
+            self._positions.append(position)
 
-    def state_at(self, place: Position) -> str | None:
-        """The history at a place, to ship; None when it knows nothing."""
-        count = bisect_left(self._places, place)
+    def state_at(self, position: Position) -> str | None:
+        """The history at a position, to ship; None when it knows nothing."""
+        count = bisect_left(self._positions, position)
         if count not in self._states:
-            mine = self.history_at(place)
+            mine = self.history_at(position)
             known = bool(mine.tables())
             if known:
-                mine.prune(place.file, place.offset, keep=1)
+                mine.prune(position.file, position.offset, keep=1)
             self._states[count] = mine.to_state() if known else None
         return self._states[count]
 
@@ -132,7 +132,7 @@ class SchemaTrail:
 
         Readers forget what is behind their start: one text serves all partitions.
         """
-        if bisect_left(self._places, start) == bisect_left(self._places, end):
+        if bisect_left(self._positions, start) == bisect_left(self._positions, end):
             return self.state_at(start)  # the same text as before, which readers have at hand
         mine = self.history_at(end)
         if not mine.tables():
@@ -140,8 +140,8 @@ class SchemaTrail:
         mine.prune(start.file, start.offset, keep=1)
         return mine.to_state()
 
-    def history_at(self, place: Position) -> SchemaHistory:
-        """The history at a place."""
+    def history_at(self, position: Position) -> SchemaHistory:
+        """The history at a position."""
         mine = self._history.copy()
-        mine.rewind(place.file, place.offset)
+        mine.rewind(position.file, position.offset)
         return mine

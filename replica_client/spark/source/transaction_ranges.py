@@ -23,8 +23,8 @@ from replica_client.errors import TruncatedEventError
 from replica_client.position.groups import class_of
 from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker, TransactionBoundary
-from replica_client.readers.file_bytes import open_events
-from replica_client.readers.transaction_scan import MORE, UNUSUAL, TransactionScan
+from replica_client.readers.fast.transaction_scan import MORE, UNUSUAL, TransactionScan
+from replica_client.readers.files.file_bytes import open_events
 from replica_client.spark.source.file_list import ListedFile
 from replica_client.storage.files import open_file, read_at
 
@@ -41,7 +41,7 @@ _CHUNK = 256 << 10
 _MIN_TYPES = 19
 
 
-class Span(NamedTuple):
+class TransactionRange(NamedTuple):
     """A transaction's place.
 
     Attributes:
@@ -57,8 +57,8 @@ class Span(NamedTuple):
     size: int
 
 
-class SpanTracker:
-    """Events in, spans of transactions out.
+class TransactionRangeTracker:
+    """Events in, transaction ranges out.
 
     Rows inside a BEGIN … COMMIT are passed over undecoded.
 
@@ -87,15 +87,15 @@ class SpanTracker:
         self._size += size
         self.tracker.skip(1, size)
 
-    def feed(self, event: BinlogEvent) -> Span | None:
+    def feed(self, event: BinlogEvent) -> TransactionRange | None:
         """Take an event; the transaction that ended with it."""
         was_inside = self.tracker.in_transaction
         boundary = self.tracker.feed(event)
         abandoned = boundary is not None and boundary.outcome == "abandoned"
         ended_before = boundary is not None and (abandoned or self.tracker.in_transaction)
-        span: Span | None = None
+        transaction_range: TransactionRange | None = None
         if boundary is not None and ended_before:
-            span = None if abandoned else self._span(boundary)
+            transaction_range = None if abandoned else self._transaction_range(boundary)
             was_inside = False
         if not was_inside:
             self._timestamp, self._size, self._begun = event.header.timestamp, 0, False
@@ -103,13 +103,13 @@ class SpanTracker:
         if class_of(event) in (EventClass.BEGIN, EventClass.GTID_BEGIN):
             self._begun = True
         if boundary is not None and not ended_before:
-            span = self._span(boundary)
+            transaction_range = self._transaction_range(boundary)
         if not self.tracker.in_transaction:
             self._begun = False
-        return span
+        return transaction_range
 
-    def _span(self, boundary: TransactionBoundary) -> Span:
-        return Span(
+    def _transaction_range(self, boundary: TransactionBoundary) -> TransactionRange:
+        return TransactionRange(
             Position(boundary.file, boundary.offset),
             Position(boundary.end_file, boundary.end_offset),
             self._timestamp,
@@ -117,8 +117,8 @@ class SpanTracker:
         )
 
 
-class FileSpans:
-    """Finds the spans in files that may grow; each event is looked at once.
+class FileTransactionRanges:
+    """Finds the transaction ranges in files that may grow; each event is looked at once.
 
     Args:
         start: where to start; its file is the first that is given to :meth:`scan`.
@@ -140,7 +140,9 @@ class FileSpans:
         self._options = options
         self._step = step
         self._on_event = on_event
-        self._spans = SpanTracker(PositionTracker(start, mode="file", payload_ends=True))
+        self._transaction_ranges = TransactionRangeTracker(
+            PositionTracker(start, mode="file", payload_ends=True)
+        )
         self._decoder = BinlogDecoder(options)
         self._file = start.file
         self._next = max(start.offset, MAGIC_SIZE)
@@ -151,7 +153,7 @@ class FileSpans:
     @property
     def reached(self) -> Position:
         """The last point between two transactions."""
-        return self._spans.position
+        return self._transaction_ranges.position
 
     @property
     def file(self) -> str:
@@ -162,8 +164,8 @@ class FileSpans:
         """Whether everything in a file was looked at, as large as it was listed."""
         return file.name == self._file and self._next >= file.size
 
-    def scan(self, file: ListedFile) -> Iterator[Span]:
-        """The spans that end in a file, from where the last scan of it ended.
+    def scan(self, file: ListedFile) -> Iterator[TransactionRange]:
+        """The transaction ranges that end in a file, from where the last scan of it ended.
 
         An event that is only there in part ends the scan; call again when the file has grown.
 
@@ -181,8 +183,8 @@ class FileSpans:
                 return
         yield from self._streamed(file)
 
-    def _plain(self, file: ListedFile, stream: BinaryIO) -> Iterator[Span]:
-        """The spans of a file that is not encrypted, which can be read anywhere."""
+    def _plain(self, file: ListedFile, stream: BinaryIO) -> Iterator[TransactionRange]:
+        """The transaction ranges of a file that is not encrypted, which can be read anywhere."""
         if self._described != file.name:
             self._enter(file.name)
             if self._next > MAGIC_SIZE:
@@ -191,8 +193,8 @@ class FileSpans:
                     return
                 self._decoder.decode(data, MAGIC_SIZE, file.name)
         while self._next < file.size:
-            if not self._spans.tracker.in_transaction and self._is_ordinary():
-                yield from self._ordinary_spans(file, stream)
+            if not self._transaction_ranges.tracker.in_transaction and self._is_ordinary():
+                yield from self._ordinary_ranges(file, stream)
                 if self._ordinary is not None:
                     return
             header_size = self._decoder.format.header_size
@@ -202,16 +204,16 @@ class FileSpans:
                 return
             if size >= header_size and self._next + size > file.size:
                 return
-            if size >= header_size and self._spans.may_skip(head[TYPE_OFFSET]):
-                self._spans.skip(size)
+            if size >= header_size and self._transaction_ranges.may_skip(head[TYPE_OFFSET]):
+                self._transaction_ranges.skip(size)
                 self._next += size
                 continue
             if size > self._options.max_event_size:
                 size = HEADER_SIZE  # the decoder says what is wrong
             data = read_at(stream, self._next, max(size, HEADER_SIZE_V1))
-            span = self._take(data, self._next, file.name)
-            if span is not None:
-                yield span
+            transaction_range = self._take(data, self._next, file.name)
+            if transaction_range is not None:
+                yield transaction_range
 
     def _enter(self, name: str) -> None:
         self._decoder = BinlogDecoder(self._options, name)
@@ -222,7 +224,7 @@ class FileSpans:
         form = self._decoder.format
         return form.header_size == HEADER_SIZE and len(form.post_header_sizes) >= _MIN_TYPES
 
-    def _ordinary_spans(self, file: ListedFile, stream: BinaryIO) -> Iterator[Span]:
+    def _ordinary_ranges(self, file: ListedFile, stream: BinaryIO) -> Iterator[TransactionRange]:
         """Ordinary transactions; afterwards the scan is kept only if the file ended."""
         scan = self._ordinary
         if scan is None:
@@ -235,10 +237,10 @@ class FileSpans:
             if base < file.size:
                 data = read_at(stream, base, min(size, file.size - base))
             for start, end, timestamp in scan.run(data, base, file.size):
-                self._spans.tracker.pass_transactions(file.name, end, 0, ())
+                self._transaction_ranges.tracker.pass_transactions(file.name, end, 0, ())
                 self.closed = False
                 self._next = end
-                yield Span(
+                yield TransactionRange(
                     Position(file.name, start), Position(file.name, end), timestamp, end - start
                 )
             if scan.reason != MORE:
@@ -251,30 +253,30 @@ class FileSpans:
         if scan.reason == UNUSUAL:
             self._ordinary = None
 
-    def _take(self, data: bytes, position: int, name: str) -> Span | None:
+    def _take(self, data: bytes, position: int, name: str) -> TransactionRange | None:
         event = self._decoder.decode(data, position, name)
         if position < self._next:
             return None  # only described what follows
-        span = self._spans.feed(event)
+        transaction_range = self._transaction_ranges.feed(event)
         if self._on_event is not None:
             self._on_event(event, data, self._decoder)
         self._next = position + len(data)
         self.closed = event.header.type_code in _CLOSING
-        return span
+        return transaction_range
 
-    def _streamed(self, file: ListedFile) -> Iterator[Span]:
-        """The spans of a file that can only be read from its start on."""
+    def _streamed(self, file: ListedFile) -> Iterator[TransactionRange]:
+        """The transaction ranges of a file that can only be read from its start on."""
         enter = self._described != file.name
         if enter:
             self._enter(file.name)
         for position, data in self._events(file, enter):
-            if position >= self._next and self._spans.may_skip(data[TYPE_OFFSET]):
-                self._spans.skip(len(data))
+            if position >= self._next and self._transaction_ranges.may_skip(data[TYPE_OFFSET]):
+                self._transaction_ranges.skip(len(data))
                 self._next = position + len(data)
                 continue
-            span = self._take(data, position, file.name)
-            if span is not None:
-                yield span
+            transaction_range = self._take(data, position, file.name)
+            if transaction_range is not None:
+                yield transaction_range
 
     def _events(self, file: ListedFile, enter: bool) -> Iterator[tuple[int, bytes]]:
         """Position and bytes of each event; those that describe the file come first."""

@@ -63,12 +63,12 @@ from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
 from replica_client.rows.arrow_types import arrow_column
 from replica_client.schema.shape import ColumnShape, TableShape
-from replica_client.spark.source.envelope import PLACE_FIELDS
+from replica_client.spark.source.envelope import POSITION_FIELDS
 
 _BIGINT_UNSIGNED = DecimalType(20, 0)
 _HEAD = (
     StructField("_change_type", StringType(), False),
-    *PLACE_FIELDS,
+    *POSITION_FIELDS,
     StructField("_absent", ArrayType(StringType(), False), True),
     StructField("_lossless", MapType(StringType(), StringType(), False), True),
 )
@@ -137,7 +137,7 @@ class TypedTable:
         fields: name and type of the table's columns as planned.
         evolves: whether rows of other definitions are fitted to these columns where that loses
             nothing, instead of stopping the query.
-        planned_at: the place whose definition was planned; columns that are not planned may be in
+        planned_at: the position whose definition was planned; columns that are not planned may be in
             rows before it (they were dropped since), not behind it. None: no such rows are let pass.
     """
 

@@ -36,29 +36,29 @@ class TypedBuilder(BatchBuilder):
 
     Args:
         table: as planned.
-        place: tells where reading is.
+        position: tells where reading is.
         others: as of :class:`~replica_client.rows.batches.BatchBuilder`.
 
     Raises:
         SchemaMismatchError: this shape does not fit the plan.
     """
 
-    def __init__(self, table: TypedTable, place: Callable[[], Position], *others: Any) -> None:
+    def __init__(self, table: TypedTable, position: Callable[[], Position], *others: Any) -> None:
         super().__init__(*others)
         self._table = table
         self._target = BatchColumns(table.schema()).arrow_schema
         names = self.schema.names[_HEAD_SIZE:]
         self._missing = [name for name, _ in table.fields if name not in names]
-        reason = self._misfit(names, place())
+        reason = self._misfit(names, position())
         if reason:
             found = [(field.name, str(field.type)) for field in list(self.schema)[_HEAD_SIZE:]]
             text = ", ".join(f"{name} {kind}" for name, kind in found)
             raise SchemaMismatchError(
-                f"{self.shape.database}.{self.shape.table} at {place()} is ({text}), but the query "
+                f"{self.shape.database}.{self.shape.table} at {position()} is ({text}), but the query "
                 f"was planned with ({fields_text(table.fields)}): {reason}"
             )
 
-    def _misfit(self, names: list[str], place: Position) -> str:
+    def _misfit(self, names: list[str], position: Position) -> str:
         """What to do about a shape that does not fit; empty when it does."""
         target, table = self._target, self._table
         planned = [name for name, _ in table.fields]
@@ -83,7 +83,7 @@ class TypedBuilder(BatchBuilder):
             )
         new = [name for name in names if name not in planned]
         at = table.planned_at
-        if new and (at is None or place >= at):
+        if new and (at is None or position >= at):
             return f"{', '.join(new)} came after it was planned; start the query again to have it"
         return ""
 
@@ -178,7 +178,7 @@ class TypedChanges:
 
     def __init__(self, decode: DecodeOptions, table: TypedTable) -> None:
         self._table = table
-        self._place = Position("", 0)
+        self._position = Position("", 0)
         self._others = BatchColumns(table.schema())
         self._pending: list[pa.RecordBatch] = []
         self.batches = BatchAssembler(MAX_ROWS, decode, self._make_builder)
@@ -191,13 +191,13 @@ class TypedChanges:
         decoder: RowImageDecoder,
         *more: Any,
     ) -> TypedBuilder:
-        place = lambda: self._place  # noqa: E731
-        return TypedBuilder(self._table, place, shape, columns, options, decoder, *more)
+        position = lambda: self._position  # noqa: E731
+        return TypedBuilder(self._table, position, shape, columns, options, decoder, *more)
 
     def keep_back(self, transaction: Transaction) -> Transaction:
         """Take of a transaction what is no ordinary row; returns what is left."""
         for rows in transaction.rows[:1]:
-            self._place = Position(rows.event.file, rows.event.position)
+            self._position = Position(rows.event.file, rows.event.position)
         emptied = any(change.kind in _EMPTYING for change in transaction.schema_changes)
         if not emptied and not transaction.losses:
             return transaction

@@ -12,7 +12,7 @@ from replica_client.errors import UnexpectedPacketError
 from replica_client.wire.auth.caching_sha2 import CachingSha2Client
 from replica_client.wire.auth.clear import ClearPasswordClient, DialogClient
 from replica_client.wire.auth.ed25519 import Ed25519Client
-from replica_client.wire.auth.native import NativePasswordClient
+from replica_client.wire.auth.native_password import NativePasswordClient
 from replica_client.wire.auth.parsec import ParsecClient
 from replica_client.wire.auth.plugin import ClientPlugin, Credentials
 from replica_client.wire.auth.sha256 import Sha256Client

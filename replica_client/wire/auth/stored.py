@@ -16,7 +16,7 @@ import re
 from typing import Final
 
 from replica_client.wire.auth.caching_sha2 import verify_sha2
-from replica_client.wire.auth.native import verify_native
+from replica_client.wire.auth.native_password import verify_native
 from replica_client.wire.auth.sha256_crypt import sha256_crypt
 
 _NATIVE: Final = re.compile(r"\*([0-9A-Fa-f]{40})")

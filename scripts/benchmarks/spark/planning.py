@@ -18,7 +18,7 @@ from replica_client.spark.source.file_index import STEP, make_index
 from replica_client.spark.source.file_list import ListedFile
 from replica_client.spark.source.file_plan import FilePlanner
 from replica_client.spark.source.index_store import IndexStore
-from replica_client.spark.source.transaction_ranges import FileSpans
+from replica_client.spark.source.transaction_ranges import FileTransactionRanges
 
 _FIRST = Path(testing.__file__).parent / "data" / "shop-bin.000001"
 _SECOND = _FIRST.with_name("shop-bin.000002")
@@ -38,7 +38,7 @@ def scan_speed(directory: Path) -> Iterator[dict[str, Any]]:
         best = 1e9
         for _ in range(5):
             begun = time.perf_counter()
-            for _ in FileSpans(Position(file.name, 4), options.decode, STEP).scan(file):
+            for _ in FileTransactionRanges(Position(file.name, 4), options.decode, STEP).scan(file):
                 pass
             best = min(best, time.perf_counter() - begun)
         yield {

@@ -43,7 +43,7 @@ def compared(rows: list[dict[str, Any]]) -> list[list[tuple[str, str]]]:
 @pytest.mark.parametrize("piece_size", [1, 5000, 1 << 23])
 def test_same_as_batches(monkeypatch: pytest.MonkeyPatch, threads: int, piece_size: int) -> None:
     monkeypatch.setattr(contents, "PIECE_SIZE", piece_size)
-    monkeypatch.setattr("replica_client.readers.file_bytes.CHUNK_SIZE", 700)
+    monkeypatch.setattr("replica_client.readers.files.file_bytes.CHUNK_SIZE", 700)
     scanned = rc.scan_binlog(DATA, threads=threads)
     expected = of_batches(rc.open_binlog(DATA))
     assert list(scanned) == ["shop.customers", "shop.orders", "shop.products"]
@@ -58,7 +58,7 @@ def test_same_as_batches(monkeypatch: pytest.MonkeyPatch, threads: int, piece_si
 def test_goldens(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     """Whatever servers write: XA, payloads, savepoints, ALTERs, statements as text."""
     monkeypatch.setattr(contents, "PIECE_SIZE", 1)
-    monkeypatch.setattr("replica_client.readers.file_bytes.CHUNK_SIZE", 512)
+    monkeypatch.setattr("replica_client.readers.files.file_bytes.CHUNK_SIZE", 512)
     try:
         expected = of_batches(rc.open_binlog(path))
     except ReplicaClientError as error:
@@ -192,11 +192,11 @@ def test_a_cut_file(tmp_path: Path) -> None:
 def test_what_stands_before_a_fault_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that cannot be decoded: found when its piece is decoded, behind the pieces before it."""
     monkeypatch.setattr(contents, "PIECE_SIZE", 1)
-    monkeypatch.setattr("replica_client.readers.file_bytes.CHUNK_SIZE", 700)
+    monkeypatch.setattr("replica_client.readers.files.file_bytes.CHUNK_SIZE", 700)
     whole = rc.open_binlog(FILES[0], tables="shop.orders")
-    places = [change.position for change in whole.changes()]
+    positions = [change.position for change in whole.changes()]
     data = bytearray(FILES[0].read_bytes())
-    at = places[len(places) // 2]
+    at = positions[len(positions) // 2]
     size = int.from_bytes(data[at + 9 : at + 13], "little")
     # The last value is cut short: its length says more than there is.
     data[at + size - 5 - 4 : at + size - 4] = b"\xff" * 5

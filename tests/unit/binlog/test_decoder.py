@@ -104,7 +104,7 @@ def test_checksum_mismatch() -> None:
     )
 
 
-def test_checksum_is_not_verified_when_told_so() -> None:
+def test_checksum_is_not_verified_when_reported_so() -> None:
     broken = ROTATE[:-1] + b"\0"
     decoder = BinlogDecoder(DecodeOptions(verify_checksum=False), format=CRC32)
     event = decoder.decode(broken, 4)

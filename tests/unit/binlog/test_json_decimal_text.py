@@ -20,7 +20,7 @@ def in_array(payload: bytes) -> bytes:
     return b"\x02" + body
 
 
-def told(payload: bytes) -> str:
+def stated(payload: bytes) -> str:
     try:
         return f"[{decimal_text(payload)}]"
     except ColumnDecodeError as error:
@@ -44,7 +44,7 @@ def test_any_payload(seed: int) -> None:
         payload = bytes((precision, scale)) + rng.randbytes(
             max(size + rng.choice((0, 0, 0, 1, -1)), 0)
         )
-        assert written(payload) == told(payload)
+        assert written(payload) == stated(payload)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from replica_client.binlog.events.query import QueryEvent
 from replica_client.binlog.events.rows import RowsEvent
 from replica_client.binlog.events.xid import XidEvent
 from replica_client.binlog.header import EventHeader
-from replica_client.cli.annotation.event import LAYOUTS
+from replica_client.cli.annotation.whole_event import LAYOUTS
 from replica_client.constants.event_types import EventType
 from replica_client.position import groups
 
@@ -126,7 +126,7 @@ def test_offsets_of_statements() -> None:
 FAST_PATH = [
     PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py")
     for name in COMPILED_MODULES
-    if name.split(".")[1] == "readers" or name.endswith(("check_lane", "event_text"))
+    if name.split(".")[1] == "readers" or name.endswith(("check_fast_path", "event_text"))
 ]
 
 

@@ -7,24 +7,26 @@ from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.events.query import QueryEvent
 from replica_client.binlog.events.rows import RowsEvent
-from replica_client.cli.annotation.event import annotate_event
+from replica_client.cli.annotation.annotator import AnnotatedBytes
 from replica_client.cli.annotation.row_texts import row_text_of
-from replica_client.cli.annotation.spans import Span
+from replica_client.cli.annotation.whole_event import annotate_event
 
 
-def annotated(data: bytes, event: BinlogEvent, decoder: BinlogDecoder) -> list[Span]:
+def annotated(data: bytes, event: BinlogEvent, decoder: BinlogDecoder) -> list[AnnotatedBytes]:
     return annotate_event(data, event, decoder, row_text_of(event, decoder))
 
 
-def uncovered(data: bytes, spans: list[Span]) -> str | None:
+def uncovered(data: bytes, annotated_bytes: list[AnnotatedBytes]) -> str | None:
     """What is wrong with the coverage of the bytes, or None."""
     at = 0
-    for span in spans:
-        if span.offset != at:
-            return f"{span.field} begins at {span.offset}, the span before ends at {at}"
-        if not span.data or data[at : at + len(span.data)] != span.data:
-            return f"{span.field} at {at} has other bytes"
-        at += len(span.data)
+    for field_bytes in annotated_bytes:
+        if field_bytes.offset != at:
+            return (
+                f"{field_bytes.field} begins at {field_bytes.offset}, the span before ends at {at}"
+            )
+        if not field_bytes.data or data[at : at + len(field_bytes.data)] != field_bytes.data:
+            return f"{field_bytes.field} at {at} has other bytes"
+        at += len(field_bytes.data)
     return None if at == len(data) else f"spans end at {at}, the event at {len(data)}"
 
 
@@ -50,14 +52,16 @@ def _expected(event: BinlogEvent) -> dict[str, Any]:
 HEADER = ("timestamp", "server_id", "event_size", "next_position", "flags")
 
 
-def compared(event: BinlogEvent, spans: list[Span]) -> tuple[int, list[str]]:
-    """How many fields of the decoder have a span of their name, and those whose values differ."""
+def compared(event: BinlogEvent, annotated_bytes: list[AnnotatedBytes]) -> tuple[int, list[str]]:
+    """How many fields of the decoder have annotated bytes of their name, and those whose values differ."""
     count, different = 0, []
     expected = [("header", name, getattr(event.header, name)) for name in HEADER]
     expected += [("body", name, value) for name, value in _expected(event).items()]
     for part, name, value in expected:
         found = [
-            s for s in spans if s.field == name and (s.section == "header") == (part != "body")
+            s
+            for s in annotated_bytes
+            if s.field == name and (s.section == "header") == (part != "body")
         ]
         if len(found) != 1 or not isinstance(value, (int, bytes, str)):
             continue

@@ -13,8 +13,8 @@ from replica_client.binlog.events import EVENT_CLASSES
 from replica_client.binlog.events.gtid_tagged import GtidTaggedEvent
 from replica_client.binlog.events.rows import RowsEvent
 from replica_client.binlog.header import EventHeader
-from replica_client.cli.annotation.event import LAYOUTS, annotate_event
-from replica_client.cli.annotation.spans import Annotator
+from replica_client.cli.annotation.annotator import Annotator
+from replica_client.cli.annotation.whole_event import LAYOUTS, annotate_event
 from replica_client.constants.event_types import EventType
 from replica_client.errors import ShortBufferError
 from tests.unit.cli.annotations import annotated, compared, uncovered
@@ -33,9 +33,11 @@ def golden_events(path: Path):
 def test_every_byte_of_every_golden_event_is_covered_once(path):
     count = 0
     for data, event, decoder in golden_events(path):
-        spans = annotated(data, event, decoder)
-        assert uncovered(data, spans) is None, event
-        assert not [span for span in spans if span.field == "unexplained"], event
+        annotated_bytes = annotated(data, event, decoder)
+        assert uncovered(data, annotated_bytes) is None, event
+        assert not [
+            field_bytes for field_bytes in annotated_bytes if field_bytes.field == "unexplained"
+        ], event
         count += 1
     assert count > 40
 
@@ -54,10 +56,10 @@ def test_the_comparison_can_fail():
     data, event, decoder = next(golden_events(GOLDEN[0]))
     other = bytearray(data)
     other[5] ^= 0xFF
-    spans = annotated(bytes(other), event, decoder)
-    assert compared(event, spans)[1]
-    assert uncovered(bytes(other), spans[1:])
-    assert uncovered(data, spans)
+    annotated_bytes = annotated(bytes(other), event, decoder)
+    assert compared(event, annotated_bytes)[1]
+    assert uncovered(bytes(other), annotated_bytes[1:])
+    assert uncovered(data, annotated_bytes)
 
 
 def test_every_event_class_has_a_layout():
@@ -69,8 +71,8 @@ def test_a_cut_event_is_covered_to_its_end():
     for data, event, decoder in golden_events(GOLDEN[-1]):
         for size in range(24, len(data), 7):
             cut = data[:size]
-            spans = annotate_event(cut, event, decoder)
-            assert uncovered(cut, spans) is None, (event, size)
+            annotated_bytes = annotate_event(cut, event, decoder)
+            assert uncovered(cut, annotated_bytes) is None, (event, size)
 
 
 def test_a_tagged_gtid():
@@ -89,9 +91,9 @@ def test_a_tagged_gtid():
     data = encode_event(BinlogEvent(header, body), BinlogFormat())
     decoder = BinlogDecoder(format=BinlogFormat())
     event = decoder.decode(data, 4)
-    spans = annotate_event(data, event, decoder)
-    assert uncovered(data, spans) is None
-    values = {span.field: span.value for span in spans}
+    annotated_bytes = annotate_event(data, event, decoder)
+    assert uncovered(data, annotated_bytes) is None
+    values = {field_bytes.field: field_bytes.value for field_bytes in annotated_bytes}
     assert values["sid"] == "78797a7b-7c7d-7e7f-8081-828384858687"
     assert values["tag"] == "'orders'"
     assert values["last_committed"] == "300"
@@ -104,13 +106,13 @@ def test_reading_beyond_the_end_is_refused_and_covered():
     with pytest.raises(ShortBufferError) as caught:
         annotator.take("name", size)
     annotator.fail(caught.value)
-    assert [(span.field, span.data) for span in annotator.spans] == [
+    assert [(field_bytes.field, field_bytes.data) for field_bytes in annotator.annotated_bytes] == [
         ("length", b"\x05"),
         ("unexplained", b"ab"),
     ]
 
 
-def test_json_spans_add_up(run, shop):
+def test_json_transaction_ranges_add_up(run, shop):
     result = run("annotate", "--json", shop[0])
     assert result.status == 0
     data = Path(shop[0]).read_bytes()

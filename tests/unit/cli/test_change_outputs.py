@@ -99,7 +99,7 @@ def test_an_existing_file_is_kept(run, shop, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "stated"),
     [
         (["--csv", "--json"], "give one of --json and --csv"),
         (["--csv", "--arrow", "x"], "give one of --csv and --arrow"),
@@ -109,10 +109,10 @@ def test_an_existing_file_is_kept(run, shop, tmp_path):
         (["--csv"], "CSV holds one table"),
     ],
 )
-def test_wrong_usage_is_one_line(run, shop, words, told):
+def test_wrong_usage_is_one_line(run, shop, words, stated):
     result = run("changes", *words, *shop)
     assert result.status == 2
-    assert told in result.err
+    assert stated in result.err
     assert len(result.err.splitlines()) == 1
 
 

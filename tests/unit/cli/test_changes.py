@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from replica_client.cli.delivery import Delivery
+from replica_client.cli.acknowledging import Delivery
 from replica_client.cli.output import Lines
 from replica_client.position.position import Position
 from replica_client.position.stores.file import FilePositionStore

@@ -101,7 +101,7 @@ def test_phases_of_pip(line, said):
     assert pip_progress.phase(line) == said
 
 
-def test_what_is_silent_is_told_of(tmp_path, monkeypatch, capfd):
+def test_what_is_silent_is_reported_of(tmp_path, monkeypatch, capfd):
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()
     python.write_text("#!/bin/sh\necho Collecting spark\nsleep 1\n")

@@ -92,7 +92,7 @@ class TestObject(StoreConformance):
         ObjectStore(store.path).put("", b'{"format": "replica-client-position"')
 
 
-def test_two_that_save_in_one_place(bucket):
+def test_two_that_save_in_one_position(bucket):
     one, other = (position_file(f"{bucket}/a") for _ in range(2))
     position = rc.Position("binlog.000001", 4)
     one.save(position)

@@ -152,11 +152,11 @@ def test_a_signal_at_each_turn_of_its_loop_ends_it(config, number, monkeypatch):
             signal.signal(one, handler)
 
 
-PLACES = ["file", "sqlite", "route"]
+STORES = ["file", "sqlite", "route"]
 
 
-@pytest.fixture(params=PLACES)
-def place(request, config, tmp_path):
+@pytest.fixture(params=STORES)
+def store(request, config, tmp_path):
     if request.param == "file":
         return str(tmp_path / "a.position")
     if request.param == "sqlite":
@@ -167,23 +167,23 @@ def place(request, config, tmp_path):
     return f"{config}#shop.lines"
 
 
-def test_set_show_and_diff(run, place, tmp_path):
-    result = run("position", "set", place, f"binlog.000024:1472@{UUID}:1-77")
+def test_set_show_and_diff(run, store, tmp_path):
+    result = run("position", "set", store, f"binlog.000024:1472@{UUID}:1-77")
     assert result.status == 0, result.err
     assert f"none -> binlog.000024:1472@{UUID}:1-77" in result.out
-    (shown,) = run("position", "show", place, "--json").records
+    (shown,) = run("position", "show", store, "--json").records
     assert shown["text"] == f"binlog.000024:1472@{UUID}:1-77"
     assert Position.from_json(shown["position"]) == Position.parse(shown["text"])
     FilePositionStore(tmp_path / "other").save(Position.parse(f"binlog.000024:1500@{UUID}:1-70:80"))
-    result = run("position", "diff", place, tmp_path / "other", "--json")
+    result = run("position", "diff", store, tmp_path / "other", "--json")
     assert result.status == 1
     assert result.records[0]["only_first"] == f"{UUID}:71-77"
     assert result.records[0]["only_second"] == f"{UUID}:80"
     assert result.records[0]["bytes_ahead"] == 28
-    assert run("position", "diff", place, place).status == 0
+    assert run("position", "diff", store, store).status == 0
 
 
-def test_set_drops_the_state_unless_told_otherwise(run, tmp_path):
+def test_set_drops_the_state_unless_reported_otherwise(run, tmp_path):
     store = FilePositionStore(tmp_path / "a")
     store.save(Position("b.1", 4), {"schema_history": {}})
     run("position", "set", store.path, "b.1:100", "--keep-state")

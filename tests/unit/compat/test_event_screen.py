@@ -124,8 +124,8 @@ def test_the_same_events_and_positions_as_without_it(path, wanted):
     assert len(screened) == len(plain)
     if any(isinstance(event, tuple(ROWS)) for event, *_ in plain) and wanted == ROWS:
         assert "compressed" in path.stem or any(event._images for event, *_ in screened)
-    for (one, *place), (two, *its_place) in zip(screened, plain, strict=True):
-        assert place == its_place
+    for (one, *position), (two, *its_position) in zip(screened, plain, strict=True):
+        assert position == its_position
         assert _contents(one) == _contents(two)
 
 

@@ -13,7 +13,7 @@ from replica_client.binlog.values.geometry import Geometry
 from replica_client.binlog.values.json_binary import JsonDocument
 from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
 from replica_client.compat import row_dicts as ops
-from replica_client.compat.pymysqlreplication.tables import TableFacts, TableFilter
+from replica_client.compat.pymysqlreplication.stream_tables import TableFacts, TableFilter
 from replica_client.constants.column_types import ColumnType
 from replica_client.errors import ColumnDecodeError
 from replica_client.rows.absent import ABSENT

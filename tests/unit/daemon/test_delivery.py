@@ -206,11 +206,11 @@ async def test_rows_that_cannot_be_decoded_go_as_an_event(configure, disk, wante
             json.loads(line) for line in route(service).dead_letters.read_text().splitlines()
         ]
     assert letters
-    places = {(entry["file"], entry["position"]) for entry in letters}
+    positions = {(entry["file"], entry["position"]) for entry in letters}
     left = [
         line
         for line in wanted
-        if ((change := json.loads(line))["file"], change["position"]) not in places
+        if ((change := json.loads(line))["file"], change["position"]) not in positions
     ]
     assert one.lines == left
     assert all(entry["row_index"] is None and entry["row"] is None for entry in letters)

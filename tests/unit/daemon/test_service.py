@@ -167,7 +167,7 @@ async def test_one_daemon_at_a_time(configure, disk):
     StateLock(read_config(path, {}).state).release()
 
 
-async def test_systemd_is_told(configure, disk, tmp_path, monkeypatch, wanted):
+async def test_systemd_is_reported(configure, disk, tmp_path, monkeypatch, wanted):
     one = disk()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(tmp_path / "notify"))
@@ -309,14 +309,14 @@ async def test_the_saved_position_is_shown_while_the_source_is_away(
         assert route(service).observation.committed == committed
 
 
-def test_a_damaged_saved_state_needs_hands():
+def test_a_damaged_saved_state_needs_an_operator():
     with pytest.raises(PositionStoreError) as caught, reading_state_of(None):
         SchemaHistory.from_state("x")
     assert not is_passing(caught.value)
 
 
 @pytest.mark.slow
-async def test_a_pattern_that_matches_nothing_is_told_once(configure, disk, wanted, caplog):
+async def test_a_pattern_that_matches_nothing_is_reported_once(configure, disk, wanted, caplog):
     one = disk()
     path = configure(source={"tables": ["shop.*", "shpo.orders"]})
     async with running(path) as service:
@@ -325,13 +325,13 @@ async def test_a_pattern_that_matches_nothing_is_told_once(configure, disk, want
         samples = service.history(service.routes[0]).to_json
         looks = len(samples())
         await until(lambda: len(samples()) > looks + 3)
-    (told,) = [r.getMessage() for r in caplog.records if "shpo.orders" in r.getMessage()]
-    assert told.startswith("shop.one: no table was read so far")
-    assert "shop.*" not in told
+    (stated,) = [r.getMessage() for r in caplog.records if "shpo.orders" in r.getMessage()]
+    assert stated.startswith("shop.one: no table was read so far")
+    assert "shop.*" not in stated
 
 
 @pytest.mark.slow
-async def test_patterns_that_match_are_not_told(configure, disk, wanted, caplog):
+async def test_patterns_that_match_are_not_reported(configure, disk, wanted, caplog):
     one = disk()
     async with running(configure(source={"tables": ["shop.*"]})) as service:
         await until(lambda: one.lines == wanted)

@@ -58,9 +58,9 @@ def test_the_example_of_a_public_class_runs(
     with served() as source:
         names = {"rc": replica_client, "url": source.url, "asyncio": asyncio}
         test = doctest.DocTestParser().get_doctest(text, names, name, None, 0)
-        told: list[str] = []
-        doctest.DocTestRunner(verbose=False).run(test, out=told.append)
-    assert not told, "".join(told)
+        stated: list[str] = []
+        doctest.DocTestRunner(verbose=False).run(test, out=stated.append)
+    assert not stated, "".join(stated)
 
 
 OF_ROWS = {"DataLossError", "SchemaError", "SpoolError"}
@@ -71,9 +71,9 @@ OF_A_LIVE_SOURCE = {"ServerError", "SourceChangedError", "ProtocolError", "Trans
 @pytest.mark.parametrize("iterator", ["events", "transactions", "changes", "batches"])
 def test_every_iterator_says_what_it_raises(kind: str, iterator: str) -> None:
     text = inspect.getdoc(getattr(getattr(replica_client, kind), iterator)) or ""
-    told = set(re.findall(r"^ {4}(\w+Error): \S", text.partition("\nRaises:\n")[2], re.MULTILINE))
+    stated = set(re.findall(r"^ {4}(\w+Error): \S", text.partition("\nRaises:\n")[2], re.MULTILINE))
     live = kind != "BinlogFileReader"
-    assert told == (
+    assert stated == (
         {"BinlogDecodeError"}
         | (OF_ROWS if iterator != "events" else set())
         | ({"ConfigError"} if iterator == "batches" else set())

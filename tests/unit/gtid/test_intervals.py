@@ -26,15 +26,15 @@ def test_merges_and_orders():
 @pytest.mark.parametrize("seed", range(6))
 def test_builder_equals_a_set_over_many_chunks(seed):
     rng = random.Random(seed)
-    span = rng.choice([50, 5000, 12000])
+    most = rng.choice([50, 5000, 12000])
     builder, model, kept = IntervalsBuilder(), set(), []
     for step in range(6000):
         if rng.random() < 0.9:
-            number = rng.randrange(1, span)
+            number = rng.randrange(1, most)
             assert builder.add(number) == (number not in model)
             model.add(number)
         else:
-            first = rng.randrange(1, span)
+            first = rng.randrange(1, most)
             last = first + rng.randrange(0, 40 if rng.random() < 0.95 else 3000)
             builder.add_interval(first, last)
             model.update(range(first, last + 1))
@@ -45,7 +45,7 @@ def test_builder_equals_a_set_over_many_chunks(seed):
         assert well_formed(value)
         assert {n for a, b in value for n in range(a, b + 1)} == numbers
         assert value.count == len(numbers)
-        assert all((n in value) == (n in numbers) for n in range(1, span, 7))
+        assert all((n in value) == (n in numbers) for n in range(1, most, 7))
 
 
 def test_builder_of_even_numbers_then_odd_ones_becomes_one_interval():

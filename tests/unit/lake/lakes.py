@@ -15,7 +15,7 @@ from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.position.position import Position
 from replica_client.rows.selection import Selection
-from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import SchemaHistory, schema_change
 
 CONTEXT = StatementContext("d", ServerFlavor.MYSQL, (9, 7, 0), server_charset="utf8mb4")
@@ -33,14 +33,14 @@ class HandLog:
         self._rows: list[tuple] = []
         self._history = SchemaHistory()
 
-    def place(self) -> str:
+    def position(self) -> str:
         return Position("b.000001", self.offset).sort_key()
 
     def add(self, operation, table, before, after, *, event=1, row=0, database="d"):
         texts = [None if one is None else one if isinstance(one, str) else json.dumps(one)
                  for one in (before, after)]  # fmt: skip
-        place = (self.place(), self.offset * 1000, "", "b.000001", self.offset, event, row)
-        self._rows.append((*place, database, table, operation, *texts))
+        position = (self.position(), self.offset * 1000, "", "b.000001", self.offset, event, row)
+        self._rows.append((*position, database, table, operation, *texts))
 
     def ddl(self, text, *, context=CONTEXT):
         self.offset += 100
@@ -73,13 +73,13 @@ class HandLog:
         """A version with the copy of a table; each chunk is its low and high place, and its rows."""
         history = SchemaHistory()
         history.run(create, CONTEXT, "b.000001", 4)
-        told = {"database": "d", "table": table, "copy": copy}
-        told["definition"] = history.table(("d", table)).to_json()
+        stated = {"database": "d", "table": table, "copy": copy}
+        stated["definition"] = history.table(("d", table)).to_json()
         actions = []
         for number, (low, high, rows) in enumerate(chunks):
             for at, row in enumerate(rows):
                 self.add("snapshot", table, None, row, row=at)
-            text = json.dumps({**told, "low": low, "high": high})
+            text = json.dumps({**stated, "low": low, "high": high})
             self.add("snapshot_chunk", table, None, text, row=len(rows))
             actions.append(self._file(f"copy-{copy}-{number:08}.parquet"))
         commit_files(str(self.directory), f"{self._pipeline}/snapshot/{copy}", 1, actions)

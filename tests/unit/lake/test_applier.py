@@ -245,7 +245,7 @@ def test_killed_anywhere_each_change_is_taken_once(log, lake, seed, monkeypatch)
     deadly(LakeCatalog, "save")
     deadly(state_table.StateTable, "_commit")
     deadly(state_table.StateTable, "create")
-    deadly(directories, "place")
+    deadly(directories, "install")
     deadly(directories, "_write")
     kills = 0
     while True:
@@ -263,10 +263,10 @@ def test_killed_anywhere_each_change_is_taken_once(log, lake, seed, monkeypatch)
 
 
 def test_files_without_a_change_stay(log, lake, monkeypatch):
-    from replica_client.lake import data_files as leaves
+    from replica_client.lake import data_files as data_files
     from replica_client.lake import rewrite
 
-    monkeypatch.setattr(leaves, "FULL_LEAF_SIZE", 1)
+    monkeypatch.setattr(data_files, "FULL_DATA_FILE_SIZE", 1)
     log.ddl("create table t (id int primary key, v int)")
     for at in range(0, 40, 10):
         for number in range(at, at + 10):
@@ -289,17 +289,17 @@ def test_files_without_a_change_stay(log, lake, monkeypatch):
     assert rewrite.COMPRESSION == "zstd"
 
 
-def test_statement_that_its_reader_could_not_tell_is_told_by_the_lake(log, lake):
+def test_statement_that_its_reader_could_not_tell_is_reported_by_the_lake(log, lake):
     log.ddl("create table t (id int primary key)").insert("t", id=1)
     log.ddl("drop table t").commit()
     log.offset += 100
     text = "create table if not exists t (id int primary key, v int)"
     unknown = TableChange("not_understood", ("d", "t"), None, None)
-    told = schema_change(unknown, text, "b.000001", log.offset, 1, CONTEXT)
-    log.add("not_understood", "t", None, statement_json(told))
+    stated = schema_change(unknown, text, "b.000001", log.offset, 1, CONTEXT)
+    log.add("not_understood", "t", None, statement_json(stated))
     log.insert("t", id=5, v=6).commit()
     log.offset += 100
-    log.add("not_understood", "t", None, statement_json(told))  # it is there, and stays as it is
+    log.add("not_understood", "t", None, statement_json(stated))  # it is there, and stays as it is
     log.commit()
     engine = applier(lake, log)
     engine.run()

@@ -8,29 +8,31 @@ from typing import Any
 import pytest
 
 from replica_client.lake import data_files
-from replica_client.lake.data_files import Leaf, neighbours, plan_leaves
+from replica_client.lake.data_files import DataFile, neighbours, plan_data_files
 
-FULL = data_files.FULL_LEAF_SIZE
-
-
-def leaf(name: str, low: Any, high: Any, size: int = 10) -> Leaf:
-    return Leaf(name, size, 1, low, high)
+FULL = data_files.FULL_DATA_FILE_SIZE
 
 
-def planned(leaves: list[Leaf], keys: list[Any], row_keys: list[Any], width: int = 1) -> dict:
+def data_file(name: str, low: Any, high: Any, size: int = 10) -> DataFile:
+    return DataFile(name, size, 1, low, high)
+
+
+def planned(
+    data_files: list[DataFile], keys: list[Any], row_keys: list[Any], width: int = 1
+) -> dict:
     """For each file the keys that may leave it, and those that it gets; ``new`` is a new file."""
     table = SimpleNamespace(source_key=tuple("ab"[:width]))
     change = SimpleNamespace(keys=keys, row_keys=row_keys)
     return {
-        "new" if work.leaf is None else work.leaf.path: (
+        "new" if work.data_file is None else work.data_file.path: (
             [keys[at] for at in work.removed],
             [row_keys[at] for at in work.added],
         )
-        for work in plan_leaves(leaves, table, change)
+        for work in plan_data_files(data_files, table, change)
     }
 
 
-THREE = [leaf("a", 1, 10), leaf("b", 11, 20), leaf("c", 31, 40)]
+THREE = [data_file("a", 1, 10), data_file("b", 11, 20), data_file("c", 31, 40)]
 
 
 @pytest.mark.parametrize(
@@ -56,16 +58,16 @@ def test_files_with_ranges(keys: list[int], row_keys: list[int], expected: dict)
 
 def test_a_last_file_that_is_full_gets_nothing_behind_its_end() -> None:
     for size, target in ((FULL - 1, "b"), (FULL, "new"), (FULL + 1, "new")):
-        leaves = [leaf("a", 1, 10, FULL), leaf("b", 11, 20, size)]
-        assert planned(leaves, [21], [21]) == {target: ([], [21])}
-        assert planned(leaves, [20], [20]) == {"b": ([20], [20])}
-        assert planned(leaves, [10], [10]) == {"a": ([10], [10])}
+        data_files = [data_file("a", 1, 10, FULL), data_file("b", 11, 20, size)]
+        assert planned(data_files, [21], [21]) == {target: ([], [21])}
+        assert planned(data_files, [20], [20]) == {"b": ([20], [20])}
+        assert planned(data_files, [10], [10]) == {"a": ([10], [10])}
 
 
 def test_files_without_ranges_may_hold_any_key() -> None:
-    leaves = [leaf("a", 1, 10), leaf("x", None, None)]
-    assert planned(leaves, [5, 50], [50]) == {"a": ([5], [50]), "x": ([5, 50], [])}
-    assert planned([leaf("x", None, None)], [5], [5]) == {"x": ([5], []), "new": ([], [5])}
+    data_files = [data_file("a", 1, 10), data_file("x", None, None)]
+    assert planned(data_files, [5, 50], [50]) == {"a": ([5], [50]), "x": ([5, 50], [])}
+    assert planned([data_file("x", None, None)], [5], [5]) == {"x": ([5], []), "new": ([], [5])}
     assert planned([], [], [5, 6]) == {"new": ([], [5, 6])}
 
 
@@ -90,5 +92,5 @@ def test_keys_of_several_columns_are_placed_by_the_first() -> None:
     ],
 )
 def test_neighbours_that_are_small_together(sizes: list[int], expected: list[list[int]]) -> None:
-    leaves = [leaf(str(at), at, at, size) for at, size in enumerate(sizes)]
-    assert [[int(one.path) for one in group] for group in neighbours(leaves)] == expected
+    data_files = [data_file(str(at), at, at, size) for at, size in enumerate(sizes)]
+    assert [[int(one.path) for one in group] for group in neighbours(data_files)] == expected

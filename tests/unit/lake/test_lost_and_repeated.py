@@ -13,9 +13,9 @@ from replica_client.lake import data_files
 from replica_client.lake.applier import local_runner
 from replica_client.lake.change_log_files import LOSS
 from replica_client.lake.lake_table import LakeTable
-from replica_client.lake.net_rows import fold
+from replica_client.lake.net_rows import net_rows
 from replica_client.lake.state_table import StateTable
-from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.model import TableModel
 from tests.unit.lake.lakes import HandLog, applier, rows_of
 from tests.unit.schema.tables import history_of
@@ -113,7 +113,7 @@ def shape(text: str = "create table t (id int primary key, v int)") -> LakeTable
 def add(table: StateTable, step: int, *ids: int) -> tuple[int, int]:
     texts = [json.dumps({"id": one, "v": step}) for one in ids]
     inserts, nothing = ["insert"] * len(ids), [None] * len(ids)
-    change = fold(table.shape, inserts, nothing, texts, lambda _: Counter())
+    change = net_rows(table.shape, inserts, nothing, texts, lambda _: Counter())
     return table.apply(change, step, local_runner(1))
 
 
@@ -131,7 +131,7 @@ def test_files_are_counted_and_put_together(tmp_path, monkeypatch):
     assert add(table, 1, 1, 2) == (1, 0)
     assert table.compact(local_runner(1)) == (1, 1)
     with monkeypatch.context() as patched:
-        patched.setattr(data_files, "FULL_LEAF_SIZE", 1)
+        patched.setattr(data_files, "FULL_DATA_FILE_SIZE", 1)
         assert add(table, 2, 5, 6) == (1, 1)
         assert add(table, 3, 8) == (1, 2)
         assert add(table, 4, 5) == (2, 2)

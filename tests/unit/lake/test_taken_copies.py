@@ -156,7 +156,7 @@ def test_killed_anywhere(log, lake, seed, round_rows, monkeypatch):
     deadly(state_table.StateTable, "_commit")
     deadly(state_table.StateTable, "create")
     deadly(directories, "discard")
-    deadly(taken_copies, "place")
+    deadly(taken_copies, "install")
     kills = 0
     while True:
         engine = applier(lake, log, threads=1, can_copy=True)

@@ -134,7 +134,7 @@ class Source:
     name: str = "binlog"
     number: int = 1
     offset: int = 4
-    placed: list = field(default_factory=list)
+    located: list = field(default_factory=list)
 
     @property
     def file(self):
@@ -144,11 +144,13 @@ class Source:
         """Append events; `positions=False` leaves next_position 0, as MariaDB 11.4 does."""
         for one in events:
             if one.inner_index is not None:
-                self.placed.append(replace(one, file=self.file, position=self.placed[-1].position))
+                self.located.append(
+                    replace(one, file=self.file, position=self.located[-1].position)
+                )
                 continue
             end = self.offset + one.header.event_size
             header = replace(one.header, next_position=end & 0xFFFFFFFF if positions else 0)
-            self.placed.append(replace(one, header=header, file=self.file, position=self.offset))
+            self.located.append(replace(one, header=header, file=self.file, position=self.offset))
             self.offset = end
             if one.header.type_code == T.ROTATE_EVENT and not header.flags & ARTIFICIAL:
                 self.number, self.offset = self.number + 1, 4
@@ -159,12 +161,12 @@ class Source:
 
     def stream(self, file=None, offset=4):
         """What a dump from a place sends."""
-        file = file or self.placed[0].file
+        file = file or self.located[0].file
         sent = [rotate(file, offset, artificial=True)]
         if offset > 4:
             sent.append(format_description(next_position=0))
         current = file
-        for one in self.placed:
+        for one in self.located:
             if one.file < file or (one.file == file and one.position < offset):
                 continue
             if one.file != current:

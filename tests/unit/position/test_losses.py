@@ -50,7 +50,7 @@ def test_inside_a_transaction_the_index_counts() -> None:
 def test_a_position_of_another_server_is_behind_all() -> None:
     ledger = LossLedger()
     ledger.add(LOSS, Position("b.000009", 100))
-    ledger.forget_places()
+    ledger.forget_positions()
     assert _saved(ledger, Position("a.000001", 200)) == [("t", 1, 3, 0)]
 
 

@@ -98,7 +98,7 @@ def test_checkpoint_keeps_what_is_pending_at_its_position() -> None:
     assert pending(ledger, Position("", 0, GtidSet())) == [b"a"]
 
 
-def test_place_is_kept() -> None:
+def test_position_is_kept() -> None:
     ledger = PreparedLedger()
     one = PreparedTransaction(XaId(7, b"\x00'\xff", b"\n"), Position("b%c.000009", 1 << 40), "g:1")
     ledger.prepare(one)
@@ -106,12 +106,12 @@ def test_place_is_kept() -> None:
     assert PreparedLedger.from_state(state).find(one.xid) == one
 
 
-def test_on_another_server_places_mean_nothing() -> None:
+def test_on_another_server_positions_mean_nothing() -> None:
     ledger = PreparedLedger()
     ledger.prepare(PreparedTransaction(xid(b"a"), at(100), "gtid:1"))
     ledger.prepare(PreparedTransaction(xid(b"b"), at(200), "gtid:2"))
     ledger.end(xid(b"b"), at(300))
-    ledger.forget_places()
+    ledger.forget_positions()
     found = ledger.find(xid(b"a"))
     assert found is not None and (found.start.file, found.gtid) == ("", "gtid:1")
     assert pending(ledger, at(4, "other.000001")) == [b"a"]

@@ -102,7 +102,7 @@ async def test_a_cancelled_save_is_over_before_the_next(tmp_path: Path) -> None:
     assert store.most_at_once == 1
 
 
-async def test_an_error_of_a_cancelled_save_is_told(tmp_path: Path) -> None:
+async def test_an_error_of_a_cancelled_save_is_reported(tmp_path: Path) -> None:
     store = SlowStore(tmp_path / "missing" / "position")
     saver = PositionSaver(store)
     save = asyncio.create_task(saver.save(at(4)))
@@ -113,7 +113,7 @@ async def test_an_error_of_a_cancelled_save_is_told(tmp_path: Path) -> None:
         await save
 
 
-async def test_an_error_is_told_at_the_next_put_and_the_newest_is_tried_again(
+async def test_an_error_is_reported_at_the_next_put_and_the_newest_is_tried_again(
     tmp_path: Path,
 ) -> None:
     store = SlowStore(tmp_path / "later" / "position")

@@ -20,7 +20,7 @@ def feed(tracker, *events):
     return [boundary for one in events if (boundary := tracker.feed(one)) is not None]
 
 
-def place(tracker):
+def position(tracker):
     return tracker.position.file, tracker.position.offset
 
 
@@ -33,18 +33,18 @@ def started(known=""):
         e.format_description(1, 126),
         e.previous_gtids(known),
     )
-    assert place(tracker) == (F1, 4 + 122 + 71)
+    assert position(tracker) == (F1, 4 + 122 + 71)
     return tracker
 
 
 def test_artificial_rotate_names_the_file_and_moves_nothing():
     tracker = PositionTracker(Position(F1, 1472))
     assert not feed(tracker, e.rotate(F1, 1472, artificial=True))
-    assert place(tracker) == (F1, 1472)
+    assert position(tracker) == (F1, 1472)
     feed(tracker, e.rotate(F1, 4, artificial=True))
-    assert place(tracker) == (F1, 1472)
+    assert position(tracker) == (F1, 1472)
     feed(tracker, e.format_description(next_position=0))
-    assert place(tracker) == (F1, 1472)
+    assert position(tracker) == (F1, 1472)
 
 
 @pytest.mark.parametrize("artificial_by", ["flag", "timestamp"])
@@ -53,18 +53,18 @@ def test_artificial_by_flag_or_by_timestamp(artificial_by):
     flags, timestamp = (0x20, 9) if artificial_by == "flag" else (0, 0)
     body = e.RotateEvent(4, F1)
     tracker.feed(e.event(T.ROTATE_EVENT, body, flags=flags, timestamp=timestamp))
-    assert place(tracker) == (F1, 500)
-    assert place(tracker) == (F1, 500)
+    assert position(tracker) == (F1, 500)
+    assert position(tracker) == (F1, 500)
     tracker.feed(e.event(T.ROTATE_EVENT, e.RotateEvent(4, F2), flags=0, timestamp=9))
-    assert place(tracker) == (F2, 4)
+    assert position(tracker) == (F2, 4)
 
 
 def test_real_rotate_closes_the_file():
     tracker = started()
     feed(tracker, e.rotate(F2))
-    assert place(tracker) == (F2, 4)
+    assert position(tracker) == (F2, 4)
     feed(tracker, e.rotate(F2, artificial=True), e.format_description(0, 126))
-    assert place(tracker) == (F2, 126)
+    assert position(tracker) == (F2, 126)
 
 
 def test_position_moves_at_the_commit_and_the_gtid_joins_there():
@@ -181,7 +181,7 @@ def test_payload_without_its_events():
     (boundary,) = feed(tracker, e.gtid(1), outer)
     assert boundary.end_offset == 197 + 79 + 90
     assert not feed(tracker, *inner)
-    assert place(tracker) == (F1, 197 + 79 + 90)
+    assert position(tracker) == (F1, 197 + 79 + 90)
 
 
 def test_payload_that_nobody_opened_counts_when_the_next_transaction_begins():
@@ -191,7 +191,7 @@ def test_payload_that_nobody_opened_counts_when_the_next_transaction_begins():
     (boundary,) = feed(tracker, e.gtid(2))
     assert (boundary.gtid, boundary.outcome) == (Gtid(SID, 1), "commit")
     assert boundary.end_offset == 197 + 79 + 90
-    assert place(tracker) == (F1, 197 + 79 + 90)
+    assert position(tracker) == (F1, 197 + 79 + 90)
     assert tracker.position.gtid_set == GtidSet([Gtid(SID, 1)])
 
 
@@ -203,7 +203,7 @@ def test_transaction_that_the_source_never_finished():
     assert tracker.position == before
     (boundary,) = feed(tracker, e.format_description(created=77, next_position=126))
     assert (boundary.outcome, boundary.gtid, boundary.event_count) == ("abandoned", Gtid(SID, 6), 3)
-    assert place(tracker) == (F2, 126)
+    assert position(tracker) == (F2, 126)
     assert tracker.position.gtid_set == before.gtid_set
     (boundary,) = feed(tracker, e.gtid(6), e.query("DROP TABLE t"))
     assert boundary.outcome == "commit"
@@ -214,7 +214,7 @@ def test_begin_without_end_before_gtids_existed():
     tracker = PositionTracker(Position(F1, 100))
     (boundary,) = feed(tracker, e.query("BEGIN"), e.rows(True), e.query("BEGIN"))
     assert boundary.outcome == "abandoned"
-    assert place(tracker) == (F1, 260)
+    assert position(tracker) == (F1, 260)
     (boundary,) = feed(tracker, e.xid())
     assert (boundary.offset, boundary.end_offset, boundary.outcome) == (260, 351, "commit")
 
@@ -264,7 +264,7 @@ def test_zero_next_position_everywhere():
     tracker = PositionTracker(Position("m.000001", 300, MariadbGtidSet()))
     source = e.Source("m", 1, 300)
     source.write(e.mariadb_gtid(0, 1, 1), e.rows(True), e.xid(), positions=False)
-    (boundary,) = feed(tracker, *(e.replace(one, position=0) for one in source.placed))
+    (boundary,) = feed(tracker, *(e.replace(one, position=0) for one in source.located))
     assert boundary.end_offset == source.offset
 
 
@@ -272,8 +272,8 @@ def test_gap_that_the_source_left():
     source = e.Source(offset=197)
     source.write(e.gtid(1), e.query("BEGIN"), e.xid(), e.gtid(2), e.query("BEGIN"), e.xid())
     tracker = PositionTracker(Position(F1, 197, GtidSet([Gtid(SID, 1)])))
-    (boundary,) = feed(tracker, *source.placed[3:])
-    assert boundary.offset == source.placed[3].position
+    (boundary,) = feed(tracker, *source.located[3:])
+    assert boundary.offset == source.located[3].position
     assert boundary.end_offset == source.offset
 
 
@@ -283,11 +283,11 @@ def test_source_that_adds_checksums_or_takes_them_off(change):
     source.write(e.gtid(1), e.query("BEGIN"), e.xid())
     longer = [
         e.replace(one, header=e.replace(one.header, event_size=one.header.event_size + change))
-        for one in source.placed
+        for one in source.located
     ]
     tracker = PositionTracker(Position(F1, 197, GtidSet()))
-    for one, placed in zip(longer, source.placed, strict=True):
-        assert tracker.locate(one.header) == placed.position
+    for one, located in zip(longer, source.located, strict=True):
+        assert tracker.locate(one.header) == located.position
         boundary = tracker.feed(one)
     assert (boundary.offset, boundary.end_offset) == (197, source.offset)
 
@@ -306,7 +306,7 @@ def test_gtid_start_in_the_file_that_the_position_names():
     end = 1472 + 79 + 60
     ddl = e.query("DROP TABLE t")
     feed(tracker, e.gtid(6), e.replace(ddl, header=e.replace(ddl.header, next_position=end)))
-    assert place(tracker) == (F1, end)
+    assert position(tracker) == (F1, end)
 
 
 def test_start_inside_a_transaction_stays_until_its_end():
@@ -325,13 +325,13 @@ def test_start_inside_a_transaction_stays_until_its_end():
 def test_heartbeats():
     tracker = PositionTracker(Position(F1, 500))
     feed(tracker, e.heartbeat(F1, 900))
-    assert place(tracker) == (F1, 900)
+    assert position(tracker) == (F1, 900)
     feed(tracker, e.heartbeat(F1, 800))
-    assert place(tracker) == (F1, 900)
+    assert position(tracker) == (F1, 900)
     feed(tracker, e.heartbeat_v2(F1, 6 << 32))
-    assert place(tracker) == (F1, 6 << 32)
+    assert position(tracker) == (F1, 6 << 32)
     feed(tracker, e.gtid(1), e.heartbeat(F1, 50_000))
-    assert place(tracker) == (F1, 6 << 32)
+    assert position(tracker) == (F1, 6 << 32)
     with pytest.raises(BinlogDecodeError):
         PositionTracker(Position(F1, 500)).feed(e.heartbeat_v2(F1, 1 << 63))
 
@@ -346,7 +346,7 @@ def test_load_data_ends_with_its_statement():
     assert not feed(
         tracker, e.event(T.CREATE_FILE_EVENT, Load(1)), e.query("INSERT INTO x VALUES (1)")
     )
-    assert place(tracker) == (F1, 500)
+    assert position(tracker) == (F1, 500)
     (boundary,) = feed(
         tracker, e.event(T.APPEND_BLOCK_EVENT, Load(1)), e.event(T.EXEC_LOAD_EVENT, Load(1))
     )
@@ -359,7 +359,7 @@ def test_load_data_ends_with_its_statement():
     assert boundary.event_count == 2
 
 
-def test_file_mode_takes_every_place_from_the_event():
+def test_file_mode_takes_every_position_from_the_event():
     source = e.Source("relay", 3, 4)
     source.write(
         e.format_description(1),
@@ -368,15 +368,15 @@ def test_file_mode_takes_every_place_from_the_event():
         e.gtid(1), e.query("BEGIN"), e.xid(),
     )  # fmt: skip
     tracker = PositionTracker(Position("", 0, GtidSet()), mode="file")
-    ended = feed(tracker, *source.placed)
+    ended = feed(tracker, *source.located)
     assert [one.end_offset for one in ended] == [source.offset]
-    assert place(tracker) == ("relay.000003", source.offset)
+    assert position(tracker) == ("relay.000003", source.offset)
     source.rotate().write(e.format_description(0))
-    feed(tracker, *source.placed[-2:])
-    assert place(tracker) == ("relay.000004", 126)
+    feed(tracker, *source.located[-2:])
+    assert position(tracker) == ("relay.000004", 126)
 
 
-def test_locate_tells_the_place_before_decoding():
+def test_locate_tells_the_position_before_decoding():
     source = e.Source().write(e.format_description(1), e.previous_gtids(), e.gtid(1), e.query("X"))
     source.rotate().write(e.format_description(0), e.gtid(2), e.query("Y"))
     tracker = PositionTracker()
@@ -385,7 +385,7 @@ def test_locate_tells_the_place_before_decoding():
         if not one.header.is_artificial:
             seen.append((tracker.file, tracker.locate(one.header)))
         tracker.feed(one)
-    assert seen == [(one.file, one.position) for one in source.placed]
+    assert seen == [(one.file, one.position) for one in source.located]
 
 
 def test_hostile_numbers_are_refused():
@@ -414,9 +414,9 @@ def test_million_intervals_cost_nothing_per_event():
 def test_a_transaction_that_is_abandoned():
     tracker = started()
     assert tracker.abandon() is None
-    start = place(tracker)
+    start = position(tracker)
     feed(tracker, e.gtid(5), e.query("BEGIN"))
-    assert place(tracker) == start
+    assert position(tracker) == start
     found = tracker.abandon()
     assert found is not None
     assert (found.outcome, found.event_count) == ("abandoned", 2)

@@ -14,8 +14,8 @@ def relocated(data: bytes) -> bytes:
         end = at + size
         if size < 23 or end > len(out):
             break
-        told = int.from_bytes(out[at + 13 : at + 17], "little")
-        if told and told != end & 0xFFFFFFFF:
+        stated = int.from_bytes(out[at + 13 : at + 17], "little")
+        if stated and stated != end & 0xFFFFFFFF:
             is_right = zlib.crc32(out[at : end - 4]) == int.from_bytes(out[end - 4 : end], "little")
             out[at + 13 : at + 17] = (end & 0xFFFFFFFF).to_bytes(4, "little")
             if is_right:

@@ -41,7 +41,7 @@ def test_changes_lead_to_the_servers_tables() -> None:
         assert state[name] == {row[key]: row for row in rows}, name
 
 
-def test_events_give_places_that_follow_one_another() -> None:
+def test_events_give_positions_that_follow_one_another() -> None:
     end = dict.fromkeys(EXPECTED["files"], 4)
     for event in rc.open_binlog(DATA).events():
         assert event.position == end[event.file]

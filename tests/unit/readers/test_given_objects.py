@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import replica_client as rc
-from replica_client.readers import binlog_file, file_batches
+from replica_client.readers.files import binlog_file, file_batches
 from replica_client.rows.selection import Selection
 from replica_client.testing import BinlogSource
-from tests.unit.readers.test_group_lane import DEMO, GOLDEN, Without
+from tests.unit.readers.test_fast_path import DEMO, GOLDEN, Without
 
 GIVEN = (
     rc.BinlogEvent,
@@ -96,9 +96,9 @@ def _readable(source: Path) -> bool:
 @pytest.mark.parametrize("source", [s for s in SOURCES if _readable(s)], ids=lambda p: p.stem)
 def test_both_paths_give_complete_objects(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
-    for lane in (None, Without):
-        if lane is not None:
-            monkeypatch.setattr(binlog_file, "RowLane", lane)
+    for fast_path in (None, Without):
+        if fast_path is not None:
+            monkeypatch.setattr(binlog_file, "RowFastPath", fast_path)
         reader = rc.open_binlog(source, assembly=options_of())
         found.append(
             [
@@ -156,5 +156,5 @@ def test_events_are_complete() -> None:
 def test_batches_go_by_both_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyarrow")
     fast = list(rc.open_binlog(DEMO).batches())
-    monkeypatch.setattr(file_batches, "ColumnLane", Without)
+    monkeypatch.setattr(file_batches, "ColumnFastPath", Without)
     assert fast == list(rc.open_binlog(DEMO).batches())

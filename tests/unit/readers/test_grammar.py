@@ -15,12 +15,12 @@ from replica_client.errors import ReplicaClientError
 from replica_client.position.groups import STEPS, Ending, State, step
 from replica_client.position.tracker import PositionTracker
 from replica_client.readers.event_feed import EventFeed
-from replica_client.readers.statement_scan import StatementScan
-from replica_client.readers.transaction_scan import END, TransactionScan
-from tests.unit.readers import test_group_lane as columns
-from tests.unit.readers import test_row_lane as rows
+from replica_client.readers.fast.statement_scan import StatementScan
+from replica_client.readers.fast.transaction_scan import END, TransactionScan
+from tests.unit.readers import test_fast_path as columns
+from tests.unit.readers import test_row_fast_path as rows
 from tests.unit.readers.relocation import relocated
-from tests.unit.readers.test_group_lane import GOLDEN, events_of, file_and_transaction, sealed
+from tests.unit.readers.test_fast_path import GOLDEN, events_of, file_and_transaction, sealed
 
 
 def _of_servers() -> dict[int, bytes]:
@@ -130,9 +130,9 @@ def boundaries(data: bytes) -> list[tuple[int, int]]:
     feed.tracker = PositionTracker(mode="file", payload_ends=True)
     at, found = 4, []
     for event in events_of(data[4:]):
-        for placed in feed.feed(event, at, "f"):
-            if placed.boundary is not None:
-                found.append((placed.boundary.offset, placed.boundary.end_offset))
+        for located in feed.feed(event, at, "f"):
+            if located.boundary is not None:
+                found.append((located.boundary.offset, located.boundary.end_offset))
         at += len(event)
     return found
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import replica_client as rc
-import replica_client.readers.file_bytes as file_bytes
+import replica_client.readers.files.file_bytes as file_bytes
 from replica_client.codec.event_queue import EventQueue
 from replica_client.errors import ConfigError, ReplicaClientError, TruncatedEventError
 
@@ -39,16 +39,17 @@ def test_same_as_from_disk(
     monkeypatch: pytest.MonkeyPatch, path: Path, form: Callable[[bytes], Any], chunk: int
 ) -> None:
     monkeypatch.setattr(file_bytes, "CHUNK_SIZE", chunk)
-    from_disk, held = rc.open_binlog(path), rc.open_binlog(form(path.read_bytes()))
+    from_disk, buffered = rc.open_binlog(path), rc.open_binlog(form(path.read_bytes()))
     for _ in range(2):
-        assert [(e.position, e.header, e.body) for e in held.events()] == [
+        assert [(e.position, e.header, e.body) for e in buffered.events()] == [
             (e.position, e.header, e.body) for e in from_disk.events()
         ]
-    rows = [(c.kind, c.table, c.before, c.after, c.position) for c in held.changes()]
+    rows = [(c.kind, c.table, c.before, c.after, c.position) for c in buffered.changes()]
     assert rows == [(c.kind, c.table, c.before, c.after, c.position) for c in from_disk.changes()]
     assert rows
     batches = [
-        (b.num_rows, b.schema, b.drop_columns(["_file", "_commit_version"])) for b in held.batches()
+        (b.num_rows, b.schema, b.drop_columns(["_file", "_commit_version"]))
+        for b in buffered.batches()
     ]
     assert batches == [
         (b.num_rows, b.schema, b.drop_columns(["_file", "_commit_version"]))
@@ -109,10 +110,10 @@ def test_is_left_as_it_was_and_can_be_closed() -> None:
 
 
 def test_position_names_the_file() -> None:
-    held = rc.open_binlog(FILES[1].read_bytes())
-    changes = list(held.changes())
+    buffered = rc.open_binlog(FILES[1].read_bytes())
+    changes = list(buffered.changes())
     assert {change.file for change in changes} == {"memory"}
-    middle = next(t.position for t in held.transactions() if list(t.changes))
+    middle = next(t.position for t in buffered.transactions() if list(t.changes))
     rest = list(rc.open_binlog(FILES[1].read_bytes(), start=middle).changes())
     assert 0 < len(rest) < len(changes)
     assert rest == changes[-len(rest) :]

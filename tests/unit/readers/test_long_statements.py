@@ -15,7 +15,7 @@ from replica_client.binlog.encoder import encode_event
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.events.query import QueryEvent
 from replica_client.schema.ddl import lexer, statements
-from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.testing import BinlogSource
 
 SHOP = Path(statements.__file__).parents[2] / "testing" / "data" / "shop-bin.000001"

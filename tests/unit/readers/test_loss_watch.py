@@ -18,20 +18,20 @@ UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 OTHER = "4e11fa47-71ca-11e1-9e33-c80aa9429562"
 
 
-def _event(told: str, flags: int = 0) -> BinlogEvent:
+def _event(stated: str, flags: int = 0) -> BinlogEvent:
     body: object
-    if "-" in told and ":" not in told:
+    if "-" in stated and ":" not in stated:
         code = EventType.GTID_LIST_EVENT
-        gtids = tuple(tuple(map(int, gtid.split("-"))) for gtid in told.split(","))
+        gtids = tuple(tuple(map(int, gtid.split("-"))) for gtid in stated.split(","))
         body = MariadbGtidListEvent(gtids, flags)
     else:
         code = EventType.PREVIOUS_GTIDS_LOG_EVENT
-        body = PreviousGtidsEvent(GtidSet.parse(told).encode())
+        body = PreviousGtidsEvent(GtidSet.parse(stated).encode())
     return BinlogEvent(EventHeader(1000, int(code), 1, 50, 200, 0), body, "b.000002", 150)
 
 
 @pytest.mark.parametrize(
-    ("known", "told", "missing", "count"),
+    ("known", "stated", "missing", "count"),
     [
         (f"{UUID}:1-5", f"{UUID}:1-5", "", 0),
         (f"{UUID}:1-9", f"{UUID}:1-5", "", 0),
@@ -45,10 +45,10 @@ def _event(told: str, flags: int = 0) -> BinlogEvent:
         ("0-2-50", "0-1-100,0-2-50", "", 0),
     ],
 )
-def test_gaps(known: str, told: str, missing: str, count: int) -> None:
+def test_gaps(known: str, stated: str, missing: str, count: int) -> None:
     kind = MariadbGtidSet if "-1-" in known or "-2-" in known else GtidSet
     have = kind.parse(known)
-    event = _event(told)
+    event = _event(stated)
     watch = LossWatch(frozenset(), None)
     if not missing:
         assert watch.check_gtids(event, have) is None

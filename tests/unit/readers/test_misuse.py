@@ -49,22 +49,22 @@ async def await_follow() -> None:
 
 
 def _assert_helpful(error: BaseException) -> None:
-    told = re.findall("`([^`]*)`", str(error))
-    assert len(told) >= 3, "the statement, and two ways to write it"
-    for statement in told[1:]:
+    stated = re.findall("`([^`]*)`", str(error))
+    assert len(stated) >= 3, "the statement, and two ways to write it"
+    for statement in stated[1:]:
         code = statement.replace("…", "url")
         ast.parse(f"async def f():\n  {code}\n    pass" if code.endswith(":") else code)
 
 
 @pytest.mark.parametrize("misuse", [with_statement, for_statement])
-def test_plain_code_is_told_what_to_write(misuse) -> None:
+def test_plain_code_is_reported_what_to_write(misuse) -> None:
     with pytest.raises(TypeError, match=r"async with rc\.connect.*rc\.follow") as caught:
         misuse()
     _assert_helpful(caught.value)
 
 
 @pytest.mark.parametrize("misuse", [async_for_statement, await_expression, with_in_a_coroutine])
-async def test_coroutines_are_told_what_to_write(misuse) -> None:
+async def test_coroutines_are_reported_what_to_write(misuse) -> None:
     with pytest.raises(TypeError, match=r"async with rc\.connect") as caught:
         await misuse()
     _assert_helpful(caught.value)

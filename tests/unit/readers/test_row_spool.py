@@ -14,7 +14,7 @@ import pytest
 from replica_client.errors import SpoolError
 from replica_client.position.losses import Loss
 from replica_client.readers import spool_storage
-from replica_client.readers.binlog_file import open_binlog
+from replica_client.readers.files.binlog_file import open_binlog
 from replica_client.readers.row_spool import RowSpool, SpoolItem, SpoolMark
 from replica_client.readers.spool_storage import SpoolStorage
 from replica_client.readers.transaction import Statement

@@ -14,7 +14,7 @@ from replica_client.position.position import Position
 from replica_client.readers.savepoints import Savepoints
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
-from replica_client.schema.ddl.context import MODE_ANSI_QUOTES, StatementContext
+from replica_client.schema.ddl.statement_context import MODE_ANSI_QUOTES, StatementContext
 from replica_client.schema.shape import TableShape
 
 MARIADB = StatementContext(flavor=ServerFlavor.MARIADB, version=(10, 11, 18))

@@ -12,7 +12,7 @@ from replica_client.errors import (
 )
 from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.position.position import Position
-from replica_client.readers.source_identity import (
+from replica_client.readers.live.source_identity import (
     FileMark,
     SourceIdentity,
     check_executed,

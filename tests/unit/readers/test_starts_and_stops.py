@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import replica_client as rc
-from replica_client.readers import binlog_file, file_batches
+from replica_client.readers.files import binlog_file, file_batches
 from replica_client.rows.selection import Selection
-from tests.unit.readers.test_group_lane import DEMO, GOLDEN, Without
+from tests.unit.readers.test_fast_path import DEMO, GOLDEN, Without
 
 pytest.importorskip("pyarrow")
 
@@ -33,11 +33,11 @@ def moment(seconds: int) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
 
 
-def change_places(reader: rc.BinlogFileReader) -> list[tuple[Any, ...]]:
+def change_positions(reader: rc.BinlogFileReader) -> list[tuple[Any, ...]]:
     return sorted((c.file, c.position, c.event_index, c.row_index) for c in reader.changes())
 
 
-def batch_places(reader: rc.BinlogFileReader) -> list[tuple[Any, ...]]:
+def batch_positions(reader: rc.BinlogFileReader) -> list[tuple[Any, ...]]:
     names = ("_file", "_offset", "_event_index", "_row_index")
     return sorted(
         {
@@ -48,7 +48,7 @@ def batch_places(reader: rc.BinlogFileReader) -> list[tuple[Any, ...]]:
     )
 
 
-def event_places(reader: rc.BinlogFileReader) -> list[tuple[str, int, int | None]]:
+def event_positions(reader: rc.BinlogFileReader) -> list[tuple[str, int, int | None]]:
     """The events of transactions, but for those between them that tell of the file."""
     between = (
         "FORMAT_DESC",
@@ -77,22 +77,22 @@ def check(
     if expected:
         assert reader.position.offset >= expected[-1].position.offset
     changes = [change for t in expected for change in t.changes]
-    places = sorted((c.file, c.position, c.event_index, c.row_index) for c in changes)
-    assert change_places(reader) == places
-    assert batch_places(reader) == places
+    positions = sorted((c.file, c.position, c.event_index, c.row_index) for c in changes)
+    assert change_positions(reader) == positions
+    assert batch_positions(reader) == positions
     ends = {(t.start.file, t.start.offset): t.position.offset for t in expected}
-    found = event_places(reader)
+    found = event_positions(reader)
     for file, position, _ in found:
         assert any(file == f and at <= position < end for (f, at), end in ends.items())
     assert {(f, p) for f, p, _ in found} >= ends.keys()
 
 
-def lanes(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
+def fast_paths(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
     """With the fast path, and without."""
 
     def off() -> None:
-        monkeypatch.setattr(binlog_file, "RowLane", Without)
-        monkeypatch.setattr(file_batches, "ColumnLane", Without)
+        monkeypatch.setattr(binlog_file, "RowFastPath", Without)
+        monkeypatch.setattr(file_batches, "ColumnFastPath", Without)
 
     return [lambda: None, off]
 
@@ -101,7 +101,7 @@ def lanes(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
 @pytest.mark.slow
 @pytest.mark.both_forms
 def test_starts_and_stops(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for choose in lanes(monkeypatch):
+    for choose in fast_paths(monkeypatch):
         choose()
         whole = list(read(source).transactions())
         some = whole[:: max(1, len(whole) // 6)]
@@ -144,7 +144,7 @@ def test_a_stream_is_read_by_time_and_gtid() -> None:
         assert [t.gtid for t in found] == [t.gtid for t in expected]
 
 
-def test_what_is_no_place_is_refused() -> None:
+def test_what_is_no_position_is_refused() -> None:
     whole = list(rc.open_binlog(DEMO).transactions())
     uuid = whole[0].gtid.rsplit(":", 1)[0]
     second = sorted(DEMO.glob("*.0*"))[1]
@@ -167,7 +167,7 @@ def test_what_is_no_place_is_refused() -> None:
     assert [t.gtid for t in found] == [t.gtid for t in whole[2:]]
 
 
-def test_transactions_without_gtids_are_no_place(tmp_path: Path) -> None:
+def test_transactions_without_gtids_are_no_position(tmp_path: Path) -> None:
     data = bytearray(sorted(DEMO.glob("*.0*"))[0].read_bytes())
     path = tmp_path / "binlog.000001"
     first = next(rc.open_binlog(DEMO).transactions())
@@ -178,7 +178,7 @@ def test_transactions_without_gtids_are_no_place(tmp_path: Path) -> None:
         list(rc.open_binlog(path, start=first.gtid, options=options).changes())
 
 
-def test_a_start_is_a_place_and_no_filter(tmp_path: Path) -> None:
+def test_a_start_is_a_position_and_no_filter(tmp_path: Path) -> None:
     """Clocks go back, and SET TIMESTAMP says what it likes: what comes after the start is given."""
     data = bytearray(sorted(DEMO.glob("*.0*"))[0].read_bytes())
     path = tmp_path / "binlog.000001"

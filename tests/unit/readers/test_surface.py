@@ -16,8 +16,8 @@ def test_what_does_not_exist_is_left_out() -> None:
     assert "on_statement='deliver'" in both
     assert "record_losses=['statement']" in both
     with options_of("command line"):
-        told = remedies("deliver statements", "record statement")
-        assert told == "count them as lost with --record-losses statement"
+        stated = remedies("deliver statements", "record statement")
+        assert stated == "count them as lost with --record-losses statement"
     assert remedies("deliver statements", "record statement") == both
 
 

@@ -127,7 +127,7 @@ def test_signedness() -> None:
     assert decoded == [(None, (2**64 - 1, -1, -1))]
 
 
-def test_a_value_of_another_type_is_an_error_with_its_place() -> None:
+def test_a_value_of_another_type_is_an_error_with_its_position() -> None:
     columns = [
         ColumnShape("a", T.MYSQL_TYPE_TINY, length=1),
         ColumnShape("when", T.MYSQL_TYPE_DATETIME2),

@@ -59,7 +59,7 @@ def _event(rng: random.Random, samples: list[Sample], kind: str) -> Any:
     return event_of(kind, len(samples), bitmap(there[0]), after, data)
 
 
-def _told(line: dict[str, Any], image: str) -> dict[str, str]:
+def _stated(line: dict[str, Any], image: str) -> dict[str, str]:
     """What the columns of an image with ``null`` are, by the line alone."""
     named = line.get("json_null", {}).get(image, [])
     return {
@@ -69,7 +69,7 @@ def _told(line: dict[str, Any], image: str) -> dict[str, str]:
     }
 
 
-def _held(row: Row | None) -> dict[str, str]:
+def _pending(row: Row | None) -> dict[str, str]:
     found = {}
     for name, value in (row.as_dict() if row is not None else {}).items():
         if value is None:
@@ -80,7 +80,7 @@ def _held(row: Row | None) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_every_null_of_a_line_is_told_apart(seed: int) -> None:
+def test_every_null_of_a_line_is_reported_apart(seed: int) -> None:
     rng = random.Random(seed)
     samples = _samples(rng)
     shape = shape_of(samples)
@@ -94,7 +94,7 @@ def test_every_null_of_a_line_is_told_apart(seed: int) -> None:
     for change, text in zip(changes, lines, strict=True):
         line = json.loads(text)
         for image in ("before", "after"):
-            assert _told(line, image) == _held(getattr(change, image))
+            assert _stated(line, image) == _pending(getattr(change, image))
         member = line.get("json_null", {"before": 1})
         assert member and all(member.values())
     transaction = Transaction(AT, AT, "", 0, None, tuple(events), ())

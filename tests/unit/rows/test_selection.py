@@ -44,11 +44,11 @@ CASES = [
 def test_patterns(pattern: str, database: str, table: str, with_case: bool, without: bool) -> None:
     selection = Selection([pattern])
     assert selection.wants(database, table) is with_case
-    assert selection.folded().wants(database, table) is without
+    assert selection.casefolded().wants(database, table) is without
     assert Selection(exclude=[pattern]).wants(database, table) is not with_case
     columns = Selection(columns={pattern: ["x"]})
     assert (columns.columns_of(database, table) is not None) is with_case
-    assert (columns.folded().columns_of(database, table) is not None) is without
+    assert (columns.casefolded().columns_of(database, table) is not None) is without
     if with_case:
         assert selection.wants_database(database)
 
@@ -96,6 +96,6 @@ def test_patterns_that_matched_nothing() -> None:
     assert selection.unmatched() == ["shop.*", "Shop.*", "cdc.orders"]
     selection.wants("shop", "a")
     assert selection.unmatched() == ["Shop.*", "cdc.orders"]
-    selection.folded().wants("shop", "b")
+    selection.casefolded().wants("shop", "b")
     assert selection.unmatched() == ["cdc.orders"]
     assert Selection().unmatched() == []

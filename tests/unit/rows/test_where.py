@@ -95,7 +95,7 @@ def test_any_other_text_is_refused_in_one_line(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "stated"),
     [
         ("", "character 1: expected a column's name, found the end"),
         ("id", "expected =, !="),
@@ -112,10 +112,10 @@ def test_any_other_text_is_refused_in_one_line(text: str) -> None:
         ("id = 1 OR " * 10000, "more than 65536"),
     ],
 )
-def test_messages(text: str, told: str) -> None:
+def test_messages(text: str, stated: str) -> None:
     with pytest.raises(rc.ConfigError) as caught:
         parse_where(text)
-    assert told in str(caught.value)
+    assert stated in str(caught.value)
 
 
 # SQLite has integers, reals and text that compare as here when columns have no affinity.
@@ -219,7 +219,7 @@ def test_every_kind_of_column(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "stated"),
     [
         ("colour = 1", "no column 'colour', only number, price"),
         ("name = 1", "column 'name' is str, which = does not compare with a number"),
@@ -233,11 +233,11 @@ def test_every_kind_of_column(text: str) -> None:
         ("moment = '2024-02-31'", "is no moment"),
     ],
 )
-def test_what_does_not_compare_is_told(text: str, told: str) -> None:
+def test_what_does_not_compare_is_reported(text: str, stated: str) -> None:
     with pytest.raises(rc.ConfigError) as caught:
         matches(parse_where(text), insert(WIDE))
     assert "where, table shop.things: " in str(caught.value)
-    assert told in str(caught.value)
+    assert stated in str(caught.value)
 
 
 def test_either_image_of_an_update() -> None:
@@ -262,6 +262,6 @@ def test_a_column_that_the_image_left_out_is_no_null() -> None:
     assert matches(parse_where("status = 'paid'"), update)
 
 
-def test_columns_are_told() -> None:
+def test_columns_are_reported() -> None:
     text = "a = 1 OR NOT (b IN (1) AND c IS NULL) OR a > 2"
     assert list(columns_of(parse_where(text))) == ["a", "b", "c", "a"]

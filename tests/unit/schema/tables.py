@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel, describe
 

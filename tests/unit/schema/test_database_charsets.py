@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel
 

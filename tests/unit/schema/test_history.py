@@ -8,7 +8,7 @@ import pytest
 
 from replica_client.errors import SchemaError
 from replica_client.schema.catalog import ABSENT
-from replica_client.schema.history import Place, SchemaHistory
+from replica_client.schema.history import LogPosition, SchemaHistory
 from replica_client.schema.model import DatabaseModel, TableModel
 from tests.unit.schema.tables import MYSQL, columns, history_of
 
@@ -20,13 +20,17 @@ STATEMENTS = (
 )
 
 
-def test_places_are_ordered_by_number() -> None:
-    places = [Place.of("b.000009", 9), Place.of("b.000010", 4), Place.of("b.999999", 4)]
-    assert places[0] < places[1] < places[2]
-    assert Place.of("b.999999", 4) < Place.of("b.1000000", 4)
-    assert Place.parse("b.000009:9") == places[0]
+def test_positions_are_ordered_by_number() -> None:
+    positions = [
+        LogPosition.of("b.000009", 9),
+        LogPosition.of("b.000010", 4),
+        LogPosition.of("b.999999", 4),
+    ]
+    assert positions[0] < positions[1] < positions[2]
+    assert LogPosition.of("b.999999", 4) < LogPosition.of("b.1000000", 4)
+    assert LogPosition.parse("b.000009:9") == positions[0]
     with pytest.raises(SchemaError):
-        Place.parse("b.000009")
+        LogPosition.parse("b.000009")
 
 
 def test_versions_say_since_when() -> None:
@@ -71,7 +75,7 @@ def test_rewind_before_everything_knows_nothing() -> None:
     assert not history.databases()
 
 
-def test_prune_keeps_what_is_needed_from_a_place_on() -> None:
+def test_prune_keeps_what_is_needed_from_a_position_on() -> None:
     alters = [f"ALTER TABLE t ADD c{n} INT" for n in range(10)]
     history = history_of("CREATE TABLE t (a INT)", *alters)
     history.prune("binlog.000001", 165, keep=2)  # after the fifth ALTER
@@ -163,8 +167,8 @@ def test_lower_case_names() -> None:
 
 def test_moved() -> None:
     history = history_of(*STATEMENTS)
-    history.moved(Place.of("binlog.000001", 50)).rewind("binlog.000001", 51)
-    moved = history.moved(Place.of("binlog.000001", 50))
+    history.moved(LogPosition.of("binlog.000001", 50)).rewind("binlog.000001", 51)
+    moved = history.moved(LogPosition.of("binlog.000001", 50))
     moved.rewind("binlog.000001", 51)
     assert columns(moved, "u") == "a int, b enum('x','y') charset utf8mb4"
 

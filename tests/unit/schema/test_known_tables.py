@@ -12,15 +12,15 @@ import pytest
 
 from replica_client.errors import SchemaError
 from replica_client.schema import known_tables
-from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import DatabaseModel
-from replica_client.schema.versions import Place, Version
+from replica_client.schema.versions import LogPosition, Version
 
 
 def _history(tables: int) -> SchemaHistory:
     history = SchemaHistory(lower_case_names=False)
-    history.place = Place.of("b.000001", 4)
+    history.position = LogPosition.of("b.000001", 4)
     history.set_database("d", DatabaseModel("utf8mb4", complete=True))
     for number in range(tables):
         _run(history, f"CREATE TABLE d.t{number} (id INT PRIMARY KEY, c VARCHAR(40))", 100)

@@ -6,10 +6,10 @@ import pytest
 
 from replica_client.errors import SourceChangedError
 from replica_client.schema.catalog import Absent, TableState, Unverified
-from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel
-from replica_client.schema.names import fold_name
+from replica_client.schema.names import casefold_name
 
 CONTEXT = StatementContext("d", thread_id=1)
 
@@ -21,7 +21,7 @@ def run(history: SchemaHistory, *statements: str) -> list[tuple[str, str, str]]:
     return [(change.kind, *change.table) for change in changes]
 
 
-def told(state: TableState | None) -> str:
+def stated(state: TableState | None) -> str:
     match state:
         case TableModel():
             return ",".join(state.column_names)
@@ -93,15 +93,15 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{'; '.join(case[0])}: {case[1]}")
 def test_what_is_known(case: tuple[list[str], str, str, str, str]) -> None:
-    statements, name, counts, folded, nobody_knows = case
+    statements, name, counts, casefolded, nobody_knows = case
     database, table = name.split(".")
-    for folds, expected in ((False, counts), (True, folded), (None, nobody_knows)):
-        history = SchemaHistory(lower_case_names=folds)
+    for casefolds, expected in ((False, counts), (True, casefolded), (None, nobody_knows)):
+        history = SchemaHistory(lower_case_names=casefolds)
         run(history, DATABASE, *statements)
-        assert told(history.table((database, table))) == expected, folds
+        assert stated(history.table((database, table))) == expected, casefolds
 
 
-def test_other_letter_cases_are_told() -> None:
+def test_other_letter_cases_are_reported() -> None:
     history = SchemaHistory()
     run(history, DATABASE, "CREATE TABLE tt (a INT)")
     assert run(history, "TRUNCATE TT") == [
@@ -111,7 +111,7 @@ def test_other_letter_cases_are_told() -> None:
     assert ("not_understood", "d", "tt") in run(history, "DROP TABLE TT")
 
 
-def test_where_names_are_folded_changes_have_them_in_lower_case() -> None:
+def test_where_names_are_casefolded_changes_have_them_in_lower_case() -> None:
     history = SchemaHistory(lower_case_names=True)
     assert run(
         history, "CREATE TABLE D.Tt (a INT)", "RENAME TABLE tT TO Uu", "DROP DATABASE D"
@@ -122,7 +122,7 @@ def test_where_names_are_folded_changes_have_them_in_lower_case() -> None:
     ]
 
 
-def test_a_server_that_folds_names_takes_over_what_is_known() -> None:
+def test_a_server_that_casefolds_names_takes_over_what_is_known() -> None:
     history = SchemaHistory()
     run(
         history,
@@ -131,29 +131,29 @@ def test_a_server_that_folds_names_takes_over_what_is_known() -> None:
         "CREATE TABLE One (a INT)",
         "ALTER TABLE one ADD b INT",
     )
-    history.fold_names(True)
-    assert told(history.table(("d", "tt"))) == told(history.table(("D", "TT"))) == "a"
-    assert told(history.table(("d", "one"))) == "?"
+    history.casefold_names(True)
+    assert stated(history.table(("d", "tt"))) == stated(history.table(("D", "TT"))) == "a"
+    assert stated(history.table(("d", "one"))) == "?"
 
 
-def test_another_server_that_folds_names_is_refused_where_that_would_change_them() -> None:
+def test_another_server_that_casefolds_names_is_refused_where_that_would_change_them() -> None:
     history = SchemaHistory(lower_case_names=False)
     run(history, DATABASE, "CREATE TABLE tt (a INT)")
-    history.copy().fold_names(True)
+    history.copy().casefold_names(True)
     run(history, "CREATE TABLE Uu (a INT)")
     with pytest.raises(SourceChangedError, match=r"d\.Uu comes as d\.uu"):
-        history.fold_names(True)
+        history.casefold_names(True)
     assert history.lower_case_names is False
 
 
-@pytest.mark.parametrize("folds", [None, False, True])
-def test_it_is_saved(folds: bool | None) -> None:
-    history = SchemaHistory(lower_case_names=folds)
+@pytest.mark.parametrize("casefolds", [None, False, True])
+def test_it_is_saved(casefolds: bool | None) -> None:
+    history = SchemaHistory(lower_case_names=casefolds)
     run(history, DATABASE, "CREATE TABLE tt (a INT)")
     again = SchemaHistory.from_state(history.to_state())
-    assert again.lower_case_names is folds
+    assert again.lower_case_names is casefolds
     run(again, "ALTER TABLE TT ADD b INT")
-    assert told(again.table(("d", "tt"))) == {None: "?", False: "a", True: "a,b"}[folds]
+    assert stated(again.table(("d", "tt"))) == {None: "?", False: "a", True: "a,b"}[casefolds]
 
 
 def test_histories_of_the_release_before() -> None:
@@ -165,7 +165,7 @@ def test_histories_of_the_release_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "folded"),
+    ("name", "casefolded"),
     [
         ("Orders", "orders"),
         ("ÄÖÜ", "äöü"),
@@ -178,5 +178,5 @@ def test_histories_of_the_release_before() -> None:
         ("\U00010400", "\U00010400"),
     ],
 )
-def test_letters_as_servers_fold_them(name: str, folded: str) -> None:
-    assert fold_name(name) == folded
+def test_letters_as_servers_casefold_them(name: str, casefolded: str) -> None:
+    assert casefold_name(name) == casefolded

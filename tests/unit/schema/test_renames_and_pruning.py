@@ -6,8 +6,8 @@ import pytest
 
 from replica_client.schema import history as history_module
 from replica_client.schema.catalog import Absent, Unverified
-from replica_client.schema.ddl.changes import NotUnderstood
 from replica_client.schema.ddl.statements import read_statement
+from replica_client.schema.ddl.steps import NotUnderstood
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import ColumnModel, DatabaseModel, TableModel
 from tests.unit.schema.tables import MARIADB, MYSQL, columns, history_of
@@ -118,7 +118,7 @@ def test_what_a_statement_that_is_not_understood_names(
     assert (meaning.tables, meaning.databases, meaning.anything) == (tables, databases, anything)
 
 
-def test_text_without_a_character_set_is_told() -> None:
+def test_text_without_a_character_set_is_reported() -> None:
     text, number = ColumnModel("a", "text"), ColumnModel("b", "int")
     latin = ColumnModel("c", "enum", labels=("é", "λ"), charset="latin1")
     assert text.needs_charset and not number.needs_charset and not latin.needs_charset

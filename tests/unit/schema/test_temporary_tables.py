@@ -16,8 +16,8 @@ from replica_client.readers.query_text import Provenance, read_query
 from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import ABSENT, Unverified
-from replica_client.schema.ddl.changes import CreateTable
-from replica_client.schema.ddl.context import StatementContext
+from replica_client.schema.ddl.statement_context import StatementContext
+from replica_client.schema.ddl.steps import CreateTable
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel
 from tests.unit.schema.tables import MARIADB, MYSQL, columns, history_of

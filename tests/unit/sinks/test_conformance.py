@@ -12,12 +12,12 @@ from replica_client.sinks.formats.line_format import make_format
 from replica_client.sinks.json_lines.file_sink import make as make_file
 from replica_client.sinks.json_lines.stdout_sink import StdoutOptions, StdoutSink
 from replica_client.sinks.mirror.sqlite_sink import make as make_sqlite
-from replica_client.sinks.parquet.sink import make as make_parquet
+from replica_client.sinks.parquet.parquet_sink import make as make_parquet
 from replica_client.sinks.protocol import Sink
 from replica_client.testing.sink_conformance import SinkConformance
 from tests.integration.sink_comparison import file_lines, parquet_changes
 
-PLACE = ["_commit_version", "_offset"]
+POSITION_COLUMNS = ["_commit_version", "_offset"]
 # Killed at every system call instead of at some; takes minutes.
 ALL = bool(os.environ.get("REPLICA_CLIENT_TEST_ALL_CALLS"))
 
@@ -26,23 +26,23 @@ class TestFile(SinkConformance):
     system_calls = True
     call_stride = 1 if ALL else 3
 
-    def make_sink(self, place: Path) -> Sink:
-        return make_file({"path": str(place / "lines")})
+    def make_sink(self, target: Path) -> Sink:
+        return make_file({"path": str(target / "lines")})
 
-    async def content(self, place: Path) -> Any:
-        return file_lines(place / "lines")
+    async def content(self, target: Path) -> Any:
+        return file_lines(target / "lines")
 
 
 class TestFileThatRotates(TestFile):
     call_stride = 1 if ALL else 5
 
-    def make_sink(self, place: Path) -> Sink:
-        return make_file({"path": str(place / "lines"), "rotate_bytes": 300})
+    def make_sink(self, target: Path) -> Sink:
+        return make_file({"path": str(target / "lines"), "rotate_bytes": 300})
 
 
 class TestStdout(SinkConformance):
-    def make_sink(self, place: Path) -> Sink:
-        descriptor = os.open(place / "output", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    def make_sink(self, target: Path) -> Sink:
+        descriptor = os.open(target / "output", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         sink = StdoutSink(StdoutOptions(), make_format("native", {}), descriptor)
         sink.opened_by_the_test = descriptor
         return sink
@@ -50,17 +50,17 @@ class TestStdout(SinkConformance):
     async def abandon(self, sink: Any) -> None:
         os.close(sink.opened_by_the_test)
 
-    async def content(self, place: Path) -> Any:
-        path = place / "output"
+    async def content(self, target: Path) -> Any:
+        path = target / "output"
         return path.read_text().splitlines() if path.exists() else []
 
 
 class TestSqlite(SinkConformance):
-    def make_sink(self, place: Path) -> Sink:
-        return make_sqlite({"path": str(place / "mirror.db"), "unknown_tables": "create"})
+    def make_sink(self, target: Path) -> Sink:
+        return make_sqlite({"path": str(target / "mirror.db"), "unknown_tables": "create"})
 
-    async def content(self, place: Path) -> Any:
-        path = place / "mirror.db"
+    async def content(self, target: Path) -> Any:
+        path = target / "mirror.db"
         connection = sqlite3.connect(path)
         try:
             names = [
@@ -75,30 +75,30 @@ class TestSqlite(SinkConformance):
         finally:
             connection.close()
 
-    async def stored_tables(self, place: Path) -> Any:
-        return list((await self.content(place)).values())
+    async def stored_tables(self, target: Path) -> Any:
+        return list((await self.content(target)).values())
 
 
 class TestParquet(SinkConformance):
     step_stride = 1 if ALL else 3
 
-    def make_sink(self, place: Path) -> Sink:
-        return make_parquet({"path": str(place / "lake")})
+    def make_sink(self, target: Path) -> Sink:
+        return make_parquet({"path": str(target / "lake")})
 
-    async def content(self, place: Path) -> Any:
-        return parquet_changes(place / "lake")
+    async def content(self, target: Path) -> Any:
+        return parquet_changes(target / "lake")
 
-    async def stored_tables(self, place: Path) -> Any:
+    async def stored_tables(self, target: Path) -> Any:
         """The rows below each directory of a table; what waits in the journal is published first."""
-        sink = self.make_sink(place)
+        sink = self.make_sink(target)
         await sink.open()
         await sink.close()
         found: dict[Path, list[Any]] = {}
-        for path in (place / "lake").rglob("*.parquet"):
-            directory = path.relative_to(place / "lake").parent.parent
+        for path in (target / "lake").rglob("*.parquet"):
+            directory = path.relative_to(target / "lake").parent.parent
             assert len(directory.parts) == 2, path
             assert directory.parts[0] not in ("_open", "_segments", "_schema_changes")
-            rows = pq.read_table(path, partitioning=None).drop_columns(PLACE).to_pylist()
+            rows = pq.read_table(path, partitioning=None).drop_columns(POSITION_COLUMNS).to_pylist()
             found.setdefault(directory, []).extend(sorted(map(repr, rows)))
         return list(found.values())
 
@@ -107,5 +107,5 @@ class TestParquetThatRolls(TestParquet):
     system_calls = True
     call_stride = 1 if ALL else 7
 
-    def make_sink(self, place: Path) -> Sink:
-        return make_parquet({"path": str(place / "lake"), "roll_rows": 5, "file_rows": 4})
+    def make_sink(self, target: Path) -> Sink:
+        return make_parquet({"path": str(target / "lake"), "roll_rows": 5, "file_rows": 4})

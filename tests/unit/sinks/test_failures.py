@@ -13,7 +13,7 @@ import pytest
 import replica_client
 from replica_client.errors import SinkError
 from replica_client.position.stores.base import Checkpoint
-from replica_client.readers.binlog_file import open_binlog
+from replica_client.readers.files.binlog_file import open_binlog
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.formats.line_format import make_format
 from replica_client.sinks.json_lines.stdout_sink import StdoutOptions, StdoutSink

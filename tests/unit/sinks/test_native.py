@@ -9,7 +9,7 @@ import pytest
 
 import replica_client
 from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.binlog_file import open_binlog
+from replica_client.readers.files.binlog_file import open_binlog
 from replica_client.rows.json_values import change_to_json
 from replica_client.rows.selection import Selection
 from replica_client.sinks.formats.native import NativeFormat

@@ -12,7 +12,7 @@ import pytest
 from replica_client.errors import SinkError
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.binlog_file import open_binlog
+from replica_client.readers.files.binlog_file import open_binlog
 from replica_client.rows.selection import Selection
 from replica_client.sinks.protocol import ProbedSink
 from replica_client.sinks.registry import make_sink

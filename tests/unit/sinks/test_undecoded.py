@@ -12,7 +12,7 @@ import replica_client
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.daemon.row_images import RowCounter
 from replica_client.position.stores.base import Checkpoint
-from replica_client.readers.binlog_file import open_binlog
+from replica_client.readers.files.binlog_file import open_binlog
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.registry import make_sink
 

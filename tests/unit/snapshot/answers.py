@@ -30,7 +30,7 @@ class Answers:
         tables: sqlite3.Connection | None = None,
     ) -> None:
         self.server = SimpleNamespace(
-            is_mariadb=flavor is ServerFlavor.MARIADB, flavor=flavor, folds_names=False
+            is_mariadb=flavor is ServerFlavor.MARIADB, flavor=flavor, casefolds_names=False
         )
         self.options = SimpleNamespace(address="db1:3306")
         self.asked: list[str] = []

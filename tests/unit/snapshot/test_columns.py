@@ -12,7 +12,7 @@ from replica_client import Date, DateTime, Time, Timestamp
 from replica_client.errors import ColumnDecodeError, MalformedPacketError
 from replica_client.rows.json_values import RawJson
 from replica_client.schema.model import ColumnModel
-from replica_client.snapshot.columns import selected
+from replica_client.snapshot.column_selects import selected
 
 
 def value(kind: str, given: Any, **more: Any) -> Any:

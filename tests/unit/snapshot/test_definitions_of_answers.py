@@ -9,7 +9,7 @@ import pytest
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ServerError
 from replica_client.schema.model import describe
-from replica_client.snapshot.definitions import read_definitions
+from replica_client.snapshot.present_definitions import read_definitions
 from tests.unit.snapshot.answers import Answers, Rows
 
 TABLES: Rows = [
@@ -34,7 +34,7 @@ def answers(*, casefolds: bool = False, **more: Any) -> Answers:
     }
     connection = Answers(ServerFlavor.MYSQL, given)
     connection.server.version = (9, 7, 0)
-    connection.server.folds_names = casefolds
+    connection.server.casefolds_names = casefolds
     return connection
 
 

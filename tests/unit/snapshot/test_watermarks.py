@@ -13,7 +13,7 @@ from replica_client.errors import (
 )
 from replica_client.position.position import Position
 from replica_client.snapshot import begin_between, low_watermark, watermarks
-from replica_client.snapshot.definitions import cascaded_tables
+from replica_client.snapshot.present_definitions import cascaded_tables
 from tests.unit.snapshot.answers import Answers, Rows
 
 STATUS = "SHOW BINARY LOG STATUS"

@@ -142,7 +142,7 @@ _ANSWER = (
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "stated"),
     [
         (_ANSWER, "403 Forbidden, SignatureDoesNotMatch (The signature does not match.)"),
         (
@@ -156,9 +156,9 @@ _ANSWER = (
         (f"the key {SECRET} is wrong\nDebug", "the key … is wrong"),
     ],
 )
-def test_what_stores_answer(text: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stores_answer(text: str, stated: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     error = storage_error("read", ObjectUrl.parse("s3://bucket/a"), RuntimeError(text))
-    assert str(error).startswith("cannot read s3://bucket/a: ") and told in str(error)
+    assert str(error).startswith("cannot read s3://bucket/a: ") and stated in str(error)
     for secret in (SECRET, "abcdef", "AKIA", "pw@", "\n"):
         assert secret not in str(error)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from replica_client.schema.ddl.changes import AlterTable
 from replica_client.schema.ddl.statements import read_statement
+from replica_client.schema.ddl.steps import AlterTable
 from replica_client.schema.model import TableModel
 from replica_client.tables.alterations import Alteration, alteration, makes_cascade
 from replica_client.tables.altered_columns import sources_of

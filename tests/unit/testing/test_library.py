@@ -5,8 +5,8 @@ import pytest
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.errors import BinlogFormatError, ConfigError
 from replica_client.gtid import GtidSet, MariadbGtidSet
-from replica_client.server.files import ServedFile
-from replica_client.server.library import BinlogLibrary
+from replica_client.server.served_files import ServedFile
+from replica_client.server.served_library import BinlogLibrary
 from tests.source.binlogs import SOURCE_UUID, BinlogMaker, two_files
 
 

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from replica_client.errors import ServerError
-from replica_client.server.library import BinlogLibrary
-from replica_client.server.sql import SqlSession, is_like, normal
+from replica_client.server.served_library import BinlogLibrary
+from replica_client.server.understood_sql import SqlSession, is_like, normal
 from tests.source.binlogs import SOURCE_UUID, two_files
 
 

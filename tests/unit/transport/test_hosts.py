@@ -8,7 +8,7 @@ from replica_client.errors import ConfigError
 from replica_client.transport.hosts import parse_hosts, split_hosts
 
 
-def test_several_hosts_share_all_but_the_place() -> None:
+def test_several_hosts_share_all_but_the_position() -> None:
     hosts = parse_hosts("mysql://u:p%2Cq@h1,h2:3307,[::1]:3308/?compression=zstd", {})
     assert [(host.host, host.port) for host in hosts] == [("h1", 3306), ("h2", 3307), ("::1", 3308)]
     assert {(host.user, host.password, host.compression) for host in hosts} == {

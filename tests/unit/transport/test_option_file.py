@@ -3,12 +3,12 @@
 import pytest
 
 from replica_client.errors import ConfigError
+from replica_client.transport.connect_options import TlsMode
 from replica_client.transport.option_file import (
     from_environment,
     parse_option_file,
     read_option_file,
 )
-from replica_client.transport.options import TlsMode
 from replica_client.transport.url import parse_url
 
 TEXT = r"""

@@ -6,8 +6,8 @@ import inspect
 import aiomysql.connection
 import pytest
 
+from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.login import LoginConnection
-from replica_client.transport.options import ConnectOptions
 
 OVERRIDDEN = ("_get_server_information", "_request_authentication", "_read_packet")
 CALLED = ("_connect", "_read_ok_packet", "_ensure_alive", "_close_on_cancel", "write_packet")

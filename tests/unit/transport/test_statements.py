@@ -3,9 +3,9 @@
 import pytest
 
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.transport import statements
+from replica_client.transport import server_statements
 from replica_client.transport.server_info import ServerInfo, parse_version
-from replica_client.transport.statements import SessionSettings
+from replica_client.transport.server_statements import SessionSettings
 
 SETTINGS = SessionSettings(10_000_000_000, "6a3f6f56-0000-4000-8000-000000000001", 3600)
 
@@ -42,13 +42,13 @@ def test_versions(text, version) -> None:
     ],
 )
 def test_spellings(text, status, replicas) -> None:
-    assert statements.binlog_status(server(text)) == status
-    assert statements.replicas(server(text)) == replicas
+    assert server_statements.binlog_status(server(text)) == status
+    assert server_statements.replicas(server(text)) == replicas
 
 
 def test_session_of_an_old_and_a_new_mysql() -> None:
-    old = statements.session_setup(server("5.6.24"), SETTINGS)
-    new = statements.session_setup(server("9.7.4"), SETTINGS)
+    old = server_statements.session_setup(server("5.6.24"), SETTINGS)
+    new = server_statements.session_setup(server("9.7.4"), SETTINGS)
     for name in ("@master_heartbeat_period = 10000000000", "@slave_uuid = '6a3f6f56"):
         assert name in old
         assert name in new
@@ -57,16 +57,16 @@ def test_session_of_an_old_and_a_new_mysql() -> None:
         assert name in new
     assert "net_write_timeout = 3600" in old
     assert "semi_sync" not in new
-    assert "checksum" not in statements.session_setup(server("5.5.62"), SETTINGS)
+    assert "checksum" not in server_statements.session_setup(server("5.5.62"), SETTINGS)
 
 
 def test_session_of_mariadb() -> None:
     settings = SessionSettings(1, "u", 60, semi_sync=True, slave_connect_state="0-1-2")
-    sql = statements.session_setup(server("11.8.6-MariaDB"), settings)
+    sql = server_statements.session_setup(server("11.8.6-MariaDB"), settings)
     assert "@mariadb_slave_capability = 4" in sql
     assert "@slave_connect_state = '0-1-2'" in sql
     assert "@slave_gtid_strict_mode = 1" in sql
     assert "@rpl_semi_sync_slave = 1" in sql
     assert "uuid" not in sql
-    by_file = statements.session_setup(server("11.8.6-MariaDB"), SETTINGS)
+    by_file = server_statements.session_setup(server("11.8.6-MariaDB"), SETTINGS)
     assert "slave_connect_state" not in by_file

@@ -3,7 +3,7 @@
 import pytest
 
 from replica_client.errors import ConfigError
-from replica_client.transport.options import ConnectOptions, TlsMode, TlsOptions
+from replica_client.transport.connect_options import ConnectOptions, TlsMode, TlsOptions
 from replica_client.transport.url import is_source_url, parse_url
 from replica_client.wire.auth.plugin import UnverifiedPassword
 

@@ -20,13 +20,13 @@ from replica_client.server.certificates import rsa_key
 from replica_client.wire.auth import CLIENT_PLUGINS, UNMARKED_PLUGINS, client_plugin, ed25519
 from replica_client.wire.auth.caching_sha2 import scramble_sha2
 from replica_client.wire.auth.certificate_proof import certificate_proof
-from replica_client.wire.auth.native import scramble_native
+from replica_client.wire.auth.native_password import scramble_native
 from replica_client.wire.auth.parsec import verify as verify_parsec
 from replica_client.wire.auth.plugin import Credentials, UnverifiedPassword
 from replica_client.wire.auth.server import ServerLogin, is_final
 from replica_client.wire.auth.stored import ClearPassword, stored_password
+from replica_client.wire.connection_phase import BASE_CAPABILITIES, LoginSession
 from replica_client.wire.handshake import HandshakeResponse, HandshakeV10
-from replica_client.wire.login import BASE_CAPABILITIES, LoginSession
 from replica_client.wire.packets import AuthMoreData, AuthSwitchRequest, ErrPacket, OkPacket
 
 SCRAMBLE = bytes(range(1, 21))

@@ -4,7 +4,7 @@ import pytest
 
 from replica_client.errors import EncodeError, MalformedPacketError
 from replica_client.gtid import GtidSet
-from replica_client.wire.commands import (
+from replica_client.wire.command_packets import (
     ComBinlogDump,
     ComBinlogDumpGtid,
     ComQuery,

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replica_client.errors import MalformedPacketError, PacketSequenceError, ProtocolError
-from replica_client.wire.compressed import (
+from replica_client.wire.compressed_packets import (
     MAX_FRAME_SIZE,
     Compression,
     FrameDecoder,

@@ -17,7 +17,7 @@ from replica_client.errors import (
     UnexpectedPacketError,
     UnknownBinlogError,
 )
-from replica_client.wire.commands import SemiSyncAck
+from replica_client.wire.command_packets import SemiSyncAck
 from replica_client.wire.dump_session import DumpSession
 from replica_client.wire.framing import encode_packets
 from replica_client.wire.packets import EofPacket, ErrPacket

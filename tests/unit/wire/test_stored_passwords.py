@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from replica_client.wire.auth.caching_sha2 import scramble_sha2
-from replica_client.wire.auth.native import scramble_native
+from replica_client.wire.auth.native_password import scramble_native
 from replica_client.wire.auth.sha256_crypt import sha256_crypt
 from replica_client.wire.auth.stored import (
     ClearPassword,

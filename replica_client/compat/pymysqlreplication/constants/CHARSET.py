@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replica_client.codec.charsets import charset_of
-from replica_client.compat.pymysqlreplication.constants import collations
+from replica_client.compat.pymysqlreplication.constants import collation_names
 from replica_client.constants.collations import CHARSET_BY_COLLATION_ID
 
 _ENCODINGS = {"utf8mb4": "utf8", "utf8mb3": "utf8", "latin1": "cp1252"}
@@ -75,13 +75,13 @@ charset_by_name = charsets.by_name
 
 def _fill() -> None:
     for text, kinds in (
-        (collations.MYSQL, ("mysql", "mariadb")),
-        (collations.MARIADB, ("mariadb",)),
+        (collation_names.MYSQL, ("mysql", "mariadb")),
+        (collation_names.MARIADB, ("mariadb",)),
     ):
         for entry in text.split():
             number, _, name = entry.rstrip("*").partition(":")
             for dbms in kinds:
-                if dbms == "mariadb" and int(number) in collations.MYSQL_ONLY:
+                if dbms == "mariadb" and int(number) in collation_names.MYSQL_ONLY:
                     continue
                 charset = CHARSET_BY_COLLATION_ID[int(number)]
                 charsets.add(Charset(int(number), charset, name, entry.endswith("*"), dbms))

@@ -77,7 +77,7 @@ def test_applied(before, diffs, after):
     assert applied(before, *diffs) == after
 
 
-def test_new_members_take_their_place():
+def test_new_members_take_their_position():
     text = apply_diffs(JsonDocument.of({"b": 1, "ccc": 2}), [diff(INSERT, "$.aa", 3)]).text
     assert text == '{"b": 1, "aa": 3, "ccc": 2}'
 

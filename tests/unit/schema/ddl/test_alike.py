@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.schema.ddl.alike import read_alike
-from replica_client.schema.ddl.changes import CreateTable
-from replica_client.schema.ddl.context import MODE_ANSI_QUOTES, StatementContext
+from replica_client.schema.ddl.statement_context import MODE_ANSI_QUOTES, StatementContext
 from replica_client.schema.ddl.statements import general_meaning, read_statement
+from replica_client.schema.ddl.steps import CreateTable
 from tests.unit.schema.tables import history_of
 
 MYSQL = StatementContext("d", ServerFlavor.MYSQL, (9, 7, 0))

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from replica_client.schema.ddl.context import (
+from replica_client.schema.ddl.lexer import LexerError, tokenize
+from replica_client.schema.ddl.statement_context import (
     MODE_ANSI_QUOTES,
     MODE_NO_BACKSLASH_ESCAPES,
     StatementContext,
 )
-from replica_client.schema.ddl.lexer import LexerError, tokenize
 from tests.unit.schema.tables import MARIADB, MYSQL
 
 

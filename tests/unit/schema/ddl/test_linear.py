@@ -14,10 +14,10 @@ from types import FrameType
 import pytest
 
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.readers.statements import first_word
+from replica_client.readers.statement_effects import first_word
 from replica_client.schema.ddl import alike, lexer, rows_changed, statements
-from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.rows_changed import changed_tables
+from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.model import TableModel
 from tests.unit.schema.tables import history_of

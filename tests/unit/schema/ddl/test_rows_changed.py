@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from replica_client.schema.ddl.context import StatementContext
 from replica_client.schema.ddl.rows_changed import changed_tables
+from replica_client.schema.ddl.statement_context import StatementContext
 
 CONTEXT = StatementContext("d")
 
@@ -40,7 +40,7 @@ CONTEXT = StatementContext("d")
         ("SET STATEMENT max_statement_time = 1 FOR INSERT INTO t VALUES (1)", "d.t"),
     ],
 )
-def test_tables_that_are_told(text: str, tables: str) -> None:
+def test_tables_that_are_reported(text: str, tables: str) -> None:
     found = changed_tables(text, CONTEXT)
     assert found is not None
     names = [f"{database}.{table}" for database, table in found]

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from replica_client.schema.catalog import ABSENT, Unverified
-from replica_client.schema.ddl.changes import NotUnderstood, Unrelated
-from replica_client.schema.ddl.context import MODE_ANSI_QUOTES
+from replica_client.schema.ddl.statement_context import MODE_ANSI_QUOTES
 from replica_client.schema.ddl.statements import read_statement
+from replica_client.schema.ddl.steps import NotUnderstood, Unrelated
 from tests.unit.schema.tables import MARIADB, MYSQL, after, columns, history_of
 
 CREATE = "CREATE TABLE t (a INT)"

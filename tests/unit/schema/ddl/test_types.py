@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from replica_client.schema.ddl.context import MODE_ORACLE, MODE_REAL_AS_FLOAT
+from replica_client.schema.ddl.statement_context import MODE_ORACLE, MODE_REAL_AS_FLOAT
 from tests.unit.schema.tables import MARIADB, MYSQL, after
 
 

@@ -1,0 +1,218 @@
+"""Tables of binlog files or of a live source that whatever reads Arrow takes as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+from replica_client.errors import ConfigError
+from replica_client.rows.selection import Selection
+from replica_client.rows.where import And, Condition, columns_of, parse_where
+from replica_client.schema.ddl.steps import TableName
+from replica_client.storage.file_names import joined_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from replica_client.rows.batching import RecordBatch
+
+
+class TableSource(Protocol):
+    """Where tables are: files, or a live source."""
+
+    def schemas(self) -> dict[TableName, list[pa.Schema]]:
+        """Schemas of the tables' batches, the newest last."""
+        ...
+
+    def batches(
+        self, table: TableName, columns: Sequence[str], where: Condition | None, max_rows: int
+    ) -> Iterator[RecordBatch]:
+        """The rows of a table, in order."""
+        ...
+
+
+class BinlogTable:
+    """The row changes of one table as an Arrow stream; made by :func:`~replica_client.scan_binlog`.
+
+    Whatever takes ``__arrow_c_stream__`` reads it: Polars, DuckDB, PyArrow, DataFusion, Ibis. Each stream is read
+    anew and lazily, and may be left before its end. Columns that are not asked for are not decoded.
+
+    The columns are those of record batches: ``_change_type`` and so on, then the table's; an update is two rows.
+    Where the table was altered in between, the rows before and behind have one schema: columns are joined by name,
+    those that a definition has not are null, and a column whose type changed has one that holds both.
+
+    Attributes:
+        database: of the table.
+        name: its name.
+
+    Examples:
+        >>> orders = rc.scan_binlog("shop-bin.000001", columns=["id", "state"])["shop.orders"]
+        >>> orders.schema.names
+        ['id', 'state']
+    """
+
+    def __init__(
+        self,
+        source: TableSource,
+        table: TableName,
+        columns: Sequence[str] | None = None,
+        where: Condition | None = None,
+        max_rows: int = 16384,
+    ) -> None:
+        self._source = source
+        self.database, self.name = table
+        self._columns = None if columns is None else tuple(columns)
+        self._where = where
+        self._max_rows = max_rows
+
+    @cached_property
+    def _unified(self) -> pa.Schema:
+        from replica_client.archive.unified import unified_schema
+
+        name = (self.database, self.name)
+        return unified_schema(self._source.schemas()[name], ".".join(name))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the stream.
+
+        Raises:
+            SchemaMismatchError: an ALTER changed a column's type to one that has nothing in common with it.
+            BinlogDecodeError: a fault in a file.
+        """
+        import pyarrow as pa
+
+        if self._columns is None:
+            return self._unified
+        found = self._unified
+        return pa.schema([found.field(name) for name in self._columns], found.metadata)
+
+    def select(self, columns: Sequence[str]) -> BinlogTable:
+        """The same with these columns only, in this order.
+
+        Raises:
+            ConfigError: the table has no such column.
+        """
+        known = self.schema.names
+        for name in columns:
+            if name not in known:
+                raise ConfigError(
+                    f"columns: {self.database}.{self.name} has no column {name!r}; it has {', '.join(known)}"
+                )
+        table = (self.database, self.name)
+        return BinlogTable(self._source, table, columns, self._where, self._max_rows)
+
+    def filter(self, where: str) -> BinlogTable:
+        """The same with the changes only one of whose rows meets a condition, as ``changes --where`` has them.
+
+        Args:
+            where: for example ``"state = 'paid' AND total >= 10.5"``.
+
+        Raises:
+            ConfigError: it is no condition, or asks for a column that the table has not.
+        """
+        condition = parse_where(where)
+        own = [name for name in self._unified.names if name not in _change_names()]
+        for name in columns_of(condition):
+            if name not in own:
+                raise ConfigError(
+                    f"where: {self.database}.{self.name} has no column {name!r}; it has {', '.join(own)}"
+                )
+        if self._where is not None:
+            condition = And((self._where, condition))
+        table = (self.database, self.name)
+        return BinlogTable(self._source, table, self._columns, condition, self._max_rows)
+
+    def reader(self) -> pa.RecordBatchReader:
+        """A new stream of the table's rows, from the first one on.
+
+        Its batches raise:
+
+        Raises:
+            DataLossError: a change that cannot be delivered as rows.
+            SchemaError: a table's definition is not known, or is not that of its rows.
+            BinlogDecodeError: a fault in a file; everything before it was given.
+        """
+        from replica_client.archive.decoding import reader_of
+
+        wanted = self.schema.names
+        needed = dict.fromkeys(wanted)
+        if self._where is not None:
+            needed.update(dict.fromkeys(columns_of(self._where)))
+        table = (self.database, self.name)
+        batches = self._source.batches(table, tuple(needed), self._where, self._max_rows)
+        return reader_of(self._unified, batches, wanted)
+
+    def __arrow_c_schema__(self) -> Any:
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.reader().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return f"<BinlogTable {self.database}.{self.name}>"
+
+
+class BinlogTables(Mapping[str, BinlogTable]):
+    """The tables of a scan by ``database.table``; made by :func:`~replica_client.scan_binlog`.
+
+    They are those that have rows in what is read. Nothing is read before one is asked for; then the files are gone
+    through once without decoding rows, to find the tables and what they look like.
+
+    A point or a percent sign in a name is written ``%2E`` and ``%25`` in the key.
+
+    Examples:
+        >>> list(rc.scan_binlog(["shop-bin.000001", "shop-bin.000002"], tables="shop.*"))
+        ['shop.customers', 'shop.orders', 'shop.products']
+    """
+
+    def __init__(
+        self,
+        source: TableSource,
+        columns: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+        where: str | None = None,
+        max_rows: int = 16384,
+    ) -> None:
+        self._source = source
+        self._columns = columns
+        self._where = where
+        self._max_rows = max_rows
+        # Both are looked at before anything is read.
+        self._selection = Selection(None, None, columns)
+        if where is not None:
+            parse_where(where)
+
+    @cached_property
+    def _names(self) -> dict[str, TableName]:
+        return {joined_name(*name): name for name in sorted(self._source.schemas())}
+
+    def __getitem__(self, key: str) -> BinlogTable:
+        name = self._names.get(key)
+        if name is None:
+            raise KeyError(f"{key}: no such table with rows; there is {', '.join(self) or 'none'}")
+        table = BinlogTable(self._source, name, max_rows=self._max_rows)
+        if self._where is not None:
+            table = table.filter(self._where)
+        wanted = self._selection.columns_of(*name)
+        if wanted is None or self._columns is None:
+            return table
+        known = table.schema.names
+        if isinstance(self._columns, Mapping):
+            return table.select([one for one in known if one in wanted])
+        return table.select([one for one in self._columns if one in known])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return f"<BinlogTables {', '.join(self)}>"
+
+
+def _change_names() -> frozenset[str]:
+    from replica_client.rows.batches import CHANGE_FIELDS
+
+    return frozenset(field.name for field in CHANGE_FIELDS)

@@ -1,0 +1,17 @@
+from replica_client.readers.fast.event_fast_path cimport EventFastPath
+from replica_client.rows.json_lines cimport JsonLines
+
+cdef class CheckFastPath(EventFastPath):
+    cdef object _general
+    cdef JsonLines _text
+    cdef list _counts
+    cdef set _maps
+    cdef set _queries
+    cdef int _learn(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef bint _look_at_inner(
+        self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef int _add(self, int code, long long size, long long rows) except -1
+    cdef long long _rows_of(
+        self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -2
+    cdef long long _images(
+        self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end, int code) except -2

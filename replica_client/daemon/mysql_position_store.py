@@ -1,0 +1,116 @@
+"""Positions in a table of a MySQL or MariaDB server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from replica_client.errors import PositionStoreError, ReplicaClientError, TransportError
+from replica_client.position.stores.sql_table import DEFAULT_TABLE, SqlPositionStore
+from replica_client.transport.connect_options import ConnectOptions
+from replica_client.transport.connection import SourceConnection
+
+
+class MysqlDatabase:
+    """A session on a server for position stores, opened when first needed; may be used from any thread.
+
+    Stores are not asynchronous; the session lives on an event loop in a thread of its own.
+
+    Args:
+        options: how to connect; asked at each connect, so that a new password is taken. The default
+            database is where the table is.
+    """
+
+    def __init__(self, options: Callable[[], ConnectOptions]) -> None:
+        self._options = options
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._connection: SourceConnection | None = None
+
+    @property
+    def location(self) -> str:
+        """Where it is, for messages."""
+        options = self._options()
+        return f"{options.address}/{options.database}"
+
+    def run(self, sql: str, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
+        """Run one statement and commit it.
+
+        Raises:
+            PositionStoreError: the server cannot be reached, or refused it.
+        """
+        with self._lock:
+            try:
+                rows: Sequence[Sequence[Any]] = self._wait(self._run(sql, values))
+                return rows
+            except ReplicaClientError as error:
+                raise PositionStoreError(f"position table in {self.location}: {error}") from error
+
+    async def _run(self, sql: str, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
+        fresh = self._connection is None
+        try:
+            return await (await self._open()).query(sql, values)
+        except TransportError:
+            await self._forget()
+            if fresh:
+                raise
+        # An idle session may have been ended. The statements here may be run twice.
+        return await (await self._open()).query(sql, values)
+
+    async def _open(self) -> SourceConnection:
+        if self._connection is None:
+            self._connection = await SourceConnection.open(self._options())
+            await self._connection.query("SET SESSION autocommit = 1")
+        return self._connection
+
+    async def _forget(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    def _wait(self, work: Awaitable[Any]) -> Any:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=self._loop.run_forever, name="position-table", daemon=True
+            )
+            self._thread.start()
+
+        async def run() -> Any:
+            return await work
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
+
+    def close(self) -> None:
+        """End the session and the thread; the next statement begins them anew."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+            if loop is None or self._thread is None:
+                return
+            with contextlib.suppress(ReplicaClientError):
+                asyncio.run_coroutine_threadsafe(self._forget(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join()
+            loop.close()
+
+
+class MysqlPositionStore(SqlPositionStore):
+    """Keeps a checkpoint in a row of a table of a server.
+
+    Args:
+        database: the server, and the database there.
+        name: of the row.
+        table: name of the table.
+    """
+
+    def __init__(self, database: MysqlDatabase, name: str, table: str = DEFAULT_TABLE) -> None:
+        super().__init__(database.run, name, database.location, "mysql", table)
+        self.database = database
+
+    def close(self) -> None:
+        """End the session."""
+        self.database.close()

@@ -1,0 +1,167 @@
+"""Saved positions by how people name them on the command line.
+
+``shop.position``                     a file; a directory is all position files in it
+``positions.sqlite#shop.lake``        a row of an SQLite database
+``mysql://user@host/meta#shop.lake``  a row of a table in a server
+``shop.toml#shop.lake``               what a daemon's configuration says, also where a sink keeps the
+                                      position with its data; without ``#`` all of its sinks
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from replica_client.daemon.config_file import read_config
+from replica_client.daemon.configuration import DaemonConfig, RouteConfig
+from replica_client.daemon.lock import StateLock
+from replica_client.daemon.mysql_position_store import MysqlDatabase, MysqlPositionStore
+from replica_client.daemon.references import resolved
+from replica_client.daemon.stores import SUFFIX, Stores
+from replica_client.errors import ConfigError
+from replica_client.position.stores.base import Checkpoint, PositionStore
+from replica_client.position.stores.object import position_file
+from replica_client.position.stores.sql_table import DEFAULT_TABLE
+from replica_client.position.stores.sqlite import SqlitePositionStore
+from replica_client.sinks.registry import make_sink
+from replica_client.storage.files import files_in
+from replica_client.storage.location import location
+from replica_client.transport.url import is_source_url, parse_url
+
+
+class Keeper(Protocol):
+    """Something that keeps a checkpoint."""
+
+    def load(self) -> Checkpoint | None:
+        """The checkpoint, None when there is none."""
+        ...
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Put another one in its place."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoreKeeper:
+    """A position store."""
+
+    store: PositionStore
+
+    def load(self) -> Checkpoint | None:
+        """See :class:`Keeper`."""
+        return self.store.load_checkpoint()
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """See :class:`Keeper`."""
+        self.store.save(checkpoint.position, checkpoint.state)
+
+
+@dataclass(frozen=True, slots=True)
+class RouteKeeper:
+    """A route of a configuration: its sink, or the configuration's store."""
+
+    config: DaemonConfig
+    route: RouteConfig
+
+    def load(self) -> Checkpoint | None:
+        """See :class:`Keeper`."""
+        return asyncio.run(self._with_sink(None))
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """See :class:`Keeper`."""
+        lock = StateLock(self.config.state)  # not under a running daemon
+        try:
+            asyncio.run(self._with_sink(checkpoint))
+        finally:
+            lock.release()
+
+    async def _with_sink(self, checkpoint: Checkpoint | None) -> Checkpoint | None:
+        sink = make_sink(self.route.sink.type, resolved(self.route.options, self.config.directory))
+        if not sink.holds_position:
+            return await asyncio.to_thread(self._with_store, checkpoint)
+        try:
+            found = await sink.open()
+            if checkpoint is not None:
+                await sink.commit(checkpoint)
+            return found
+        finally:
+            await sink.close()
+
+    def _with_store(self, checkpoint: Checkpoint | None) -> Checkpoint | None:
+        stores = Stores(self.config)
+        try:
+            store = stores.store(self.route.name)
+            if checkpoint is not None:
+                store.save(checkpoint.position, checkpoint.state)
+            return store.load_checkpoint()
+        finally:
+            stores.close()
+
+
+def is_live_source(address: str) -> bool:
+    """Whether a position is the URL of a server that is followed, and no table in it."""
+    return is_source_url(address) and "#" not in address
+
+
+@contextmanager
+def keepers(address: str, table: str = DEFAULT_TABLE) -> Iterator[dict[str, Keeper]]:
+    """What a position names, by name.
+
+    Args:
+        address: see the module.
+        table: of an SQLite database or server.
+
+    Raises:
+        ConfigError: there is no such thing.
+    """
+    path, _, name = address.partition("#")
+    if is_source_url(path):
+        options = parse_url(path)
+        if not name or not options.database:
+            raise ConfigError("a table in a server is mysql://user@host/DATABASE#NAME")
+        database = MysqlDatabase(lambda: parse_url(path))
+        try:
+            yield {name: StoreKeeper(MysqlPositionStore(database, name, table))}
+        finally:
+            database.close()
+    elif path.endswith(".toml"):
+        config = read_config(path)
+        before = Path.cwd()
+        os.chdir(config.directory)
+        try:
+            yield _of_config(config, name)
+        finally:
+            os.chdir(before)
+    elif name:
+        if not Path(path).is_file():
+            raise ConfigError(f"{path}: there is no such SQLite database")
+        store = SqlitePositionStore(path, name, table)
+        try:
+            yield {name: StoreKeeper(store)}
+        finally:
+            store.close()
+    elif (inside := files_in(location(path))) is not None:
+        files = {one.where.name: one.where for one in inside if one.where.name.endswith(SUFFIX)}
+        yield {
+            file.removesuffix(SUFFIX): StoreKeeper(position_file(files[file]))
+            for file in sorted(files)
+        }
+    else:
+        yield {location(path).name: StoreKeeper(position_file(path))}
+
+
+def _of_config(config: DaemonConfig, name: str) -> dict[str, Keeper]:
+    found: dict[str, Keeper] = {
+        route.name: RouteKeeper(config, route)
+        for route in config.routes
+        if name in ("", route.name)
+    }
+    if not found:
+        names = ", ".join(route.name for route in config.routes)
+        raise ConfigError(f"{config.file}: no sink is {name!r}; there are {names}")
+    return found

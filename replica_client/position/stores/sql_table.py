@@ -1,0 +1,179 @@
+"""Positions in a table of a database, one row for each name.
+
+The table, the same in SQLite, MySQL and MariaDB::
+
+    CREATE TABLE replica_client_positions (
+        name VARCHAR(190) PRIMARY KEY, checkpoint LONGTEXT NOT NULL, saved_at VARCHAR(32) NOT NULL)
+
+``checkpoint`` is the text of :mod:`~replica_client.position.stores.document`. A save is one
+statement in a transaction of its own. A long schema history stands in numbered rows of a second table,
+``replica_client_positions_state (name, number, part)``: those that are new are written before the checkpoint
+that counts them, and those that no checkpoint counts any more are removed after it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+from replica_client.errors import PositionFormatError, PositionStoreError
+from replica_client.position.position import Position
+from replica_client.position.stores.base import Checkpoint
+from replica_client.position.stores.document import decode_checkpoint, encode_checkpoint
+from replica_client.position.stores.growing import GrowingRows, rows_of, split_growing
+
+DEFAULT_TABLE: Final = "replica_client_positions"
+MAX_NAME_LENGTH: Final = 190
+MAX_TABLE_LENGTH: Final = 63
+_STATE: Final = "_state"
+_ROWS_AT_ONCE: Final = 32
+
+Run = Callable[[str, Sequence[Any]], Sequence[Sequence[Any]]]
+"""Runs a statement, commits it, and returns its rows; raises PositionStoreError."""
+
+_TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_MARKS = {"sqlite": "?", "mysql": "%s"}
+
+
+class SqlPositionStore:
+    """Keeps a checkpoint in a row of a table, which is made when it is not there.
+
+    Args:
+        run: runs statements in the database.
+        name: of the row.
+        location: the database, for messages.
+        dialect: how the database writes parameters and types.
+        table: name of the table.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        name: str,
+        location: str,
+        dialect: Literal["sqlite", "mysql"],
+        table: str = DEFAULT_TABLE,
+    ) -> None:
+        if not _TABLE.fullmatch(table):
+            raise PositionStoreError(f"table {table!r}: a name has letters, digits and _ only")
+        if not 0 < len(name) <= MAX_NAME_LENGTH:
+            raise PositionStoreError(f"a position's name has 1 to {MAX_NAME_LENGTH} characters")
+        self._run = run
+        self._name = name
+        self._location = location
+        self._table = table
+        self._mark = _MARKS[dialect]
+        self._options = " CHARACTER SET ascii COLLATE ascii_bin" if dialect == "mysql" else ""
+        self._state_table = f"{table[: MAX_TABLE_LENGTH - len(_STATE)]}{_STATE}"
+        self._rows = GrowingRows()
+        self._loaded = self._made = self._made_state = False
+
+    def load(self) -> Position | None:
+        """The saved position, None when there is none yet.
+
+        Raises:
+            PositionStoreError: the database cannot be read, or holds no position there.
+        """
+        checkpoint = self.load_checkpoint()
+        return None if checkpoint is None else checkpoint.position
+
+    def load_checkpoint(self) -> Checkpoint | None:
+        """The saved position with its state, None when there is none yet.
+
+        Raises:
+            PositionStoreError: the database cannot be read, or holds no position there.
+        """
+        self._make_table()
+        rows = self._run(
+            f"SELECT checkpoint FROM {self._table} WHERE name = {self._mark}", (self._name,)
+        )
+        self._loaded = True
+        if not rows:
+            return None
+        try:
+            return decode_checkpoint(rows[0][0], self._fetch)
+        except PositionFormatError as error:
+            raise PositionStoreError(
+                f"position {self._name!r} in table {self._table} of {self._location} is damaged: {error}; "
+                "restore it from a copy, set the position anew, or delete the row to start without one"
+            ) from error
+
+    def save(self, position: Position, state: Mapping[str, object] | None = None) -> None:
+        """Save a position and its state; when this returns, both survive a crash.
+
+        Raises:
+            PositionStoreError: they could not be saved; what was saved before is whole.
+        """
+        if not self._loaded:
+            self._know_rows()
+        self._make_table()
+        short, name, texts = split_growing(state or {})
+        plan = self._rows.plan(texts)
+        for begin in range(0, len(plan.rows), _ROWS_AT_ONCE):
+            self._write_rows(plan.rows[begin : begin + _ROWS_AT_ONCE])
+        stored = {name: plan.to_json()} if name else None
+        text = encode_checkpoint(position, short, stored).decode("ascii")
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        mark = self._mark
+        self._run(
+            f"REPLACE INTO {self._table} (name, checkpoint, saved_at) VALUES ({mark}, {mark}, {mark})",
+            (self._name, text, now),
+        )
+        self._rows.saved(plan)
+        if self._made_state and self._rows.wants_removal(plan):
+            self._run(
+                f"DELETE FROM {self._state_table} WHERE name = {mark} AND number < {mark}",
+                (self._name, plan.gone),
+            )
+
+    def _write_rows(self, rows: Sequence[tuple[int, str]]) -> None:
+        if not self._made_state:
+            self._make_state_table()
+        values = ", ".join(f"({self._mark}, {self._mark}, {self._mark})" for _ in rows)
+        self._run(
+            f"REPLACE INTO {self._state_table} (name, number, part) VALUES {values}",
+            [value for number, part in rows for value in (self._name, number, part)],
+        )
+
+    def _know_rows(self) -> None:
+        """Do not write over rows that the saved position counts."""
+        with contextlib.suppress(PositionStoreError):
+            self.load_checkpoint()
+        self._loaded = True
+
+    def _fetch(self, saved: Mapping[str, object]) -> tuple[str, ...]:
+        first, count = rows_of(saved)
+        found = self._run(
+            f"SELECT part FROM {self._state_table} WHERE name = {self._mark} AND number >= {self._mark} "
+            f"AND number < {self._mark} ORDER BY number",
+            (self._name, first, first + count),
+        )
+        texts = tuple(str(row[0]) for row in found)
+        if len(texts) != count:
+            raise PositionFormatError(
+                f"{count - len(texts)} rows of table {self._state_table} that belong to it are missing"
+            )
+        self._rows.loaded(first, texts)
+        self._made_state = True
+        return texts
+
+    def _make_state_table(self) -> None:
+        self._run(
+            f"CREATE TABLE IF NOT EXISTS {self._state_table} (name VARCHAR({MAX_NAME_LENGTH}) NOT NULL, "
+            "number BIGINT NOT NULL, part LONGTEXT NOT NULL, PRIMARY KEY (name, number))"
+            + self._options,
+            (),
+        )
+        self._made_state = True
+
+    def _make_table(self) -> None:
+        if not self._made:
+            self._run(
+                f"CREATE TABLE IF NOT EXISTS {self._table} (name VARCHAR({MAX_NAME_LENGTH}) PRIMARY KEY, "
+                f"checkpoint LONGTEXT NOT NULL, saved_at VARCHAR(32) NOT NULL){self._options}",
+                (),
+            )
+            self._made = True

@@ -1,0 +1,157 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""Ordinary transactions event by event, without event objects: what looks at every event.
+
+:class:`~replica_client.readers.fast.fast_path.FastPath` finds them; subclasses say what becomes of each
+event.
+
+This module is compiled where that is possible and runs as it stands everywhere else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.replica_client.binlog.layout import (
+        HEADER_SIZE,
+        TYPE_OFFSET,
+        EventClass,
+    )
+    from cython.cimports.replica_client.codec.event_queue import EventQueue
+    from cython.cimports.replica_client.readers.fast.fast_path import FastPath
+    from cython.cimports.replica_client.readers.fast.fast_path_tables import FastPathTables
+else:
+    from replica_client.binlog.layout import (
+        HEADER_SIZE,
+        TYPE_OFFSET,
+        EventClass,
+    )
+    from replica_client.codec.event_queue import EventQueue
+    from replica_client.readers.fast.fast_path import FastPath
+    from replica_client.readers.fast.fast_path_tables import FastPathTables
+
+if TYPE_CHECKING:
+    from replica_client.binlog.decoder import BinlogDecoder
+    from replica_client.position.tracker import PositionTracker
+    from replica_client.readers.event_feed import LocatedEvent
+    from replica_client.readers.fast.fast_path_tables import RowConsumers
+
+MAX_TAKEN = cython.declare(cython.longlong, 1 << 20)
+
+
+@cython.cclass
+class EventFastPath(FastPath):  # type: ignore[misc]
+    """Takes ordinary transactions of a file and looks at each of their events.
+
+    Args:
+        feed: the decoder and the tracker.
+        assembler: resolves tables.
+        consumers: take the rows.
+    """
+
+    def __init__(self, feed: Any, assembler: Any, consumers: RowConsumers) -> None:
+        FastPath.__init__(self, feed, assembler, consumers, True)
+        self._passes_over = False
+        self._taken_size = 0
+
+    def feed(
+        self, located: LocatedEvent, decoder: BinlogDecoder, tracker: PositionTracker
+    ) -> tuple[()]:
+        """Look at an event that is not of an ordinary transaction, or inside its payload."""
+        raise NotImplementedError
+
+    def take(
+        self,
+        events: EventQueue,
+        file: str,
+        offset: cython.longlong,
+        stop: cython.longlong = -1,
+    ) -> int:
+        """As :meth:`FastPath.take`; at most about a mebibyte at once, so call it again."""
+        self._taken_size = 0
+        return int(FastPath.take(self, events, file, offset, stop))
+
+    def hand_over(self) -> list[Any]:
+        """Nothing: events were looked at where they lie."""
+        self.took = False
+        return []
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _count(
+        self, events: EventQueue, first: cython.Py_ssize_t, offset: cython.longlong
+    ) -> cython.Py_ssize_t:
+        if self._taken_size >= MAX_TAKEN:
+            return 0
+        count: cython.Py_ssize_t = FastPath._count(self, events, first, offset)
+        # Those without rows are looked at, too.
+        self._tables.wanted = True
+        return count
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _apply(
+        self,
+        events: EventQueue,
+        first: cython.Py_ssize_t,
+        count: cython.Py_ssize_t,
+        offset: cython.longlong,
+    ) -> cython.int:
+        """Look at each event of a transaction."""
+        i: cython.Py_ssize_t
+        inside: cython.Py_ssize_t = self._inside
+        for i in range(first, first + count):
+            self._look(events, i, offset, self._tail, -1)
+            offset += events.marks[2 * i + 1] - events.marks[2 * i]
+            self._taken_size += events.marks[2 * i + 1] - events.marks[2 * i]
+        if inside:
+            # The payload is the second event and the last one.
+            offset -= events.marks[2 * first + 3] - events.marks[2 * first + 2]
+            for i in range(inside):
+                self._look(self._inner, i, offset, 0, i)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _look(
+        self,
+        events: EventQueue,
+        index: cython.Py_ssize_t,
+        offset: cython.longlong,
+        tail: cython.Py_ssize_t,
+        inner_index: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Look at one event."""
+        raw: cython.p_const_uchar = events.data
+        at: cython.Py_ssize_t = events.marks[2 * index]
+        end: cython.Py_ssize_t = events.marks[2 * index + 1]
+        tables: FastPathTables = self._tables
+        if self._classes[raw[at + TYPE_OFFSET]] == EventClass.TABLE_MAP:
+            # Which table has the id now: a transaction may use an id for one after the other.
+            tables.of_map(raw, at + HEADER_SIZE, end - tail)
+        return self._event(raw, at, end, offset, tail, inner_index)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _event(
+        self,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        offset: cython.longlong,
+        tail: cython.Py_ssize_t,
+        inner_index: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Look at the event from ``at`` to ``end``.
+
+        Args:
+            raw: holds it.
+            at: where its header begins.
+            end: where its checksum ends.
+            offset: in the file; of an event inside a payload, the payload's.
+            tail: bytes of its checksum.
+            inner_index: in its payload; -1: it is in none.
+        """
+        raise NotImplementedError

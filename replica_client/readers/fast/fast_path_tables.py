@@ -1,0 +1,338 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""The tables that a fast path knows, by their table maps and by the ids they have now.
+
+This module is compiled where that is possible and runs as it stands everywhere else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import cython
+
+from replica_client.binlog.events.rows_extra import PARTITION
+from replica_client.binlog.layout import ROWS_FORMS, ROWS_TYPES
+from replica_client.schema.shape import TableShape
+
+if cython.compiled:
+    from cython.cimports.replica_client.binlog.layout import (
+        LENGTH_NULL,
+        PARTITION_INSERT_SIZE,
+        PARTITION_UPDATE_SIZE,
+        ROWS_COMPRESSED,
+        ROWS_EXTRA,
+        ROWS_EXTRA_SIZE,
+        ROWS_KIND,
+        ROWS_OTHER,
+        ROWS_POST_HEADER_SIZE,
+        TABLE_ID_SIZE,
+        TABLE_MAP_POST_HEADER_SIZE,
+        UPDATE,
+    )
+    from cython.cimports.replica_client.codec.memory import load_le, same_bytes
+    from cython.cimports.replica_client.rows.column_layout import Layout
+    from cython.cimports.replica_client.rows.columnar import ColumnarRows
+    from cython.cimports.replica_client.rows.runs import EventRuns
+else:
+    from replica_client.binlog.layout import (
+        LENGTH_NULL,
+        PARTITION_INSERT_SIZE,
+        PARTITION_UPDATE_SIZE,
+        ROWS_COMPRESSED,
+        ROWS_EXTRA,
+        ROWS_EXTRA_SIZE,
+        ROWS_KIND,
+        ROWS_OTHER,
+        ROWS_POST_HEADER_SIZE,
+        TABLE_ID_SIZE,
+        TABLE_MAP_POST_HEADER_SIZE,
+        UPDATE,
+    )
+    from replica_client.codec.memory import load_le, same_bytes
+    from replica_client.rows.column_layout import Layout
+    from replica_client.rows.columnar import ColumnarRows
+    from replica_client.rows.runs import EventRuns
+
+if TYPE_CHECKING:
+    from replica_client.binlog.context import BinlogFormat
+    from replica_client.readers.assembler import TransactionAssembler
+    from replica_client.readers.event_feed import EventFeed
+    from replica_client.rows.image import RowImageDecoder
+
+_PARTITION = cython.declare(cython.int, PARTITION)
+_MAX_TABLES = 4096
+# Of a form that the fast path takes in this file.
+_TAKEN = cython.declare(cython.int, 0x80)
+_NEAR = cython.declare(cython.int, 1024)
+# Rows whose images are compressed, in parts, or of before 5.1.
+_LEFT = ROWS_COMPRESSED | ROWS_OTHER
+
+
+class RowConsumers(Protocol):
+    """Makes what takes the rows of a table.
+
+    Attributes:
+        generation: becomes another number when what was made before is not to be used any more.
+    """
+
+    generation: int
+
+    def made_builder(self, shape: TableShape, decoder: RowImageDecoder) -> Any:
+        """What takes the rows of a table; None: the fast path must leave them."""
+        ...
+
+
+@cython.final
+@cython.cclass
+class FastPathTable:
+    """A table map that the fast path knows, and where its rows go (nowhere: they are not wanted)."""
+
+    def __init__(self, content: bytes, table_map: Any, builder: Any) -> None:
+        self.content = content
+        self.text: Any = content
+        self.size = len(content)
+        self.table_map = table_map
+        self.builder: Any = builder
+        self.is_wanted = builder is not None
+        self.before = b""
+        self.after = b""
+        self.before_layout: Layout | None = None
+        self.after_layout: Layout | None = None
+        self.gtid = b""
+        self.file = b""
+        self.era = -1
+        self.number = -1
+        self.turn = 0
+        self.switch = -1
+        self.file_text = self.version_text = self.gtid_text = 0
+        self.column_count = len(table_map.column_types)
+        if builder is not None:
+            self.rows: ColumnarRows = builder.rows
+            self.runs: EventRuns = builder.runs
+
+
+@cython.final
+@cython.cclass
+class FastPathTables:
+    """Finds the tables of table maps and of rows events, and what is unusual about these.
+
+    Args:
+        feed: the decoder.
+        assembler: resolves tables.
+        consumers: take the rows.
+
+    Attributes:
+        wanted: whether :meth:`rows_ok` met rows of a wanted table since somebody made this False.
+    """
+
+    def __init__(
+        self, feed: EventFeed, assembler: TransactionAssembler, consumers: RowConsumers
+    ) -> None:
+        self._feed: Any = feed
+        self._assembler: Any = assembler
+        self._consumers: Any = consumers
+        self._full_rows = assembler.full_rows
+        self.wanted = False
+        # By type code the form of rows that are taken.
+        self._forms_memory = bytearray(256)
+        self._forms: Any = self._forms_memory
+        self._revision: Any = None
+        self._generation: Any = None
+        self._tables: dict[bytes, FastPathTable] = {}
+        # By table id: the tables of this turn. The same by the last bits of their ids, where they are
+        # looked up first: there are no references to them in the slots, of which the last is of none.
+        self._by_id: dict[int, FastPathTable] = {}
+        self._near: list[FastPathTable | None] = [None] * (_NEAR + 1)
+        self._near_used = False
+        if not cython.compiled:
+            self._slots: Any = self._near
+        else:
+            self._slots_memory = bytearray(8 * (_NEAR + 1))
+            raw: cython.p_uchar = self._slots_memory
+            self._slots = cython.cast(cython.pp_void, raw)
+        self._turn = 0
+
+    def use_format(self, format: BinlogFormat) -> None:
+        """Another format begins."""
+        self._forget()
+        for code in ROWS_TYPES:
+            form = ROWS_FORMS[code]
+            size = ROWS_POST_HEADER_SIZE + (ROWS_EXTRA_SIZE if form & ROWS_EXTRA else 0)
+            is_taken = not form & _LEFT and format.post_header_size(code, size) == size
+            self._forms_memory[code] = form | 0x80 if is_taken else 0
+
+    def begin_turn(self) -> None:
+        """Forget what may have changed: tables, and which ids the decoder met since."""
+        revision = self._assembler.schema.history.revision
+        if revision != self._revision or self._consumers.generation != self._generation:
+            self._revision = revision
+            self._generation = self._consumers.generation
+            self._forget()
+        self._by_id = {}
+        self._turn += 1
+
+    def _forget(self) -> None:
+        """Forget all tables, wherever they are: what takes their rows may have much memory."""
+        self._tables = {}
+        self._by_id = {}
+        if not self._near_used:
+            return
+        self._near_used = False
+        i: cython.Py_ssize_t
+        for i in range(_NEAR):
+            if cython.compiled:
+                self._slots[i] = cython.NULL
+            self._near[i] = None
+
+    @cython.cfunc
+    def of_map(
+        self, raw: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> FastPathTable | None:
+        """The table of the table map from ``start`` to ``end``; None where the fast path cannot tell it."""
+        if end - start < TABLE_MAP_POST_HEADER_SIZE:
+            return None
+        number: cython.longlong = load_le(raw, start, TABLE_ID_SIZE)
+        table: FastPathTable | None
+        if self.is_near(raw, start, end):
+            table = cython.cast(FastPathTable, self._near_slot(number))
+            return table
+        content = bytes(raw[start:end])
+        table = self._tables.get(content)
+        if table is None:
+            table = self._new_table(content)
+            if table is None:
+                return None
+        if self._by_id.get(number) is not table:
+            self._by_id[number] = table
+            self._feed.decoder.announce(table.table_map)
+        self._bring_near(number)
+        return table
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _bring_near(self, number: cython.longlong) -> cython.bint:
+        """Have the table that has an id now where it is found quickly; False when there is none."""
+        table: FastPathTable | None = self._by_id.get(number)
+        if table is None:
+            return False
+        table.number = number
+        table.turn = self._turn
+        self._near_used = True
+        self._near[number & (_NEAR - 1)] = table
+        if cython.compiled:
+            self._slots[number & (_NEAR - 1)] = cython.cast(cython.p_void, table)
+        return True
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _near_slot(self, number: cython.longlong) -> cython.p_void:
+        """The table that had this id in this turn, where that is quickly told; no reference to it."""
+        slot: cython.p_void = self._slots[number & (_NEAR - 1)]
+        if (
+            slot
+            and cython.cast(FastPathTable, slot).number == number
+            and cython.cast(FastPathTable, slot).turn == self._turn
+        ):
+            return slot
+        return self._slots[_NEAR]
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def is_near(
+        self, raw: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        """Whether a table map is the one that had its id in this turn, where that is quickly told."""
+        if end - start < TABLE_MAP_POST_HEADER_SIZE:
+            return False
+        slot: cython.p_void = self._near_slot(load_le(raw, start, TABLE_ID_SIZE))
+        return (
+            slot
+            and cython.cast(FastPathTable, slot).size == end - start
+            and same_bytes(cython.cast(FastPathTable, slot).text, 0, raw, start, end - start)
+        )
+
+    @cython.cfunc
+    def known(self, number: cython.longlong) -> FastPathTable | None:
+        """The table that has an id now."""
+        slot: cython.p_void = self._near_slot(number)
+        table: FastPathTable | None = (
+            cython.cast(FastPathTable, slot) if slot else self._by_id.get(number)
+        )
+        return table
+
+    def _new_table(self, content: bytes) -> FastPathTable | None:
+        decoder = self._feed.decoder
+        table_map = decoder.table_map_of(content)
+        if table_map is None:
+            return None
+        found = self._assembler.undoubted_decoder(table_map, decoder)
+        if found is None:
+            return None
+        builder = None
+        if found[0] is not None:
+            builder = self._consumers.made_builder(*found[0])
+            if builder is None:
+                return None
+        if len(self._tables) >= _MAX_TABLES:
+            self._tables = {}
+        table = FastPathTable(content, table_map, builder)
+        self._tables[content] = table
+        return table
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def rows_ok(
+        self,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        code: cython.int,
+    ) -> cython.bint:
+        """Whether a rows event is of a table map before it and has nothing unusual."""
+        form: cython.int = self._forms[code]
+        if not form & _TAKEN or end < at + ROWS_POST_HEADER_SIZE + ROWS_EXTRA_SIZE + 1:
+            return False
+        slot: cython.p_void = self._near_slot(load_le(raw, at, TABLE_ID_SIZE))
+        if not slot:
+            if not self._bring_near(load_le(raw, at, TABLE_ID_SIZE)):
+                return False
+            slot = self._near_slot(load_le(raw, at, TABLE_ID_SIZE))
+        columns: cython.Py_ssize_t = cython.cast(FastPathTable, slot).column_count
+        extra: cython.Py_ssize_t
+        update: cython.bint = form & ROWS_KIND == UPDATE
+        at += ROWS_POST_HEADER_SIZE
+        if form & ROWS_EXTRA:
+            # Nothing, or which partition the rows are in: for updates also which they were in.
+            extra = load_le(raw, at, ROWS_EXTRA_SIZE)
+            if extra != ROWS_EXTRA_SIZE:
+                if extra != (PARTITION_UPDATE_SIZE if update else PARTITION_INSERT_SIZE):
+                    return False
+                if raw[at + ROWS_EXTRA_SIZE] != _PARTITION:
+                    return False
+            at += extra
+            if at >= end:
+                return False
+        if raw[at] >= LENGTH_NULL or raw[at] != columns or not raw[at]:
+            return False
+        bitmap: cython.Py_ssize_t = (columns + 7) >> 3
+        first: cython.Py_ssize_t = at + 1
+        i: cython.Py_ssize_t
+        at = first + bitmap
+        if update:
+            at += bitmap
+        if at > end:
+            return False
+        if not cython.cast(FastPathTable, slot).is_wanted:
+            return True
+        self.wanted = True
+        if self._full_rows:
+            last: cython.int = 0xFF >> (-columns & 7)
+            while first < at:
+                for i in range(first, first + bitmap - 1):
+                    if raw[i] != 0xFF:
+                        return False
+                first += bitmap
+                if raw[first - 1] & last != last:
+                    return False
+        return True

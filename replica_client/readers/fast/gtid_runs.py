@@ -1,0 +1,225 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""The GTIDs of transactions that follow each other, as runs of numbers.
+
+This module is compiled where that is possible and runs as it stands everywhere else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+
+from replica_client.constants.event_types import EventType
+from replica_client.gtid import Gtid, MariadbGtid
+
+if cython.compiled:
+    from cython.cimports.replica_client.binlog.layout import (
+        GTID_NUMBER_OFFSET,
+        GTID_SID_OFFSET,
+        GTID_SID_SIZE,
+        GTID_TIMESTAMP_OFFSET,
+        GTID_TIMESTAMP_SIZE,
+        HEADER_SIZE,
+        MARIADB_COMMIT_ID,
+        MARIADB_COMMIT_ID_SIZE,
+        MARIADB_DOMAIN_OFFSET,
+        MARIADB_FIELDS_OFFSET,
+        MARIADB_FLAGS_OFFSET,
+        MARIADB_SEQUENCE_OFFSET,
+        MARIADB_THREAD_ID_SIZE,
+        SERVER_ID_OFFSET,
+        TYPE_OFFSET,
+    )
+    from cython.cimports.replica_client.codec.memory import load_le
+    from cython.cimports.replica_client.readers.fast.tagged_gtid import TaggedGtid
+else:
+    from replica_client.binlog.layout import (
+        GTID_NUMBER_OFFSET,
+        GTID_SID_OFFSET,
+        GTID_SID_SIZE,
+        GTID_TIMESTAMP_OFFSET,
+        GTID_TIMESTAMP_SIZE,
+        HEADER_SIZE,
+        MARIADB_COMMIT_ID,
+        MARIADB_COMMIT_ID_SIZE,
+        MARIADB_DOMAIN_OFFSET,
+        MARIADB_FIELDS_OFFSET,
+        MARIADB_FLAGS_OFFSET,
+        MARIADB_SEQUENCE_OFFSET,
+        MARIADB_THREAD_ID_SIZE,
+        SERVER_ID_OFFSET,
+        TYPE_OFFSET,
+    )
+    from replica_client.codec.memory import load_le
+    from replica_client.readers.fast.tagged_gtid import TaggedGtid
+
+_ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
+_TAGGED = cython.declare(cython.int, int(EventType.GTID_TAGGED_LOG_EVENT))
+_MARIADB_GTID = cython.declare(cython.int, int(EventType.GTID_EVENT))
+_NOBODY = cython.declare(cython.int, 0)
+_MYSQL = cython.declare(cython.int, 1)
+_MARIADB = cython.declare(cython.int, 2)
+_SECOND_TIMESTAMP = cython.declare(cython.longlong, 1 << 55)
+_NO_BYTES = b""
+
+
+@cython.final
+@cython.cclass
+class GtidRuns:
+    """Reads GTID events that the fast path takes, and collects their GTIDs, each in constant time.
+
+    Attributes:
+        found: the runs that ended; see :data:`~replica_client.readers.fast.transaction_gtids.GtidRun`.
+        last: the last number of the run at hand, 0 for none.
+        prefix: what the GTID that was read begins with, up to its number; empty for an anonymous one.
+        number: its number; 0 for none.
+        timestamp_us: microseconds since 1970 of its commit; -1 where the event does not tell.
+        thread: of the source's connection; -1 where the event does not tell.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[Any] = []
+        self._first = self.last = 0
+        self.prefix = _NO_BYTES
+        self.number = 0
+        self.timestamp_us = self.thread = -1
+        # Whose they are: of MySQL the UUID (its bytes as numbers, too, as they are compared for each
+        # GTID) and the tag, of MariaDB the domain and the server.
+        self._kind = _NOBODY
+        self._sid = self._tag = _NO_BYTES
+        self._sid_first = self._sid_second = 0
+        self._domain = self._server = 0
+        self._prefix = _NO_BYTES
+        self._tagged: TaggedGtid = TaggedGtid()
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def read(
+        self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.int:
+        """Read the GTID event at ``at``, whose checksum begins at ``end``.
+
+        A run ends where it is of another server or domain.
+        """
+        code: cython.int = raw[at + TYPE_OFFSET]
+        body: cython.Py_ssize_t = at + HEADER_SIZE
+        self._identify(raw, at, end)
+        self.prefix = _NO_BYTES if code == _ANONYMOUS else self._prefix
+        self.timestamp_us = self.thread = -1
+        if code == _TAGGED:
+            self.timestamp_us = self._tagged.timestamp_us
+        elif code == _MARIADB_GTID:
+            at = body + MARIADB_FIELDS_OFFSET
+            if raw[body + MARIADB_FLAGS_OFFSET] & MARIADB_COMMIT_ID:
+                at += MARIADB_COMMIT_ID_SIZE
+            if end > at and raw[at]:
+                # The fast path takes no other field there than the session's number.
+                self.thread = load_le(raw, at + 1, MARIADB_THREAD_ID_SIZE)
+        else:
+            at = body + GTID_TIMESTAMP_OFFSET
+            if end >= at + GTID_TIMESTAMP_SIZE:
+                self.timestamp_us = load_le(raw, at, GTID_TIMESTAMP_SIZE) & ~_SECOND_TIMESTAMP
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1, check=False)
+    def _identify(
+        self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.int:
+        """Have the number of a GTID event, and whose it is."""
+        code: cython.int = raw[at + TYPE_OFFSET]
+        body: cython.Py_ssize_t = at + HEADER_SIZE
+        if code == _MARIADB_GTID:
+            self.number = load_le(raw, body + MARIADB_SEQUENCE_OFFSET, 8)
+            self._mariadb(
+                load_le(raw, body + MARIADB_DOMAIN_OFFSET, 4),
+                load_le(raw, at + SERVER_ID_OFFSET, 4),
+            )
+        elif code == _TAGGED:
+            tagged: TaggedGtid = self._tagged
+            tagged.read(raw, body, end)
+            self.number = tagged.number
+            self._mysql(tagged.sid, 0, raw, tagged.tag_start, tagged.tag_size)
+        elif code == _ANONYMOUS:
+            self.number = 0
+        else:
+            self.number = load_le(raw, body + GTID_NUMBER_OFFSET, 8)
+            self._mysql(raw, body + GTID_SID_OFFSET, raw, 0, 0)
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1, check=False)
+    def _mysql(
+        self,
+        sid: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        raw: cython.p_const_uchar,
+        tag: cython.Py_ssize_t,
+        tag_size: cython.Py_ssize_t,
+    ) -> cython.int:
+        if (
+            self._kind != _MYSQL
+            or load_le(sid, at, 8) != self._sid_first
+            or load_le(sid, at + GTID_SID_SIZE // 2, 8) != self._sid_second
+            or len(self._tag) != tag_size
+            or (tag_size and bytes(raw[tag : tag + tag_size]) != self._tag)
+        ):
+            self._end()
+            self._sid = bytes(sid[at : at + GTID_SID_SIZE])
+            self._tag = bytes(raw[tag : tag + tag_size])
+            self._sid_first = load_le(sid, at, 8)
+            self._sid_second = load_le(sid, at + GTID_SID_SIZE // 2, 8)
+            self._kind = _MYSQL
+            self._prefix = str(self._gtid(1)).removesuffix("1").encode()
+        return 0
+
+    def _gtid(self, number: int) -> Gtid:
+        return Gtid(self._sid, number, self._tag.decode())
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1, check=False)
+    def _mariadb(self, domain: cython.longlong, server: cython.longlong) -> cython.int:
+        if self._kind != _MARIADB or domain != self._domain or server != self._server:
+            self._end()
+            self._kind = _MARIADB
+            self._domain, self._server = domain, server
+            self._prefix = f"{domain}-{server}-".encode()
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def join(
+        self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.int:
+        """The GTID of a transaction that is done, whose GTID event is at ``at``, joins the run."""
+        self._identify(raw, at, end)
+        if not self.number:
+            return 0
+        if self._kind == _MYSQL and self.last:
+            if self.number != self.last and self.number != self.last + 1:
+                self._end()
+        if not self.last:
+            self._first = self.number
+        self.last = self.number
+        return 0
+
+    def _end(self) -> None:
+        """A run ends."""
+        if not self.last:
+            return
+        if self._kind == _MARIADB:
+            gtid: Any = MariadbGtid(self._domain, self._server, self.last)
+        else:
+            gtid = self._gtid(self._first)
+        self.found.append((gtid, self.last))
+        self._first = self.last = 0
+
+    def take(self) -> list[Any]:
+        """All runs; the next one begins another list."""
+        self._end()
+        found, self.found = self.found, []
+        return found

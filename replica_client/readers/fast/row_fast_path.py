@@ -1,0 +1,281 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""Ordinary transactions as objects whose rows are decoded when they are iterated.
+
+What :class:`~replica_client.readers.fast.fast_path.FastPath` finds ordinary becomes a transaction without
+event objects; see there for what does not.
+
+This module is compiled where that is possible and runs as it stands everywhere else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cython
+
+from replica_client.readers.fast.transaction_gtids import GtidPositions
+from replica_client.rows.image import RowImageDecoder
+from replica_client.schema.shape import TableShape
+
+if cython.compiled:
+    from cython.cimports.replica_client.binlog.layout import (
+        HEADER_SIZE,
+        QUERY_THREAD_OFFSET,
+        ROWS_KIND,
+        TABLE_ID_SIZE,
+        TIMESTAMP_OFFSET,
+        TYPE_OFFSET,
+        UPDATE,
+        XID_SIZE,
+        EventClass,
+        rows_columns,
+    )
+    from cython.cimports.replica_client.codec.event_queue import EventQueue
+    from cython.cimports.replica_client.codec.memory import load_le, same_bytes
+    from cython.cimports.replica_client.readers.fast.fast_path import FastPath
+    from cython.cimports.replica_client.readers.fast.fast_path_tables import (
+        FastPathTable,
+        FastPathTables,
+    )
+    from cython.cimports.replica_client.readers.fast.gtid_runs import GtidRuns
+    from cython.cimports.replica_client.readers.transaction import (
+        Transaction,
+        pending_transaction,
+    )
+    from cython.cimports.replica_client.rows.change import RowsOfEvent, undecoded_rows
+else:
+    from replica_client.binlog.layout import (
+        HEADER_SIZE,
+        QUERY_THREAD_OFFSET,
+        ROWS_KIND,
+        TABLE_ID_SIZE,
+        TIMESTAMP_OFFSET,
+        TYPE_OFFSET,
+        UPDATE,
+        XID_SIZE,
+        EventClass,
+        rows_columns,
+    )
+    from replica_client.codec.event_queue import EventQueue
+    from replica_client.codec.memory import load_le, same_bytes
+    from replica_client.readers.fast.fast_path import FastPath
+    from replica_client.readers.fast.fast_path_tables import FastPathTable, FastPathTables
+    from replica_client.readers.fast.gtid_runs import GtidRuns
+    from replica_client.readers.transaction import Transaction, pending_transaction
+    from replica_client.rows.change import RowsOfEvent, undecoded_rows
+
+if TYPE_CHECKING:
+    from replica_client.readers.assembler import TransactionAssembler
+    from replica_client.readers.event_feed import EventFeed
+
+
+MAX_TAKEN = cython.declare(cython.longlong, 1 << 20)
+_NO_BYTES = b""
+
+
+class RowTable:
+    """Where the rows of a table go: what their objects are made with."""
+
+    rows = runs = None
+
+    def __init__(self, shape: TableShape, decoder: RowImageDecoder) -> None:
+        self.shape = shape
+        self.decoder = decoder
+
+
+class RowTables:
+    """Makes what takes the rows of the tables that are wanted."""
+
+    generation = 0
+
+    def made_builder(self, shape: TableShape, decoder: RowImageDecoder) -> RowTable:
+        """What takes the rows of a table."""
+        return RowTable(shape, decoder)
+
+
+@cython.final
+@cython.cclass
+class RowFastPath(FastPath):  # type: ignore[misc]
+    """Takes ordinary transactions and gives them as objects.
+
+    Args:
+        feed: the decoder and the tracker.
+        assembler: resolves tables.
+        in_file: whether events stand in a file, or come as a stream.
+    """
+
+    def __init__(self, feed: EventFeed, assembler: TransactionAssembler, in_file: bool) -> None:
+        FastPath.__init__(self, feed, assembler, RowTables(), in_file)
+        self._part_size = assembler.part_size
+        self._passes_over = False
+        self._taken: list[Any] = []
+        self._taken_size = 0
+        self._gtid_positions: GtidPositions | None = None
+        self._current: Any = None
+        self._prefix_bytes = _NO_BYTES
+        self._prefix = ""
+
+    def take(
+        self,
+        events: EventQueue,
+        file: str,
+        offset: cython.longlong,
+        stop: cython.longlong = -1,
+    ) -> int:
+        """As :meth:`FastPath.take`; at most about a mebibyte at once, so call it again."""
+        self._gtid_positions = None
+        self._taken_size = 0
+        return int(FastPath.take(self, events, file, offset, stop))
+
+    def hand_over(self) -> list[Transaction]:
+        """The transactions that were taken since the last time, in order."""
+        self.took = False
+        taken: list[Transaction] = self._taken
+        self._taken = []
+        return taken
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _count(
+        self, events: EventQueue, first: cython.Py_ssize_t, offset: cython.longlong
+    ) -> cython.Py_ssize_t:
+        if self._taken_size >= MAX_TAKEN:
+            return 0
+        count: cython.Py_ssize_t = FastPath._count(self, events, first, offset)
+        # Those without rows become objects, too.
+        self._tables.wanted = True
+        return count
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _apply(
+        self,
+        events: EventQueue,
+        first: cython.Py_ssize_t,
+        count: cython.Py_ssize_t,
+        offset: cython.longlong,
+    ) -> cython.int:
+        """Make the object of a transaction."""
+        raw: cython.p_const_uchar = events.data
+        at: cython.Py_ssize_t = events.marks[2 * first]
+        classes: cython.p_const_uchar = self._classes
+        event_class: cython.int
+        gtids: GtidRuns = self._gtids
+        i: cython.Py_ssize_t
+        if self._gtid_positions is None:
+            self._gtid_positions = GtidPositions(self._feed.tracker.fork(), gtids.found, self._file)
+        transaction: Transaction = pending_transaction(self._gtid_positions, self._file, offset)
+        gtids.read(raw, at, events.marks[2 * first + 1] - self._tail)
+        transaction._gtid_number = gtids.number
+        transaction._commit_us = gtids.timestamp_us
+        transaction._thread = gtids.thread
+        if gtids.prefix is not self._prefix_bytes:
+            self._prefix_bytes = gtids.prefix
+            self._prefix = gtids.prefix.decode()
+        transaction._gtid = self._prefix
+        queue: EventQueue = events
+        tail: cython.Py_ssize_t = self._tail
+        last: cython.Py_ssize_t = first + count
+        index: cython.Py_ssize_t = 0
+        inside: cython.bint = self._inside > 0
+        if inside:
+            # They have the position of the payload, count on from it, and have no checksums.
+            offset += events.marks[2 * first + 1] - at
+            queue = self._inner
+            raw = queue.data
+            first, last, index, tail = 0, self._inside, 2, 0
+        for i in range(first, last):
+            at = queue.marks[2 * i]
+            event_class = classes[raw[at + TYPE_OFFSET]]
+            if event_class == EventClass.TABLE_MAP:
+                self._tables.of_map(raw, at + HEADER_SIZE, queue.marks[2 * i + 1] - tail)
+            elif event_class == EventClass.ROWS:
+                self._add(transaction, queue, i, tail, offset, index + i - first, inside)
+            elif event_class == EventClass.QUERY:
+                transaction._thread = load_le(raw, at + HEADER_SIZE + QUERY_THREAD_OFFSET, 4)
+            elif event_class == EventClass.COMMIT:
+                transaction._xid = load_le(raw, at + HEADER_SIZE, XID_SIZE)
+                transaction._has_xid = True
+            if not inside:
+                offset += queue.marks[2 * i + 1] - at
+        transaction._timestamp = load_le(raw, at + TIMESTAMP_OFFSET, 4)
+        transaction._end_offset = self._end
+        transaction._last_index = count - 1
+        self._taken_size += queue.marks[2 * last - 1] - queue.marks[2 * first]
+        self._taken.append(transaction)
+        self._current = transaction
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _add(
+        self,
+        transaction: Transaction,
+        queue: EventQueue,
+        at_index: cython.Py_ssize_t,
+        tail: cython.Py_ssize_t,
+        offset: cython.longlong,
+        index: cython.Py_ssize_t,
+        inside: cython.bint,
+    ) -> cython.int:
+        """Add the rows of an event of the queue to a transaction, if they are wanted."""
+        raw: cython.p_const_uchar = queue.data
+        at: cython.Py_ssize_t = queue.marks[2 * at_index]
+        end: cython.Py_ssize_t = queue.marks[2 * at_index + 1]
+        tables: FastPathTables = self._tables
+        table: FastPathTable = cython.cast(
+            FastPathTable, tables.known(load_le(raw, at + HEADER_SIZE, TABLE_ID_SIZE))
+        )
+        if table.builder is None:
+            return 0
+        form: cython.int = self._forms[raw[at + TYPE_OFFSET]]
+        kind: cython.int = form & ROWS_KIND
+        bitmap: cython.Py_ssize_t = (table.column_count + 7) >> 3
+        # The number of columns, of which the fast path takes 250 at most, has one byte.
+        images: cython.Py_ssize_t = rows_columns(raw, at + HEADER_SIZE, form) + 1
+        known: cython.p_const_uchar = table.before
+        if len(table.before) != bitmap or not same_bytes(known, 0, raw, images, bitmap):
+            table.before = bytes(raw[images : images + bitmap])
+        images += bitmap
+        after: bytes | None = None
+        if kind == UPDATE:
+            known = table.after
+            if len(table.after) != bitmap or not same_bytes(known, 0, raw, images, bitmap):
+                table.after = bytes(raw[images : images + bitmap])
+            after = table.after
+            images += bitmap
+        # The queue's memory is used again; what is given away is a copy.
+        rows: RowsOfEvent = undecoded_rows(
+            bytes(raw[at:end]),
+            images - at,
+            end - tail - at,
+            kind,
+            table.before,
+            after,
+            table.builder.decoder,
+            table.builder.shape,
+            self._format,
+        )
+        rows._file = self._file
+        rows._gtid = self._prefix
+        rows._gtid_number = transaction._gtid_number
+        rows._offset = offset
+        rows._event_index = index
+        rows._inner_index = at_index if inside else -1
+        rows._timestamp = load_le(raw, at + TIMESTAMP_OFFSET, 4)
+        if transaction._one is None:
+            transaction._one = rows
+        elif transaction._more is None:
+            transaction._more = [rows]
+        else:
+            transaction._more.append(rows)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _join(self, events: EventQueue, first: cython.Py_ssize_t) -> cython.int:
+        FastPath._join(self, events, first)
+        transaction: Transaction = self._current
+        transaction._run = len(self._gtids.found)
+        transaction._run_number = self._gtids.last
+        return 0

@@ -1,0 +1,1 @@
+"""Binlog files: their bytes, their ranges, and the four iterators over them."""

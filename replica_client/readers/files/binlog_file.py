@@ -1,0 +1,513 @@
+"""Binlog files as events, changes, transactions and record batches."""
+
+# Over 500 lines: the four iterators of files and the one way to open them; ranges, bytes and
+# batches have modules of their own.
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from replica_client._compiled import tell_plain
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.file_scan import FIRST_EVENT
+from replica_client.binlog.options import DecodeOptions
+from replica_client.errors import ConfigError
+from replica_client.position.losses import LOSS_KINDS, LOSSES_KEY, LossLedger
+from replica_client.position.position import Position
+from replica_client.position.prepared import PREPARED_KEY, PreparedLedger
+from replica_client.position.tracker import PositionTracker
+from replica_client.readers import inside
+from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
+from replica_client.readers.event_feed import EventFeed, LocatedEvent
+from replica_client.readers.fast.event_fast_path import EventFastPath
+from replica_client.readers.fast.row_fast_path import RowFastPath
+from replica_client.readers.files.file_batches import FileBatches, FileSteps, raw_events
+from replica_client.readers.files.file_bytes import (
+    BinlogFile,
+    FileSource,
+    binlog_files,
+    open_events,
+)
+from replica_client.readers.files.file_prepared import FilePrepared
+from replica_client.readers.files.file_range import (
+    AnyGtidSet,
+    Begin,
+    begin_at_time,
+    begin_behind_gtids,
+    end_behind_gtids,
+    previous_gtids,
+    spooled,
+)
+from replica_client.readers.inside import GivenChange, position_at
+from replica_client.readers.notices import Notice, batches_of, changes_of
+from replica_client.readers.prepared_rows import PreparedRows
+from replica_client.readers.start_position import Start, parse_start, timestamp_of
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.row_change import Change
+from replica_client.rows.selection import Selection
+from replica_client.schema.history import STATE_KEY, SchemaHistory
+
+if TYPE_CHECKING:
+    from replica_client.rows.batching import BatchAssembler, RecordBatch
+
+
+class BinlogFileReader:
+    """Reads binlog files in order; every iterator starts anew.
+
+    Made by :func:`open_binlog`.
+
+    Attributes:
+        history: what tables look like, as far as the last iterator read.
+        losses: counts of what the last iterator could not deliver (``record_losses``).
+        prepared: XA transactions that are pending where the last iterator is.
+
+    Examples:
+        >>> reader = rc.open_binlog(["shop-bin.000001", "shop-bin.000002"], tables=["shop.orders"])
+        >>> sum(change.kind == "insert" for change in reader.changes())
+        40
+    """
+
+    def __init__(
+        self,
+        files: Sequence[BinlogFile],
+        assembly: AssemblyOptions,
+        decode: DecodeOptions,
+        start: Start,
+        stop: Start,
+        schema: SchemaHistory | None = None,
+        losses: LossLedger | None = None,
+        lower_case_table_names: int | None = None,
+        prepared: PreparedLedger | None = None,
+    ) -> None:
+        self._letter_case = lower_case_table_names
+        self._files = list(files)
+        self._assembly = assembly
+        self._decode = decode
+        self._start = start
+        self._stop = stop
+        # A transaction stands for the position behind it, which takes time to make.
+        self._delivered: Position | Transaction = Position("", 0)
+        self._given: GivenChange | None = None
+        self._tracker: PositionTracker | None = None
+        self._reader: FileSteps | None = None
+        self._schema = schema
+        self.history = SchemaHistory() if schema is None else schema
+        self._earlier = LossLedger() if losses is None else losses
+        self.losses = self._earlier.copy()
+        self._pending = PreparedLedger() if prepared is None else prepared
+        self.prepared = self._pending.copy()
+
+    @property
+    def position(self) -> Position:
+        """The safe resume point behind what the last iterator delivered."""
+        if isinstance(self._delivered, Transaction):
+            self._delivered = self._delivered.position
+        if self._given is not None:
+            return position_at(self._delivered, self._given)
+        return self._delivered
+
+    @position.setter
+    def position(self, position: Position) -> None:
+        self._delivered = position
+
+    def state(self, position: Position | None = None) -> dict[str, object]:
+        """What to save with a position, for :class:`~replica_client.position.stores.Checkpoint`.
+
+        Args:
+            position: it; None: :attr:`position`.
+        """
+        state: dict[str, object] = {STATE_KEY: self.history.to_parts()}
+        position = self.position if position is None else position
+        kept = {
+            LOSSES_KEY: self.losses.to_state(position),
+            PREPARED_KEY: self.prepared.to_state(position),
+        }
+        return state | {key: value for key, value in kept.items() if value}
+
+    @property
+    def unmatched_patterns(self) -> list[str]:
+        """Patterns of ``tables`` that match none of the tables that were read, and none that is known."""
+        return self._assembly.selection.unmatched_of(self.history)
+
+    def events(self) -> Iterator[BinlogEvent]:
+        """Every event, in order; a transaction payload is followed by the events inside it.
+
+        Raises:
+            BinlogDecodeError: the first fault; everything before it was delivered.
+            OSError: a file cannot be read.
+        """
+        begin, stop = self._range()
+        for _, located in self._located(begin.position, stop):
+            yield located.event
+
+    def look_at_events(self, fast_path_of: Callable[[EventFeed], EventFastPath]) -> Iterator[None]:
+        """Let every event, in order, be looked at where it lies; yields now and then.
+
+        Args:
+            fast_path_of: makes what looks at the events.
+
+        Raises:
+            BinlogDecodeError: as :meth:`events`.
+        """
+        begin, _ = self._range()
+        feed = EventFeed(self._decode, begin.position, mode="file")
+        fast_path = fast_path_of(feed)
+        steps = FileSteps(feed, fast_path, fast_path, None)
+        files = self._from_start(begin.position)
+        for _ in self._read_files(steps, feed, files, begin.position, None):
+            yield
+
+    def transactions(self) -> Iterator[Transaction]:
+        """Committed transactions; very large ones in parts.
+
+        Raises:
+            DataLossError: a change that cannot be delivered as rows.
+            SchemaError: a table's definition is not known, or is not that of its rows.
+            SpoolError: rows that wait for their COMMIT cannot be kept in a temporary file.
+            BinlogDecodeError: the first fault; everything before it was delivered.
+            OSError: a file cannot be read.
+        """
+        begin, stop = self._range()
+        assembler = self._new_assembler(begin)
+        for ready in self._transaction_steps(assembler, begin.position, stop):
+            for transaction in ready:
+                if begin.passed is not None:
+                    begin.check(transaction)
+                self._count_losses(transaction)
+                yield transaction
+                self._delivered = transaction
+
+    def _transaction_steps(
+        self,
+        assembler: TransactionAssembler,
+        start: Position | None,
+        stop: Position | datetime.datetime | None,
+    ) -> Iterator[Iterable[Transaction]]:
+        """The transactions, as they become complete."""
+        if isinstance(stop, datetime.datetime):
+            for feed, located in self._located(start, stop):
+                yield assembler.feed(located, feed.decoder, feed.tracker)
+            return
+        files = self._from_start(start)
+        feed = EventFeed(self._decode, start, mode="file")
+        fast_path = RowFastPath(feed, assembler, True)
+        yield from self._read_files(
+            FileSteps(feed, assembler, fast_path, stop), feed, files, start, stop
+        )
+        self.position = feed.tracker.position
+
+    def _read_files(
+        self,
+        reader: FileSteps,
+        feed: EventFeed,
+        files: Sequence[BinlogFile],
+        start: Position | None,
+        stop: Position | None,
+    ) -> Iterator[list[Any]]:
+        for file in files:
+            first = start.offset if start is not None and start.file == file.name else FIRST_EVENT
+            if stop is not None and Position(file.name, first) >= stop:
+                return
+            feed.new_decoder(file.name)
+            with file.open() as stream:
+                source = open_events(stream, file.name, self._decode)
+                yield from reader.read(source, file.name, max(first, FIRST_EVENT))
+            if reader.stopped:
+                return
+
+    def _count_losses(self, transaction: Transaction) -> None:
+        for loss in transaction.losses:
+            self.losses.add(loss, transaction.start)
+
+    def _new_assembler(self, begin: Begin) -> TransactionAssembler:
+        schema, start = begin.history or self._schema, begin.position
+        self.history = SchemaHistory() if schema is None else schema.copy()
+        self.losses = self._earlier.copy()
+        if start is not None:
+            self._delivered = start
+            self.history.rewind(start.file, start.offset)
+        if self._letter_case is not None:
+            self.history.casefold_names(self._letter_case != 0)
+        self.prepared = self._pending.copy()
+        prepared = FilePrepared(
+            self.prepared, lambda: self._files, self._decode, self.history, self._assembler_of
+        )
+        return TransactionAssembler(self._assembly, self._decode, start, self.history, prepared)
+
+    def _assembler_of(self, history: SchemaHistory, rows: PreparedRows) -> TransactionAssembler:
+        return TransactionAssembler(self._assembly, self._decode, None, history, rows)
+
+    @overload
+    def changes(self, *, notices: Literal[False] = False) -> Iterator[Change]: ...
+
+    @overload
+    def changes(self, *, notices: bool) -> Iterator[Change | Notice]: ...
+
+    def changes(self, *, notices: bool = False) -> Iterator[Change | Notice]:
+        """Row changes of committed transactions, in order.
+
+        :attr:`position` lies before the transaction of the change that was given last until the next one
+        is asked for. In a transaction of more than 1,024 changes it lies before that change.
+
+        Args:
+            notices: also give each :class:`~replica_client.schema.history.SchemaChange` (CREATE, ALTER,
+                RENAME, TRUNCATE, DROP … of a wanted table or of a database) and each
+                :class:`~replica_client.position.losses.Loss`, in its place among the rows.
+
+        Raises:
+            DataLossError: a change that cannot be delivered as rows.
+            SchemaError: a table's definition is not known, or is not that of its rows.
+            SpoolError: rows that wait for their COMMIT cannot be kept in a temporary file.
+            BinlogDecodeError: the first fault; everything before it was delivered.
+            OSError: a file cannot be read.
+        """
+        self._given = None
+        for transaction in self.transactions():
+            changes = iter(changes_of(transaction, notices=notices))
+            for change in islice(changes, inside.POSITIONED_AFTER):
+                yield change
+            for change in changes:
+                self._given = transaction, change
+                yield change
+            self._given = None
+
+    @overload
+    def batches(
+        self,
+        max_rows: int = 16384,
+        max_seconds: float = 1.0,
+        *,
+        notices: Literal[False] = False,
+    ) -> Iterator[RecordBatch]: ...
+
+    @overload
+    def batches(
+        self, max_rows: int = 16384, max_seconds: float = 1.0, *, notices: bool
+    ) -> Iterator[RecordBatch | Notice]: ...
+
+    def batches(
+        self, max_rows: int = 16384, max_seconds: float = 1.0, *, notices: bool = False
+    ) -> Iterator[RecordBatch | Notice]:
+        """Row changes as Arrow record batches, each of one table and one shape.
+
+        :attr:`position` moves only when all rows before it have been given.
+
+        Args:
+            max_rows: rows that a batch has at most.
+            max_seconds: a batch is given after this time at the latest, when there is work.
+            notices: as in :meth:`changes`; all rows before a notice come in batches before it.
+
+        Raises:
+            ConfigError: pyarrow is not installed.
+            DataLossError: a change that cannot be delivered as rows.
+            SchemaError: a table's definition is not known, or is not that of its rows.
+            SpoolError: rows that wait for their COMMIT cannot be kept in a temporary file.
+            BinlogDecodeError: the first fault; everything before it was delivered.
+            OSError: a file cannot be read.
+        """
+        from replica_client.rows.batching import BatchAssembler
+
+        batches = BatchAssembler(max_rows, self._decode)
+        deadline = time.monotonic() + max_seconds
+        for ready in self._steps(batches, notices):
+            yield from ready
+            if time.monotonic() >= deadline:
+                reached = self._reached()
+                yield from batches.flush()
+                self.position = reached
+                deadline = time.monotonic() + max_seconds
+        reached = self._reached()
+        yield from batches.flush()
+        self.position = reached
+
+    def _reached(self) -> Position:
+        if self._reader is not None and self._reader.inside is not None:
+            return self._reader.inside
+        return self.position if self._tracker is None else self._tracker.position
+
+    def _steps(
+        self, batches: BatchAssembler, notices: bool
+    ) -> Iterator[list[RecordBatch | Notice]]:
+        """The batches that become full, step by step."""
+        self._tracker = self._reader = None
+        begin, stop = self._range()
+        start = begin.position
+        if isinstance(stop, datetime.datetime) or begin.passed is not None:
+            for transaction in self.transactions():
+                yield list(batches_of(batches, transaction, notices=notices))
+            return
+        assembler = self._new_assembler(begin)
+        files = self._from_start(start)
+        feed = EventFeed(self._decode, start, mode="file")
+        self._tracker = feed.tracker
+        reader = self._reader = FileBatches(
+            feed, assembler, batches, stop, self._count_losses, notices=notices
+        )
+        yield from self._read_files(reader, feed, files, start, stop)
+
+    def _range(self) -> tuple[Begin, Position | datetime.datetime | None]:
+        """Where to begin, and where to stop, None for the end."""
+        start, stop = self._start, None if isinstance(self._stop, str) else self._stop
+        begin = Begin(start if isinstance(start, Position) else None)
+        by_gtid = isinstance(stop, Position) and not stop.file
+        if isinstance(start, datetime.datetime) or (begin.position and not begin.position.file):
+            self._files = spooled(self._files)
+            names = [file.name for file in self._files]
+            history = SchemaHistory() if self._schema is None else self._schema.copy()
+            if self._letter_case is not None:
+                history.casefold_names(self._letter_case != 0)
+            scan = partial(self._scan, history)
+            if isinstance(start, datetime.datetime):
+                begin = begin_at_time(scan, names[0], timestamp_of(start))
+            elif begin.position is not None:
+                begin = begin_behind_gtids(scan, names, self._previous, begin.position)
+            begin = replace(begin, history=history)
+        if not by_gtid or not isinstance(stop, Position):
+            return begin, stop
+        self._files = spooled(self._files)
+        first = begin.position or Position(self._files[0].name, FIRST_EVENT)
+        seen = self._previous(first.file) if first.gtid_set is None else first.gtid_set
+        return begin, end_behind_gtids(partial(self._scan, None), first, seen, stop)
+
+    def limits(self) -> tuple[Position | None, Position | None]:
+        """The start and the stop as positions between transactions; None: the files' begin and end.
+
+        A stop that is a time is the first transaction that is not of before it.
+
+        Raises:
+            ConfigError: the files do not have them.
+            BinlogDecodeError: a fault in what was read to find them.
+        """
+        begin, stop = self._range()
+        if begin.passed is not None:
+            assembly = replace(self._assembly, record_losses="all", on_statement="deliver")
+            assembler = TransactionAssembler(assembly, self._decode, begin.position, begin.history)
+            steps = self._transaction_steps(assembler, begin.position, None)
+            for transaction in chain.from_iterable(steps):
+                begin.check(transaction)
+        if isinstance(stop, datetime.datetime):
+            self._files = spooled(self._files)
+            scan = partial(self._scan, SchemaHistory())
+            stop = begin_at_time(scan, self._files[0].name, timestamp_of(stop)).position
+        return begin.position, stop
+
+    def _scan(self, history: SchemaHistory | None, start: Position | None) -> Iterator[Transaction]:
+        """The transactions from a position on, whose rows nobody decodes; faults in them are none here."""
+        lenient = frozenset(LOSS_KINDS) - {"undecodable"}
+        assembly = replace(self._assembly, on_statement="deliver", record_losses=lenient)
+        assembler = TransactionAssembler(assembly, self._decode, start, history)
+        return chain.from_iterable(self._transaction_steps(assembler, start, None))
+
+    def _previous(self, file: str) -> AnyGtidSet | None:
+        """The GTIDs of the transactions before a file."""
+        return previous_gtids(
+            located.event for _, located in self._located(Position(file, FIRST_EVENT), None)
+        )
+
+    def _located(
+        self, start: Position | None, stop: Position | datetime.datetime | None
+    ) -> Iterator[tuple[EventFeed, LocatedEvent]]:
+        files = self._from_start(start)
+        feed = EventFeed(self._decode, start, mode="file")
+        stop_at = stop if isinstance(stop, Position) else None
+        until = timestamp_of(stop) if isinstance(stop, datetime.datetime) else None
+        for file in files:
+            first = start.offset if start is not None and start.file == file.name else FIRST_EVENT
+            if stop_at is not None and Position(file.name, first) >= stop_at:
+                return
+            for position, data in raw_events(file, feed, max(first, FIRST_EVENT)):
+                between = not feed.tracker.in_transaction
+                if between and stop_at is not None and Position(file.name, position) >= stop_at:
+                    return
+                for located in feed.feed(data, position, file.name):
+                    begun = located.event.header.timestamp
+                    if until is not None and between and begun >= until:
+                        return
+                    yield feed, located
+            self.position = feed.tracker.position
+
+    def _from_start(self, start: Position | None) -> list[BinlogFile]:
+        """The files from a position on."""
+        if start is None:
+            return self._files
+        names = [file.name for file in self._files]
+        if start.file not in names:
+            raise ConfigError(
+                f"start {start}: no such file among {', '.join(names[:5])}"
+                f"{' …' if len(names) > 5 else ''}"
+            )
+        return self._files[names.index(start.file) :]
+
+
+def open_binlog(
+    source: FileSource,
+    *,
+    tables: Sequence[str] | str | None = None,
+    exclude: Sequence[str] | str | None = None,
+    columns: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    start: Position | str | datetime.datetime | None = None,
+    stop: Position | str | datetime.datetime | None = None,
+    keys: Mapping[str, bytes] | None = None,
+    options: DecodeOptions | None = None,
+    assembly: AssemblyOptions | None = None,
+    schema: SchemaHistory | None = None,
+    full_rows: bool = False,
+    record_losses: Collection[str] | str = (),
+    losses: LossLedger | None = None,
+    prepared: PreparedLedger | None = None,
+    memory_map: bool = False,
+    lower_case_table_names: int | None = None,
+) -> BinlogFileReader:
+    """Open binlog files.
+
+    Args:
+        source: a path, a directory, a list of both in order, a binary file object, or a whole file in
+            memory (bytes, a memoryview, an mmap), which is read without a copy.
+        tables: patterns ``database.table`` (``*``, ``?``) of the wanted tables; None takes all.
+        exclude: patterns of unwanted tables.
+        columns: names of the wanted columns, for all tables or by table pattern.
+        start: where to start; default the first event.
+        stop: where to stop: the first transaction that begins there or later is not delivered.
+        keys: encryption keys by id, see :class:`~replica_client.binlog.options.DecodeOptions`.
+        options: how values are decoded.
+        assembly: how transactions are put together, instead of ``tables``, ``exclude``, ``columns``,
+            ``full_rows`` and ``record_losses``.
+        schema: what tables look like at the start; statements in the files move a copy of it on.
+        full_rows: refuse row images that lack wanted columns.
+        record_losses: kinds of losses that are counted instead of stopping the reading
+            (``statement``, ``undecodable``, ``incomplete_row``, ``gtid_gap``, ``unknown_table``,
+            ``xa_prepare``, or ``all``); see :class:`~replica_client.readers.assembler.AssemblyOptions`.
+        losses: what was lost before the start; a copy of it counts on.
+        lower_case_table_names: the setting of the server that wrote the files, which they do not tell. None:
+            what ``schema`` knows of it, else a statement on ``Orders`` leaves ``orders`` unproven, so that its
+            columns get names by position.
+        prepared: XA transactions that were prepared before the start and had not ended, as saved with its
+            position; a copy of it goes on. Others are looked for in the files before the start.
+        memory_map: read the pages of files where the operating system keeps them, which saves a copy.
+            A file must not become shorter while it is read: the operating system ends the process then.
+
+    Raises:
+        ConfigError: no such file, or an option is wrong.
+    """
+    decode = options or DecodeOptions()
+    if keys:
+        decode = replace(decode, keys=dict(keys))
+    if assembly is None:
+        selection = Selection(tables, exclude, columns)
+        assembly = AssemblyOptions(selection, full_rows=full_rows, record_losses=record_losses)
+    begin, end = parse_start(start, "earliest"), parse_start(stop, "latest", "stop")
+    if begin == "latest" or end == "earliest":
+        raise ConfigError("files are read from a position or a time to a position or a time")
+    if lower_case_table_names not in (None, 0, 1, 2):
+        raise ConfigError(f"lower_case_table_names {lower_case_table_names!r}: it is 0, 1 or 2")
+    files = binlog_files(source, memory_map)
+    tell_plain()
+    return BinlogFileReader(
+        files, assembly, decode, begin, end, schema, losses, lower_case_table_names, prepared
+    )

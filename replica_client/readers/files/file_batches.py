@@ -1,0 +1,211 @@
+"""Transactions of binlog files: ordinary ones by a fast path, others by event; into record batches or as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.layout import HEADER_SIZE
+from replica_client.constants.event_types import EventType
+from replica_client.errors import BinlogDecodeError
+from replica_client.position.position import Position
+from replica_client.position.tracker import PositionTracker
+from replica_client.readers.assembler import TransactionAssembler
+from replica_client.readers.event_feed import EventFeed, LocatedEvent
+from replica_client.readers.fast.column_fast_path import ColumnFastPath
+from replica_client.readers.fast.fast_path import MAX_WAITING, FastPath
+from replica_client.readers.files.file_bytes import BinlogFile, EventSource, open_events
+from replica_client.readers.notices import Notice, batches_of
+from replica_client.readers.transaction import Transaction
+
+if TYPE_CHECKING:
+    from replica_client.rows.batching import BatchAssembler, RecordBatch
+
+DESCRIPTIVE = (
+    EventType.START_EVENT_V3,
+    EventType.FORMAT_DESCRIPTION_EVENT,
+    EventType.START_ENCRYPTION_EVENT,
+)
+"""What must be known of a file to read on in its midst; these stand at its beginning."""
+
+
+def raw_events(file: BinlogFile, feed: EventFeed, first: int) -> Iterator[tuple[int, bytes]]:
+    """A file's events from a position on; the feed has read its format description then.
+
+    Raises:
+        BinlogDecodeError: the file is cut, or an event is too large.
+    """
+    feed.new_decoder(file.name)
+    with file.open() as stream:
+        source = open_events(stream, file.name, feed.options)
+        while True:
+            position = source.position
+            header_size = feed.decoder.format.header_size
+            data = source.next_event(header_size, feed.options.max_event_size)
+            if data is None:
+                return
+            if position >= first:
+                yield position, data
+            elif data[4] in DESCRIPTIVE:
+                feed.decoder.decode(data, position, file.name)
+            else:
+                source.skip_to(first)
+
+
+class EventConsumer(Protocol):
+    """Takes the events that a fast path leaves: :class:`TransactionAssembler` is one."""
+
+    def feed(
+        self, located: LocatedEvent, decoder: BinlogDecoder, tracker: PositionTracker
+    ) -> Iterable[Transaction]:
+        """Take an event; gives what became complete with it."""
+        ...
+
+
+class FileSteps:
+    """Reads files transaction by transaction: ordinary ones by a fast path, others event by event.
+
+    Args:
+        feed: the decoder and the tracker.
+        assembler: puts transactions together.
+        fast_path: takes the ordinary ones.
+        stop: no transaction that begins there or later is read.
+
+    Attributes:
+        stopped: whether the stop was reached.
+        inside: the position inside the transaction of which a part was given last, None behind its end.
+    """
+
+    def __init__(
+        self,
+        feed: EventFeed,
+        assembler: EventConsumer,
+        fast_path: FastPath,
+        stop: Position | None,
+    ) -> None:
+        self._feed = feed
+        self._assembler = assembler
+        self._fast_path = fast_path
+        self._stop = stop
+        self.stopped = False
+        self.inside: Position | None = None
+
+    def _deliver(self, transaction: Transaction) -> Iterable[Any]:
+        """What becomes of a transaction that the fast path left."""
+        return (transaction,)
+
+    def read(self, source: EventSource, file: str, first: int) -> Iterator[list[Any]]:
+        """Read a file to its end or the stop; yields what became complete, now and then.
+
+        Raises:
+            BinlogDecodeError: the first fault.
+            DataLossError: a change that cannot be delivered as rows.
+        """
+        feed, fast_path, tracker = self._feed, self._fast_path, self._feed.tracker
+        fast_path.forget()
+        limit = feed.options.max_event_size
+        stop = self._stop.offset if self._stop is not None and self._stop.file == file else -1
+        events = source.events
+        offset = 0
+        fault: BinlogDecodeError | None = None
+        ended = wants_more = False
+        while True:
+            if not events or (wants_more and not ended):
+                if ended:
+                    if fault is not None:
+                        raise fault
+                    return
+                if not events:
+                    offset = source.position
+                try:
+                    ended = not self._next(source, file, first, limit)
+                except BinlogDecodeError as error:
+                    # What stands before comes first.
+                    ended, fault = True, error
+                wants_more = False
+                if not events:
+                    continue
+            if not tracker.in_transaction and not wants_more:
+                waiting = events.waiting
+                if fast_path.take(events, file, offset, stop):
+                    offset += waiting - events.waiting
+                    feed.passed(file)
+                    yield fast_path.hand_over()
+                    continue
+                wants_more = fast_path.incomplete and not ended and events.waiting < MAX_WAITING
+                if wants_more or not events:
+                    continue
+            if not tracker.in_transaction and self._stops(file, offset):
+                self.stopped = True
+                return
+            data = events.take()
+            size = len(data)
+            fed = feed.feed(data, offset, file)
+            del data  # a very large event is not to be there twice
+            for located in fed:
+                for transaction in self._assembler.feed(located, feed.decoder, tracker):
+                    # The tracker is behind a transaction of which there are more parts to come.
+                    self.inside = None if transaction.complete else transaction.position
+                    yield list(self._deliver(transaction))
+            offset += size
+            yield []
+
+    def _stops(self, file: str, offset: int) -> bool:
+        return self._stop is not None and Position(file, offset) >= self._stop
+
+    def _next(self, source: EventSource, file: str, first: int, limit: int) -> bool:
+        """Read the next events, if one does not stand before where reading begins; False at the end."""
+        decoder = self._feed.decoder
+        position = source.position
+        if position < first:
+            data = source.next_event(decoder.format.header_size, limit)
+            if data is None:
+                return False
+            if data[4] in DESCRIPTIVE:
+                decoder.decode(data, position, file)
+            else:
+                source.skip_to(first)
+            return True
+        if not source.cut_event(decoder.format.header_size, limit):
+            return False
+        if decoder.is_plain and decoder.format.header_size == HEADER_SIZE:
+            source.cut_more(limit, self._fast_path.checks)
+        return True
+
+
+class FileBatches(FileSteps):
+    """Reads files for :meth:`~replica_client.readers.files.binlog_file.BinlogFileReader.batches`.
+
+    Args:
+        feed: the decoder and the tracker.
+        assembler: puts transactions together.
+        batches: takes their rows.
+        stop: no transaction that begins there or later is read.
+        count_losses: is told each transaction that the fast path leaves.
+        notices: give schema changes and losses between the batches.
+        shares: whether other threads decode meanwhile; see
+            :class:`~replica_client.readers.fast.column_fast_path.ColumnFastPath`.
+    """
+
+    def __init__(
+        self,
+        feed: EventFeed,
+        assembler: TransactionAssembler,
+        batches: BatchAssembler,
+        stop: Position | None,
+        count_losses: Callable[[Transaction], None],
+        *,
+        notices: bool,
+        shares: bool = False,
+    ) -> None:
+        super().__init__(
+            feed, assembler, ColumnFastPath(feed, assembler, batches, True, shares), stop
+        )
+        self._batches = batches
+        self._count_losses = count_losses
+        self._notices = notices
+
+    def _deliver(self, transaction: Transaction) -> Iterable[RecordBatch | Notice]:
+        self._count_losses(transaction)
+        return batches_of(self._batches, transaction, notices=self._notices)

@@ -1,0 +1,352 @@
+"""Binlog files as raw events: one file after the other, each event's bytes with its position."""
+
+from __future__ import annotations
+
+import io
+import mmap
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from replica_client.binlog.encryption_mysql import (
+    ENCRYPTION_HEADER_SIZE,
+    ContentCipher,
+    EncryptionHeader,
+)
+from replica_client.binlog.file_scan import MAGIC_SIZE, FileKind, file_kind
+from replica_client.binlog.header import HEADER_SIZE_V1
+from replica_client.binlog.layout import HEADER_SIZE
+from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.event_queue import EventQueue
+from replica_client.constants.event_types import EventType
+from replica_client.errors import (
+    BinlogDecodeError,
+    BinlogFormatError,
+    ConfigError,
+    LimitExceededError,
+    TruncatedEventError,
+)
+from replica_client.readers.files.in_memory_bytes import InMemoryBytes
+from replica_client.storage.files import (
+    FileStatus,
+    file_or_none,
+    files_in,
+    has_pattern,
+    matching_files,
+    open_file,
+)
+from replica_client.storage.location import Location, ObjectUrl, location
+
+CHUNK_SIZE = 2 << 20
+
+_FORMATS = bytes(
+    (
+        EventType.START_EVENT_V3,
+        EventType.FORMAT_DESCRIPTION_EVENT,
+        EventType.START_ENCRYPTION_EVENT,
+    )
+)
+_MAX_READ = 16 << 20
+IN_MEMORY = "memory"
+"""What the file of bytes in memory is called."""
+
+FileSource = (
+    str
+    | Path
+    | ObjectUrl
+    | BinaryIO
+    | Sequence[str | Path | ObjectUrl]
+    | bytes
+    | bytearray
+    | memoryview
+    | mmap.mmap
+)
+"""Where binlog files are: see :func:`binlog_files`."""
+
+_BINLOG_NAME = re.compile(r"^.+\.\d{3,}$")
+
+
+@dataclass(frozen=True, slots=True)
+class BinlogFile:
+    """A binlog file to read: its name as the source calls it, and where its bytes are.
+
+    Attributes:
+        name: of the file.
+        path: where it is, here or in an object store; None for what is no file.
+        stream: what is read instead.
+        memory: what is read instead, without a copy.
+        is_mapped: its pages are read where the operating system keeps them.
+    """
+
+    name: str
+    path: Location | None
+    stream: BinaryIO | None = None
+    memory: memoryview | None = None
+    is_mapped: bool = False
+
+    def open(self) -> BinaryIO:
+        """Open the file; a given stream is used as it is.
+
+        Raises:
+            ConfigError: the file cannot be opened.
+            StorageError: likewise, in an object store.
+        """
+        if self.stream is not None:
+            return self.stream
+        if self.memory is not None:
+            return cast(BinaryIO, InMemoryBytes(self.memory))
+        assert self.path is not None
+        try:
+            stream = open_file(self.path)
+        except OSError as error:
+            raise ConfigError(f"{self.path}: {error.strerror or error}") from error
+        return _mapped(stream) if self.is_mapped and isinstance(self.path, Path) else stream
+
+
+def _mapped(stream: BinaryIO) -> BinaryIO:
+    """The pages of a file; the file itself where it has none or cannot be mapped."""
+    try:
+        pages = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError):
+        return stream
+    stream.close()
+    if hasattr(mmap, "MADV_SEQUENTIAL"):
+        pages.madvise(mmap.MADV_SEQUENTIAL)
+    # It goes when nobody has a view of it.
+    return cast(BinaryIO, InMemoryBytes(pages))
+
+
+def binlog_files(source: FileSource, memory_map: bool = False) -> list[BinlogFile]:
+    """The files that ``open_binlog`` was asked for, in order.
+
+    A path may be the URL of an object store (``s3://bucket/backup``), where a directory is what others stand
+    below. A directory gives its binlog files (``name.NNNNNN``, index files left out) by number, and so does a
+    glob (``backup/binlog.*``) where no file has that name; a list is taken in its order; an object with
+    ``read`` is one file, and so are bytes.
+
+    Args:
+        source: see there.
+        memory_map: read the pages of files where they are.
+
+    Raises:
+        ConfigError: nothing is there, or a URL of another kind.
+        StorageError: an object store refuses, or cannot be reached.
+    """
+    if isinstance(source, (str, Path, ObjectUrl)):
+        return [
+            BinlogFile(one.where.name, one.where, is_mapped=memory_map)
+            for one in found_files(location(source))
+        ]
+    if isinstance(source, (bytes, bytearray, memoryview, mmap.mmap)):
+        return [BinlogFile(IN_MEMORY, None, memory=InMemoryBytes(source).memory)]
+    if isinstance(source, Sequence):
+        if not source:
+            raise ConfigError("no binlog file was given")
+        paths = cast(Sequence[str | Path | ObjectUrl], source)
+        return [file for path in paths for file in binlog_files(path, memory_map)]
+    name = getattr(source, "name", "")
+    return [BinlogFile(Path(name).name if isinstance(name, str) else "", None, source)]
+
+
+def found_files(where: Location) -> list[FileStatus]:
+    """The binlog files that a path or URL means, in the order of their numbers; see :func:`binlog_files`.
+
+    Raises:
+        ConfigError: nothing is there.
+        OSError: it cannot be looked at.
+        StorageError: likewise, in an object store.
+    """
+    one = file_or_none(where)
+    if one is not None:
+        return [one]
+    found = files_in(where)
+    missing = "in this directory"
+    if found is None and has_pattern(where):
+        found, missing = matching_files(where), "matches"
+    if found is None:
+        raise ConfigError(f"{where}: no such file; give the path of a binlog or a directory")
+    found = [one for one in found if _BINLOG_NAME.match(one.where.name)]
+    if not found:
+        raise ConfigError(f"{where}: no binlog file (name.NNNNNN) {missing}; name the files")
+    return sorted(found, key=_by_number)
+
+
+def _by_number(file: FileStatus) -> tuple[str, int]:
+    stem, _, number = file.where.name.rpartition(".")
+    return stem, int(number)
+
+
+class EventSource:
+    """Cuts a file into its events.
+
+    Args:
+        stream: what to read, behind the magic.
+        file: name for errors.
+        cipher: decrypts what is read, for a file that MySQL encrypted.
+
+    Attributes:
+        events: whole events that were cut and not taken.
+        position: offset in the plain file of what is behind :attr:`events`.
+    """
+
+    def __init__(self, stream: BinaryIO, file: str, cipher: ContentCipher | None = None) -> None:
+        self._stream = stream
+        self._read_into = getattr(stream, "readinto", None) if cipher is None else None
+        self._file = file
+        self._cipher = cipher
+        self._read = MAGIC_SIZE
+        self._is_in_memory = isinstance(stream, InMemoryBytes) and cipher is None
+        self.events = EventQueue()
+        if isinstance(stream, InMemoryBytes) and cipher is None:
+            self.events.lend(stream.memory, stream.offset)
+        self.position = MAGIC_SIZE
+
+    def _fill(self, size: int) -> int:
+        """Have ``size`` bytes behind the events if the file has them; returns how many are."""
+        events = self.events
+        while events.uncut < size:
+            wanted = max(CHUNK_SIZE, min(size - events.uncut, _MAX_READ))
+            if self._is_in_memory:
+                count = min(wanted, events.left)
+                events.received(count)
+            elif self._read_into is not None:
+                with events.room(wanted) as room:
+                    count = self._read_into(room) or 0
+                events.received(count)
+            else:
+                part = self._stream.read(wanted)
+                if self._cipher is not None and part:
+                    part = self._cipher.apply(part, self._read)
+                count = len(part)
+                events.put(part)
+            if not count:
+                break
+            self._read += count
+        return events.uncut
+
+    def next_event(self, header_size: int, max_event_size: int) -> bytes | None:
+        """The next whole event; None at the end of the file. Only while :attr:`events` is empty.
+
+        Arguments and errors as of :meth:`cut_event`.
+        """
+        if not self.cut_event(header_size, max_event_size):
+            return None
+        return self.events.take()
+
+    def cut_event(self, header_size: int, max_event_size: int) -> bool:
+        """Read the next event into :attr:`events`; False at the end of the file.
+
+        Args:
+            header_size: of the events' common headers, as far as known.
+            max_event_size: bytes that it may have.
+
+        Raises:
+            TruncatedEventError: the file ends inside it.
+            BinlogFormatError: its size is smaller than its header.
+            LimitExceededError: it is larger than ``max_event_size``.
+        """
+        ready = self._fill(HEADER_SIZE)
+        if not ready:
+            return False
+        if ready < HEADER_SIZE_V1:
+            raise self._truncated(header_size - ready)
+        header = self.events.peek(0, HEADER_SIZE_V1)
+        size = int.from_bytes(header[9:13], "little")
+        type_code = header[4]
+        if type_code == EventType.START_EVENT_V3:
+            header_size = HEADER_SIZE_V1
+        if size < header_size:
+            raise BinlogFormatError(
+                f"event size {size} is smaller than its header",
+                file=self._file,
+                position=self.position,
+                event_type=type_code,
+            )
+        if size > max_event_size:
+            raise LimitExceededError(
+                f"event of {size} bytes is larger than max_event_size ({max_event_size})",
+                file=self._file,
+                position=self.position,
+                event_type=type_code,
+            )
+        ready = self._fill(size)
+        if ready < size:
+            raise self._truncated(size - ready)
+        self.events.cut(size)
+        self.position += size
+        return True
+
+    def cut_more(self, max_event_size: int, checks: bool = False) -> None:
+        """Cut the events that follow and are in memory, up to one that changes the format.
+
+        Only for a file whose headers have 19 bytes and whose events are not encrypted. Where
+        something is wrong it stops, so that :meth:`cut_event` tells.
+
+        Args:
+            max_event_size: bytes that one may have.
+            checks: look at the checksums that they have, as far as that is quicker now than later.
+        """
+        self.position += self.events.split(max_event_size, _FORMATS, checks)
+
+    def skip_to(self, position: int) -> None:
+        """Move forward to where an event starts.
+
+        Raises:
+            TruncatedEventError: the file ends before.
+        """
+        self._seek(position)
+        while self.position < position:
+            ready = self._fill(min(CHUNK_SIZE, position - self.position))
+            if not ready:
+                raise TruncatedEventError(
+                    f"position {position} is beyond the end of the file",
+                    file=self._file,
+                    position=self.position,
+                )
+            step = min(ready, position - self.position)
+            self.events.pass_over(step)
+            self.position += step
+
+    def _seek(self, position: int) -> None:
+        """Pass over what need not be read: in a file that is neither decrypted nor mapped."""
+        step = position - self.position - self.events.uncut
+        stream = self._stream
+        if step < CHUNK_SIZE or self._cipher is not None or self._is_in_memory:
+            return
+        if not isinstance(stream, io.IOBase) or not stream.seekable():
+            return
+        here = stream.tell()
+        if here + step > stream.seek(0, io.SEEK_END):
+            stream.seek(here)
+            return
+        stream.seek(here + step)
+        self.events.pass_over(self.events.uncut)
+        self._read += step
+        self.position = position
+
+    def _truncated(self, missing: int) -> TruncatedEventError:
+        return TruncatedEventError(
+            f"the file ends inside an event: {missing} bytes are missing",
+            file=self._file,
+            position=self.position,
+        )
+
+
+def open_events(stream: BinaryIO, file: str, options: DecodeOptions) -> EventSource:
+    """Check a file's first bytes, and stand before its first event.
+
+    Raises:
+        BinlogDecodeError: not a binlog, or encrypted and no key of ``options`` fits.
+    """
+    try:
+        magic = stream.read(MAGIC_SIZE)
+        if file_kind(magic) is FileKind.PLAIN:
+            return EventSource(stream, file)
+        head = magic + stream.read(ENCRYPTION_HEADER_SIZE - MAGIC_SIZE)
+        cipher = EncryptionHeader.decode(head).open(options.keys)
+        cipher.check_magic(cipher.apply(stream.read(MAGIC_SIZE), 0))
+        return EventSource(stream, file, cipher)
+    except BinlogDecodeError as error:
+        raise error.at(file=file) from error.__cause__

@@ -1,0 +1,204 @@
+"""Where reading files begins and ends when that is said by time or by GTID set.
+
+A time and a GTID set become positions between transactions, by reading the transactions before them
+without their rows. What follows is read like any other range.
+"""
+
+from __future__ import annotations
+
+import mmap
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.file_scan import FIRST_EVENT
+from replica_client.constants.event_types import EventType
+from replica_client.errors import ConfigError, GtidFormatError
+from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
+from replica_client.position.position import Position
+from replica_client.readers.files.file_bytes import BinlogFile
+from replica_client.readers.transaction import Transaction
+from replica_client.schema.history import SchemaHistory
+
+_EVENTS_BEFORE = 8  # format description, encryption, GTIDs, checkpoints
+
+AnyGtidSet = GtidSet | MariadbGtidSet
+Transactions = Callable[[Position | None], Iterator[Transaction]]
+"""Reads the transactions from a position on, None for the first event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Where files are begun to read.
+
+    Attributes:
+        position: it; None for the first event.
+        passed: GTIDs that are not wanted, and were not seen before it; None when there are none.
+        history: what tables look like there, and before; None when that is not known.
+    """
+
+    position: Position | None
+    passed: AnyGtidSet | None = None
+    history: SchemaHistory | None = None
+
+    def check(self, transaction: Transaction) -> None:
+        """Look whether a transaction may follow.
+
+        Raises:
+            ConfigError: it is one of those that are not wanted: the GTID set is no position in these files.
+        """
+        if self.passed is None or self.position is None:
+            return
+        if transaction.gtid and _has(self.passed, transaction, self.position):
+            raise ConfigError(
+                f"start: {transaction.gtid} at {transaction.start} is in the GTID set, and stands behind "
+                f"{self.position.file}:{self.position.offset}, which begins with one that is not; give "
+                "FILE:OFFSET"
+            )
+
+
+def spooled(files: Sequence[BinlogFile]) -> list[BinlogFile]:
+    """The files, of which streams can be read twice: a temporary file holds their bytes."""
+    found = []
+    for file in files:
+        if file.stream is not None:
+            with tempfile.TemporaryFile() as copy:
+                shutil.copyfileobj(file.stream, copy, 1 << 20)
+                copy.flush()
+                pages = mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ) if copy.tell() else b""
+            file = replace(file, stream=None, memory=memoryview(pages))
+        found.append(file)
+    return found
+
+
+def begin_at_time(transactions: Transactions, first_file: str, since: float) -> Begin:
+    """The position before the first transaction that is not of before a time.
+
+    Args:
+        transactions: see there.
+        first_file: name of the first file.
+        since: seconds since 1970.
+    """
+    before = Position(first_file, FIRST_EVENT)
+    last: Transaction | None = None
+    for transaction in transactions(None):
+        if not transaction.complete:
+            continue
+        if not transaction.is_before(since):
+            break
+        last = transaction
+    return Begin(before if last is None else last.position)
+
+
+def begin_behind_gtids(
+    transactions: Transactions,
+    files: Sequence[str],
+    previous: Callable[[str], AnyGtidSet | None],
+    wanted: Position,
+) -> Begin:
+    """The position before the first transaction that is not in a GTID set.
+
+    Args:
+        transactions: see there.
+        files: names of the files.
+        previous: the GTIDs of the transactions before a file; None where it does not tell.
+        wanted: a position that is the GTID set only.
+
+    Raises:
+        ConfigError: a transaction has no GTID, or one of the other flavor.
+    """
+    done = wanted.gtid_set
+    assert done is not None
+    first = _newest(files, previous, done)
+    if first is None:
+        # What is missing before the first file is found, and refused or recorded, when it is read.
+        return Begin(Position(files[0], FIRST_EVENT, done))
+    start = Position(first, FIRST_EVENT)
+    last: Transaction | None = None
+    for transaction in transactions(start):
+        if not transaction.complete:
+            continue
+        if not _has(done, transaction, wanted):
+            break
+        last = transaction
+    reached = start if last is None else last.position
+    seen = previous(first) if last is None else reached.gtid_set
+    return Begin(replace(reached, gtid_set=done), _more(done, seen))
+
+
+def end_behind_gtids(
+    transactions: Transactions, start: Position, seen: AnyGtidSet | None, wanted: Position
+) -> Position:
+    """The position behind the last transaction of a GTID set.
+
+    Args:
+        transactions: see there.
+        start: where reading begins.
+        seen: the GTIDs before that.
+        wanted: a position that is the GTID set only.
+
+    Raises:
+        ConfigError: the files do not hold all of the set.
+    """
+    left = _more(wanted.gtid_set, seen)
+    for transaction in transactions(start) if left else ():
+        if transaction.complete and transaction.gtid and _has(left, transaction, wanted):
+            left = _more(left, transaction.position.gtid_set)
+            if not left:
+                return transaction.position
+    if left:
+        raise ConfigError(f"stop {wanted}: the files do not hold {left.compact()}")
+    return start
+
+
+def previous_gtids(events: Iterator[BinlogEvent]) -> AnyGtidSet | None:
+    """The GTIDs of the transactions before a file, which its first events tell; None when they do not."""
+    for event in islice(events, _EVENTS_BEFORE):
+        if event.header.type_code == EventType.PREVIOUS_GTIDS_LOG_EVENT:
+            found: GtidSet = event.body.gtid_set
+            return found
+        if event.header.type_code == EventType.GTID_LIST_EVENT:
+            return MariadbGtidSet(MariadbGtid(*gtid) for gtid in event.body.gtids)
+    return None
+
+
+def _newest(
+    files: Sequence[str], previous: Callable[[str], AnyGtidSet | None], done: AnyGtidSet
+) -> str | None:
+    """The newest file that begins behind no transaction but those of a set."""
+    for file in reversed(files):
+        before = previous(file)
+        if before and done and type(before) is not type(done):
+            raise ConfigError(f"{done.compact()}: the files' GTIDs are of the other kind")
+        if before is not None and not _more(before, done):
+            return file
+    return files[0] if previous(files[0]) is None else None
+
+
+def _more(one: AnyGtidSet | None, other: AnyGtidSet | None) -> AnyGtidSet | None:
+    """What a set has more than another; None for nothing."""
+    if isinstance(one, GtidSet) and isinstance(other, GtidSet):
+        return one - other or None
+    if isinstance(one, MariadbGtidSet) and isinstance(other, MariadbGtidSet):
+        later = [g for g in one.positions() if g.sequence > other.reached(g.domain_id)]
+        return MariadbGtidSet(later) if later else None
+    return one or None
+
+
+def _has(gtids: AnyGtidSet | None, transaction: Transaction, wanted: Position) -> bool:
+    """Whether a transaction is in a set."""
+    text = transaction.gtid
+    if any(loss.kind == "gtid_gap" for loss in transaction.losses):
+        return False
+    try:
+        if isinstance(gtids, MariadbGtidSet):
+            return gtids.contains(MariadbGtid.parse(text))
+        return gtids is not None and gtids.contains(Gtid.parse(text))
+    except GtidFormatError:
+        named = f"the GTID {text}, which is of another kind" if text else "no GTID"
+        raise ConfigError(
+            f"{wanted}: the transaction at {transaction.start} has {named}; give FILE:OFFSET"
+        ) from None

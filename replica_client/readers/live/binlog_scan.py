@@ -1,0 +1,294 @@
+"""Which statements in a source's binlog changed tables: events that cannot are passed over unread."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.events.transaction_payload import TransactionPayloadEvent
+from replica_client.binlog.options import DecodeOptions
+from replica_client.binlog.payload import split_payload
+from replica_client.constants.event_types import EventType
+from replica_client.position.position import Position, split_file_name
+from replica_client.position.tracker import PositionTracker
+from replica_client.readers.fast.statement_scan import StatementScan
+from replica_client.readers.query_text import read_query
+from replica_client.readers.statement_effects import first_word
+from replica_client.schema.catalog import tables_touched
+from replica_client.schema.ddl.steps import TableName
+from replica_client.schema.names import casefold_name, casefold_table
+from replica_client.schema.versions import LogPosition
+from replica_client.transport.connect_options import ConnectOptions
+from replica_client.transport.connection import SourceConnection
+from replica_client.transport.request import DumpRequest
+
+_QUERIES: Final = frozenset((EventType.QUERY_EVENT, EventType.QUERY_COMPRESSED_EVENT))
+_ROTATE: Final = int(EventType.ROTATE_EVENT)
+_FORMAT: Final = int(EventType.FORMAT_DESCRIPTION_EVENT)
+_PAYLOAD: Final = int(EventType.TRANSACTION_PAYLOAD_EVENT)
+_NO_DDL: Final = frozenset(
+    (
+        *(b"INSERT", b"UPDATE", b"DELETE", b"REPLACE"),
+        *(b"BEGIN", b"COMMIT", b"ROLLBACK", b"SAVEPOINT", b"RELEASE", b"XA"),
+    )
+)
+_LOOKED_AT: Final = _QUERIES | {_ROTATE, _FORMAT, _PAYLOAD}
+# Of a scan that is cut in two: the source sends some hundred megabytes a second to one connection.
+_PART_SIZE: Final = 256 << 20
+_CONNECTIONS: Final = 4
+_TURN_EVENTS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """A statement in the binlog that may have changed tables; their names are in lower case."""
+
+    position: LogPosition
+    tables: tuple[TableName, ...]
+    databases: tuple[str, ...]
+    anything: bool
+
+
+class Touches:
+    """Statements that may have changed tables, by what they may have changed."""
+
+    def __init__(self) -> None:
+        self.all: list[Touch] = []
+        self._tables: dict[TableName, list[LogPosition]] = {}
+        self._databases: dict[str, list[LogPosition]] = {}
+        self._anything: list[LogPosition] = []
+
+    def add(self, touch: Touch) -> None:
+        """One more; not in the order of places."""
+        self.all.append(touch)
+        for table in touch.tables:
+            insort(self._tables.setdefault(table, []), touch.position)
+        for database in touch.databases:
+            insort(self._databases.setdefault(database, []), touch.position)
+        if touch.anything:
+            insort(self._anything, touch.position)
+
+    def touched(self, table: TableName, begin: LogPosition, end: LogPosition) -> bool:
+        """Whether a table may have been changed at a position or behind it, and before another."""
+        casefolded = self._tables.get(casefold_table(table), ())
+        return _any(casefolded, begin, end) or self.touched_database(table[0], begin, end)
+
+    def touched_database(self, database: str, begin: LogPosition, end: LogPosition) -> bool:
+        """The same of a database's default character set."""
+        casefolded = self._databases.get(casefold_name(database), ())
+        return _any(casefolded, begin, end) or _any(self._anything, begin, end)
+
+
+def _any(positions: list[LogPosition] | tuple[()], begin: LogPosition, end: LogPosition) -> bool:
+    at = bisect_left(positions, begin)
+    return at < len(positions) and positions[at] < end
+
+
+class BinlogScan:
+    """Reads a source's binlog for statements that change tables.
+
+    Args:
+        options: of the source.
+        decode: how statements are decoded.
+
+    Attributes:
+        touches: what was found between :attr:`begin` and :attr:`end`.
+        begin: where everything is known from on; None while nothing is.
+    """
+
+    def __init__(self, options: ConnectOptions, decode: DecodeOptions) -> None:
+        self._options = options
+        self._decode = decode
+        self.touches = Touches()
+        self.begin: LogPosition | None = None
+        self._end = Position("", 0)
+
+    @property
+    def end(self) -> LogPosition:
+        """Behind what was read."""
+        return LogPosition.of(self._end.file, self._end.offset)
+
+    async def extend(self, file: str, offset: int) -> None:
+        """Know everything from a position to the end of the binlog.
+
+        Raises:
+            ServerError: the source does not have it any more.
+        """
+        wanted = LogPosition.of(file, offset)
+        if self.begin is None or wanted.base != self.begin.base or wanted > self.end:
+            self.touches, self.begin, self._end = Touches(), wanted, Position(file, offset)
+        elif wanted < self.begin:
+            # What lies before is read by itself: behind it there may be gigabytes.
+            part = _Part(self._options, self._decode, Position(file, offset))
+            await part.read("", self.begin)
+            for touch in part.touches:
+                if touch.position < self.begin:
+                    self.touches.add(touch)
+            self.begin = wanted
+        # What is read counts also where a connection fails behind it.
+        await self.read(self._end.file, self._end.offset)
+
+    async def read(self, file: str, offset: int) -> None:
+        """Read from a position to the end of the binlog.
+
+        Raises:
+            ServerError: the source does not have it any more.
+        """
+        begins = [Position(file, offset)]
+        async with await SourceConnection.open(self._options) as connection:
+            begins += await _later_begins(connection, file, offset)
+        stops = [one.file for one in begins[1:]] + [""]
+        parts = [_Part(self._options, self._decode, one) for one in begins]
+        try:
+            async with asyncio.TaskGroup() as group:
+                for part, stop in zip(parts, stops, strict=True):
+                    group.create_task(part.read(stop))
+        except BaseExceptionGroup as failed:
+            if len(parts) == 1:
+                self._take(parts[0])
+            raise failed.exceptions[0] from None
+        for part in parts:
+            self._take(part)
+
+    async def read_behind(self, request: DumpRequest) -> list[Touch]:
+        """What a dump gives up to the end of the binlog, kept nowhere.
+
+        Args:
+            request: of a dump that ends there.
+
+        Raises:
+            ServerError: the source does not have it any more.
+        """
+        part = _Part(self._options, self._decode, Position(request.file, 0), request)
+        await part.read("")
+        return part.touches
+
+    def _take(self, part: _Part) -> None:
+        for touch in part.touches:
+            self.touches.add(touch)
+        self._end = part.end
+
+
+async def _later_begins(connection: SourceConnection, file: str, offset: int) -> list[Position]:
+    """Where other connections begin, so that each reads about as much."""
+    base, number = split_file_name(file)
+    files = []
+    for name, size in await connection.binary_logs():
+        if split_file_name(name)[0] == base and split_file_name(name)[1] >= number:
+            files.append((name, size - offset if name == file else size))
+    total = sum(size for _, size in files)
+    count = min(_CONNECTIONS, total // _PART_SIZE)
+    begins: list[Position] = []
+    read = 0
+    for name, size in files:
+        if name != file and count > 1 and read >= total * (len(begins) + 1) // count:
+            begins.append(Position(name, 4))
+        read += size
+    return begins
+
+
+class _Part:
+    """One connection's part of a scan.
+
+    Attributes:
+        touches: what was found.
+        end: behind what was read.
+    """
+
+    def __init__(
+        self,
+        options: ConnectOptions,
+        decode: DecodeOptions,
+        begin: Position,
+        request: DumpRequest | None = None,
+    ) -> None:
+        self._options = options
+        self._request = request or DumpRequest(begin.file, max(4, begin.offset), non_block=True)
+        self.touches: list[Touch] = []
+        self._decoder = BinlogDecoder(decode, begin.file)
+        self._tracker = PositionTracker(begin)
+        self._settings = decode
+
+    @property
+    def end(self) -> Position:
+        return Position(self._tracker.file, self._tracker.offset)
+
+    async def read(self, stop: str, until: LogPosition | None = None) -> None:
+        """Read to a file's beginning, to a position or a little beyond, or to the end."""
+        scan, position = StatementScan(), self._tracker
+        async with await SourceConnection.open(self._options) as connection:
+            # Not our own server id: the source ends a dump when the same id begins another.
+            dump = await connection.start_dump(
+                self._request,
+                server_id=random.randrange(1 << 31, (1 << 32) - 1),
+                replica_uuid=str(uuid.uuid4()),
+            )
+            async with dump:
+                events = dump.events
+                while await dump.more():
+                    looked_at = 0
+                    while events:
+                        tail = self._decoder.format.checksum_size
+                        count = scan.pass_over(events, position.offset, tail)
+                        if until is not None and self._is_behind(until):
+                            return
+                        if count:
+                            events.drop(count)
+                            position.skip(0, scan.size)
+                            continue
+                        data = events.take()
+                        self._look(data)
+                        if stop and position.file == stop:
+                            return
+                        looked_at += 1
+                        if looked_at % _TURN_EVENTS == 0:
+                            await asyncio.sleep(0)
+
+    def _is_behind(self, position: LogPosition) -> bool:
+        return LogPosition.of(self._tracker.file, self._tracker.offset) >= position
+
+    def _look(self, data: bytes) -> None:
+        header = self._decoder.peek_header(data)
+        file = self._tracker.file
+        position = self._tracker.pass_event(header)
+        if header.type_code not in _LOOKED_AT:
+            return
+        event = self._decoder.decode(data, position, file)
+        if header.type_code == _ROTATE:
+            self._tracker.enter_file(event.body.next_file, event.body.next_position)
+        for one in self._statements(event):
+            self._note(one)
+
+    def _statements(self, event: BinlogEvent) -> Iterator[BinlogEvent]:
+        if event.header.type_code in _QUERIES:
+            yield event
+        elif isinstance(event.body, TransactionPayloadEvent):
+            # Looked at first: what is inside is seldom a statement.
+            inner = split_payload(event.body, self._settings)
+            if any(one[4] in _QUERIES and not one.endswith((b"BEGIN", b"COMMIT")) for one in inner):
+                for found in self._decoder.inner_events(event):
+                    if found.header.type_code in _QUERIES:
+                        yield found
+
+    def _note(self, event: BinlogEvent) -> None:
+        query = event.body.query
+        if first_word(query) in _NO_DDL:
+            return
+        read = read_query(event, self._decoder.format)
+        tables, databases, anything = tables_touched(read.meaning)
+        if tables or databases or anything:
+            self.touches.append(
+                Touch(
+                    LogPosition.of(event.file, event.position),
+                    tuple(map(casefold_table, tables)),
+                    tuple(map(casefold_name, databases)),
+                    anything,
+                )
+            )

@@ -1,0 +1,116 @@
+"""A live source by its URL and what is wanted of it."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from replica_client.binlog.options import DecodeOptions
+from replica_client.errors import ConfigError
+from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.position.position import Position
+from replica_client.position.stores.base import PositionStore
+from replica_client.position.stores.object import position_file
+from replica_client.position.stores.saving import SAVE_INTERVAL
+from replica_client.readers.assembler import AssemblyOptions
+from replica_client.readers.live.reconnect import ReconnectPolicy
+from replica_client.readers.live.source_stream import SourceStream
+from replica_client.readers.live.stream_options import StreamOptions
+from replica_client.readers.start_position import parse_start
+from replica_client.rows.selection import Selection
+from replica_client.schema.history import SchemaHistory
+from replica_client.transport.connect_options import ConnectOptions, TlsMode, TlsOptions
+from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD
+from replica_client.transport.hosts import parse_hosts
+
+
+def connect(
+    url: str | ConnectOptions | Sequence[str | ConnectOptions],
+    *,
+    tables: Sequence[str] | str | None = None,
+    exclude: Sequence[str] | str | None = None,
+    columns: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    start: Position | GtidSet | MariadbGtidSet | str | datetime.datetime | None = None,
+    stop_at_end: bool = False,
+    server_id: int | None = None,
+    heartbeat_period: float = DEFAULT_HEARTBEAT_PERIOD,
+    read_timeout: float | None = None,
+    tls: TlsOptions | str | None = None,
+    compression: str | None = None,
+    semi_sync: bool = False,
+    position_store: PositionStore | str | Path | None = None,
+    save_interval: float = SAVE_INTERVAL,
+    reconnect: ReconnectPolicy | None = None,
+    options: DecodeOptions | None = None,
+    assembly: AssemblyOptions | None = None,
+    schema: SchemaHistory | None = None,
+    full_rows: bool = False,
+    record_losses: Collection[str] | str = (),
+) -> SourceStream:
+    """Follow a live source; use the result in an ``async with`` block.
+
+    Args:
+        url: ``mysql://user:password@host:port/`` or ``mariadb://…``, or the options themselves; several
+            hosts (``mysql://user:password@host1,host2:3307/``), or a list, are a source and replicas that
+            may take its place.
+        tables: patterns ``database.table`` (``*``, ``?``) of the wanted tables; None takes all.
+        exclude: patterns of unwanted tables.
+        columns: names of the wanted columns, for all tables or by table pattern.
+        start: a position, a GTID set, ``"earliest"``, ``"latest"`` (the default) or a time; a position
+            in ``position_store`` comes first.
+        stop_at_end: end at the end of the source's binlog instead of waiting.
+        server_id: ours, unique among the source's replicas; None: a random one.
+        heartbeat_period: seconds of silence after which the source sends a heartbeat.
+        read_timeout: seconds without a byte after which the connection is dead; None: three heartbeats.
+        tls: a mode (``disabled``, ``preferred``, ``required``, ``verify-ca``, ``verify-identity``) or
+            :class:`~replica_client.transport.connect_options.TlsOptions`; None: as the URL says.
+        compression: of the protocol, ``zlib`` or ``zstd``.
+        semi_sync: ask for semi-synchronous replication.
+        position_store: where :meth:`SourceStream.acknowledge` saves positions; a path is a file. The
+            start is saved before anything is delivered: a later run goes on there.
+        save_interval: seconds that an acknowledged position may wait to be saved; positions that are
+            acknowledged meanwhile are saved together. 0: no longer than the save before takes.
+        reconnect: how to connect again.
+        options: how values are decoded.
+        assembly: how transactions are put together, instead of ``tables``, ``exclude``, ``columns``,
+            ``full_rows`` and ``record_losses``.
+        schema: what tables look like at the start; None: the one saved in ``position_store``, else what
+            the source and its binlog prove.
+        full_rows: refuse row images that lack wanted columns.
+        record_losses: kinds of losses that are counted with the position instead of stopping the
+            stream (``statement``, ``undecodable``, ``incomplete_row``, ``gtid_gap``, ``unknown_table``,
+            ``xa_prepare``, or ``all``); see :class:`~replica_client.readers.assembler.AssemblyOptions`.
+
+    Raises:
+        ConfigError: an option is wrong.
+    """
+    if isinstance(tls, str) and tls not in list(TlsMode):
+        raise ConfigError(f"tls {tls!r} is none of {', '.join(TlsMode)}")
+    hosts = []
+    for host in parse_hosts(url):
+        if tls is not None:
+            given = replace(host.tls, mode=TlsMode(tls)) if isinstance(tls, str) else tls
+            host = replace(host, tls=given)
+        hosts.append(host if compression is None else replace(host, compression=compression))
+    if isinstance(position_store, (str, Path)):
+        position_store = position_file(position_store)
+    stream_options = StreamOptions(
+        parse_start(start, "latest"),
+        stop_at_end,
+        server_id,
+        heartbeat_period,
+        read_timeout,
+        semi_sync,
+        reconnect or ReconnectPolicy(),
+        assembly
+        or AssemblyOptions(
+            Selection(tables, exclude, columns), full_rows=full_rows, record_losses=record_losses
+        ),
+        options or DecodeOptions(),
+        schema,
+    )
+    if not 0 <= save_interval < float("inf"):
+        raise ConfigError(f"save_interval {save_interval}: seconds, 0 or more, are wanted")
+    return SourceStream(hosts, stream_options, position_store, save_interval)

@@ -1,0 +1,315 @@
+"""What the tables of a live source look like, tied to a position of its binlog.
+
+``information_schema`` tells what tables look like now. For a position in the binlog that lies before,
+it is right only when no statement between the two changed the table; the binlog itself proves that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+
+from replica_client.binlog.file_scan import FIRST_EVENT
+from replica_client.binlog.options import DecodeOptions
+from replica_client.errors import ConfigError, SchemaError, ServerError
+from replica_client.position.position import Position
+from replica_client.readers.live.binlog_scan import BinlogScan
+from replica_client.readers.live.source_start import dump_request
+from replica_client.readers.live_definitions import read_definitions
+from replica_client.rows.selection import Selection
+from replica_client.schema import information_schema as queries
+from replica_client.schema.ddl.steps import TableName
+from replica_client.schema.history import LogPosition, SchemaHistory
+from replica_client.schema.model import DatabaseModel, TableModel
+from replica_client.schema.names import casefold_table
+from replica_client.schema.quoting import mysql_name, mysql_table
+from replica_client.transport.connect_options import ConnectOptions
+from replica_client.transport.connection import SourceConnection
+from replica_client.transport.server_info import BinlogStatus
+from replica_client.wire.server_errors import TRANSIENT_ERRORS
+
+_LOG = logging.getLogger("replica_client")
+_TRIES = 30
+_LOCK_WAIT_SECONDS = 5
+_NO_SUCH_TABLE, _NO_SUCH_DATABASE = 1146, 1049
+_PARSE_ERROR = 1064
+_SINGLE_READINGS = 4
+"""Tables that are asked for one by one; then all wanted ones at once."""
+
+
+async def read_source(
+    connection: SourceConnection, decode: DecodeOptions, selection: Selection | None = None
+) -> tuple[SchemaHistory, BinlogStatus]:
+    """The tables of a source, and the position at which they look so.
+
+    Without locks: no statement behind the position changed a table before the reading ended; else it is read
+    again. MySQL >= 8.0 tells in information_schema what is committed, and a statement is in the binlog before it is
+    (elsewhere the reading waits for that). With GTIDs every transaction that was not committed when the reading began
+    is behind the position. Without them a statement before the position may not be committed yet, for as long as a
+    semi-synchronous replica keeps it waiting; only in the newest file, since a file begins when all of the one before
+    is committed. Each table that a statement changed there is waited for.
+
+    Args:
+        connection: to the source.
+        decode: how statements are decoded.
+        selection: the wanted tables; None: all. Of others nothing is known then.
+
+    Raises:
+        ServerError: the source does not tell.
+        SchemaError: tables change faster than they can be read.
+    """
+    scan = BinlogScan(connection.options, decode)
+    for attempt in range(_TRIES):
+        await asyncio.sleep(min(0.02 * attempt, 0.5))
+        before = await connection.binlog_status()
+        gtids = connection.gtids(before.executed_gtid_set)
+        position = Position(before.file, before.position, gtids)
+        request = await dump_request(connection, position, non_block=True)
+        is_late = _tells_late(connection)
+        unproven: set[str | TableName] = set()
+        if is_late and request.gtid_set is None:
+            doubtful = await _wait_for_commits(connection, before, decode, selection)
+            if doubtful is None:
+                continue
+            unproven = doubtful
+        databases, tables = await _read(connection, selection=selection)
+        after = await connection.binlog_status()
+        if is_late and request.gtid_set is not None:
+            if await scan.read_behind(request):
+                continue
+        elif (before.file, before.position) != (after.file, after.position):
+            await scan.read(before.file, before.position)
+            if scan.touches.all:
+                scan = BinlogScan(connection.options, decode)
+                continue
+        history = SchemaHistory(lower_case_names=connection.server.casefolds_names)
+        # Statements at the position itself come behind.
+        history.position = LogPosition.of(before.file, before.position - 1)
+        for name, database in databases.items():
+            if name not in unproven:
+                history.set_database(name, database)
+        for table in tables:
+            if unproven.isdisjoint((table.database, (table.database, table.name))):
+                history.adopt(table)
+        return history, before
+    raise SchemaError(
+        f"{connection.options.address}: tables were changed during each of {_TRIES} readings of "
+        "information_schema; start again when the schema rests"
+    )
+
+
+def _tells_late(connection: SourceConnection) -> bool:
+    """Whether information_schema tells of a statement once it is committed, which is after the binlog does."""
+    return not connection.server.is_mariadb and connection.server.version >= (8, 0, 0)
+
+
+async def _wait_for_commits(
+    connection: SourceConnection,
+    status: BinlogStatus,
+    decode: DecodeOptions,
+    selection: Selection | None,
+) -> set[str | TableName] | None:
+    """Wait until what statements before a position did to tables is committed.
+
+    A statement that changes a table keeps others from it until then.
+
+    Returns:
+        databases and tables of which it cannot be told; None: look again.
+    """
+    scan = BinlogScan(connection.options, decode)
+    await scan.read(status.file, FIRST_EVENT)
+    unproven: set[str | TableName] = set()
+    if not scan.touches.all:
+        return unproven
+    await connection.query(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}")
+    databases, tables = await _read(connection, selection=selection)
+    begin, end = LogPosition.of(status.file, FIRST_EVENT), scan.end
+    barriers: list[tuple[str | TableName, str]] = [
+        (name, f"SHOW CREATE DATABASE {mysql_name(name)}")
+        for name in databases
+        if scan.touches.touched_database(name, begin, end)
+    ]
+    for one in tables:
+        table = (one.database, one.name)
+        if scan.touches.touched(table, begin, end):
+            barriers.append((table, f"SELECT 1 FROM {mysql_table(*table)} LIMIT 0"))  # noqa: S608 - names are quoted
+    for name, statement in barriers:
+        try:
+            await connection.query(statement)
+        except ServerError as error:
+            if error.errno in (_NO_SUCH_TABLE, _NO_SUCH_DATABASE):
+                return None
+            _LOG.info("whether the definition of %s is the newest is not known: %s", name, error)
+            unproven.add(name)
+    return unproven
+
+
+async def _read(
+    connection: SourceConnection,
+    table: TableName | None = None,
+    selection: Selection | None = None,
+) -> tuple[dict[str, DatabaseModel], list[TableModel]]:
+    """Databases, and the definition of one table or of the wanted ones."""
+    databases = queries.read_databases(await connection.query(queries.DATABASES, lists_all=True))
+    if table is None and selection is not None and not selection.selects_all:
+        wanted = selection.for_server(connection.server.casefolds_names)
+        databases = {
+            name: one if wanted.wants_whole_database(name) else replace(one, complete=False)
+            for name, one in databases.items()
+        }
+    return databases, await read_definitions(connection, table, selection)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Definitions as the source told them.
+
+    Attributes:
+        tables: by their casefolded names.
+        databases: by name.
+        begin: a position in the binlog that was reached before the reading began. Rows before it are of tables as
+            they were committed then.
+        end: a position in the binlog behind everything that happened before the reading.
+    """
+
+    tables: dict[TableName, TableModel]
+    databases: dict[str, DatabaseModel]
+    begin: LogPosition
+    end: LogPosition
+
+
+class SchemaProver:
+    """Proves what a table looked like at a position, by the live source and the binlog in between.
+
+    Args:
+        options: of the source.
+        decode: how statements are decoded.
+        selection: the wanted tables; after a few they are all asked for at once.
+    """
+
+    def __init__(
+        self, options: ConnectOptions, decode: DecodeOptions, selection: Selection | None = None
+    ) -> None:
+        self._options = options
+        self._selection = selection
+        self._scan = BinlogScan(options, decode)
+        self._singles = 0
+        self._all: _Reading | None = None
+        self.works = True
+
+    async def prove(
+        self, history: SchemaHistory, table: TableName, transaction: Position, position: LogPosition
+    ) -> bool:
+        """Let a history know a table as it is at a position, where that can be proven.
+
+        Args:
+            history: which has read everything before the position.
+            table: database and name.
+            transaction: the start of the transaction of the position.
+            position: where rows of the table are.
+
+        Returns:
+            whether anything was proven.
+
+        Raises:
+            TransportError: a connection failed; it may be tried again.
+            ServerError: the source ended it, and another one may work.
+        """
+        if not self.works:
+            return False
+        try:
+            return await self._prove(history, table, transaction, position)
+        except (ServerError, ConfigError) as error:
+            if isinstance(error, ServerError) and error.errno in TRANSIENT_ERRORS:
+                raise
+            _LOG.warning("no proof of what %s.%s looked like: %s", *table, error)
+            if isinstance(error, ServerError) and error.errno == _PARSE_ERROR:
+                self.works = False
+            return False
+
+    async def is_there(
+        self, table: TableName, transaction: Position, position: LogPosition
+    ) -> bool:
+        """Whether a table is certain to be there at a position; False where that is not known.
+
+        Args:
+            table: database and name.
+            transaction: the start of the transaction of the position.
+            position: behind a statement.
+
+        Raises:
+            TransportError: a connection failed; it may be tried again.
+            ServerError: the source ended it, and another one may work.
+        """
+        if not self.works:
+            return False
+        try:
+            async with await SourceConnection.open(self._options) as connection:
+                _, tables = await _read(connection, table)
+            await self._scan.extend(transaction.file, transaction.offset)
+        except (ServerError, ConfigError) as error:
+            if isinstance(error, ServerError) and error.errno in TRANSIENT_ERRORS:
+                raise
+            return False
+        return bool(tables) and not self._scan.touches.touched(table, position, self._scan.end)
+
+    async def _prove(
+        self, history: SchemaHistory, table: TableName, transaction: Position, position: LogPosition
+    ) -> bool:
+        # Where no statement changed it between the position and the last reading of all, that still holds.
+        known = self._all
+        if known is not None and self._scan.begin is not None:
+            covered = self._scan.begin <= position < known.begin and known.end <= self._scan.end
+            if covered and self._adopt(history, table, position, known):
+                return True
+        wanted = self._selection
+        together = self._singles >= _SINGLE_READINGS and wanted is not None and known is None
+        self._singles += 1
+        first = transaction.offset
+        if together:
+            # What a statement in this file did may not be committed yet; what one in a file before it did is.
+            first = FIRST_EVENT
+            await self._scan.extend(transaction.file, first)
+        begin = self._scan.end
+        async with await SourceConnection.open(self._options) as connection:
+            databases, tables = await _read(
+                connection, None if together else table, wanted if together else None
+            )
+            is_late = _tells_late(connection)
+        # Everything that happened before the reading is in the binlog now.
+        await self._scan.extend(transaction.file, first)
+        models = {casefold_table((one.database, one.name)): one for one in tables}
+        if len(models) < len(tables):  # names that differ by letter case
+            models = {(one.database, one.name): one for one in tables}
+        reading = _Reading(models, databases, begin, self._scan.end)
+        if together:
+            self._all = reading
+            since = LogPosition.of(transaction.file, first) if is_late else position
+            for name, model in models.items():
+                if name != table and not isinstance(history.table(name), TableModel):
+                    self._adopt(history, (model.database, model.name), since, reading)
+        return self._adopt(history, table, position, reading)
+
+    def _adopt(
+        self, history: SchemaHistory, table: TableName, position: LogPosition, reading: _Reading
+    ) -> bool:
+        """Let the history know a table as it was read, if it was so at a position."""
+        touches, end = self._scan.touches, reading.end
+        model = reading.tables.get(table) or reading.tables.get(casefold_table(table))
+        if model is not None and not touches.touched(table, position, end):
+            history.adopt(model)
+            return True
+        database = reading.databases.get(table[0])
+        state = history.table(table)
+        if (
+            database is not None
+            and database.charset is not None
+            and history.database(table[0]).changed_by is None
+            and isinstance(state, TableModel)
+            and state.needs_charset
+            and not touches.touched_database(table[0], position, end)
+        ):
+            history.adopt(state.with_charset(database.charset))
+            return True
+        return False

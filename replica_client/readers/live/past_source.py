@@ -1,0 +1,80 @@
+"""What belongs to positions of a server that a stream has left: another host took over.
+
+Files, offsets, the schema history and pending XA transactions mean something on one server only. Positions
+that were delivered before a failover may be acknowledged after it; each is saved with what belongs to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from replica_client.position.losses import LOSSES_KEY, LossLedger
+from replica_client.position.position import Position
+from replica_client.position.prepared import PREPARED_KEY, PreparedLedger
+from replica_client.readers.live.source_identity import IDENTITY_KEY, SourceIdentity, missing_gtids
+from replica_client.schema.history import STATE_KEY, SchemaHistory
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingState:
+    """What is saved with the positions of one server.
+
+    Attributes:
+        identity: of the server.
+        history: what its tables look like.
+        losses: what could not be delivered.
+        prepared: XA transactions that are pending.
+    """
+
+    identity: SourceIdentity
+    history: SchemaHistory
+    losses: LossLedger
+    prepared: PreparedLedger
+
+    def copy(self) -> Self:
+        """An independent copy."""
+        identity = replace(self.identity, files=dict(self.identity.files))
+        parts = (self.history.copy(), self.losses.copy(), self.prepared.copy())
+        return type(self)(identity, *parts)
+
+    def to_state(self, position: Position) -> dict[str, object]:
+        """What the checkpoint of a position keeps."""
+        if position.file:
+            self.history.prune(position.file, position.offset)
+        state: dict[str, object] = {
+            STATE_KEY: self.history.to_parts(),
+            IDENTITY_KEY: self.identity.to_state(),
+        }
+        kept = {
+            LOSSES_KEY: self.losses.to_state(position),
+            PREPARED_KEY: self.prepared.to_state(position),
+        }
+        return state | {key: value for key, value in kept.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class PastSource:
+    """A server that the stream has left.
+
+    Attributes:
+        delivered: the position behind what was delivered of it.
+        reached: where the transaction begins that was read last.
+        state: what is saved with its positions.
+    """
+
+    delivered: Position
+    reached: Position
+    state: ReadingState
+
+    def has(self, position: Position) -> bool:
+        """Whether a position that this stream gave is of this server, or of one before it."""
+        ours, theirs = self.reached.gtid_set, position.gtid_set
+        if ours is None or theirs is None or missing_gtids(theirs, ours):
+            return False
+        if theirs != ours:
+            return True
+        # A position behind the last transaction here, or one before the first there.
+        at = Position(position.file, position.offset)
+        begin, end = (Position(one.file, one.offset) for one in (self.delivered, self.reached))
+        return not position.inside_transaction and begin <= at <= end

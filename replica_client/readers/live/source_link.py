@@ -1,0 +1,378 @@
+"""The connections of a stream, one after the other, to a source that is proved to be the same."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import socket
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from replica_client.binlog.file_scan import FIRST_EVENT
+from replica_client.binlog.header import EventHeader
+from replica_client.binlog.layout import HEADER_SIZE
+from replica_client.codec.reader import ByteReader
+from replica_client.constants.error_codes import ErrorCode
+from replica_client.constants.event_types import EventType
+from replica_client.errors import (
+    AccessDeniedError,
+    BinlogPurgedError,
+    BinlogReadError,
+    DataLossError,
+    ReplicaClientError,
+    ServerError,
+    ServerIdConflictError,
+    SourceChangedError,
+    StreamEndedError,
+    TlsError,
+    TransportError,
+    UnknownBinlogError,
+)
+from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.position.position import Position
+from replica_client.readers.live.reconnect import ReconnectPolicy
+from replica_client.readers.live.source_identity import (
+    FileMark,
+    SourceIdentity,
+    check_executed,
+    check_file,
+    foreign_gtids,
+    refuse_file_elsewhere,
+)
+from replica_client.readers.live.source_start import dump_request
+from replica_client.transport import server_statements
+from replica_client.transport.connect_options import ConnectOptions
+from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD, SourceConnection
+from replica_client.transport.dump import DumpStream
+from replica_client.transport.request import DumpRequest
+from replica_client.transport.server_info import ServerInfo
+from replica_client.wire.server_errors import TRANSIENT_ERRORS
+
+_LOG = logging.getLogger("replica_client")
+_UUID_SPACE = uuid.UUID("8a9c6e0f-54a7-5a39-9b6a-1f7a2d1c7c11")
+_POLL_SECONDS = 0.5
+_UNREGISTER_SECONDS = 2.0
+_MAX_HOST_NAME = 60
+
+
+@dataclass(frozen=True, slots=True)
+class LinkOptions:
+    """How a stream's connections are made; see ``StreamOptions`` for what they mean."""
+
+    server_id: int | None = None
+    heartbeat_period: float = DEFAULT_HEARTBEAT_PERIOD
+    read_timeout: float | None = None
+    semi_sync: bool = False
+    non_block: bool = False
+    reconnect: ReconnectPolicy = field(default_factory=ReconnectPolicy)
+
+
+class SourceLink:
+    """Opens connections and begins dumps; each time it proves that nothing is lost by going on.
+
+    Args:
+        hosts: of one source and its replicas, in the order in which they are tried.
+        options: how.
+
+    Attributes:
+        dump: the running dump.
+        generation: number of dumps begun so far.
+        loss: why there is no dump; None while there is one.
+        server: what the last one comes from.
+        server_id: ours.
+        replica_uuid: ours; with a given server id always the same on this machine, so that a source
+            knows us again after a crash.
+        identity: of the source that positions belong to.
+    """
+
+    def __init__(self, hosts: Sequence[ConnectOptions], options: LinkOptions) -> None:
+        self._hosts = list(hosts)
+        self._options = options
+        self._tries: Iterator[float] | None = None
+        self._attempt = 0
+        self._unproven = False
+        self.dump: DumpStream | None = None
+        self.generation = 0
+        self.loss: ReplicaClientError | None = None
+        self.server: ServerInfo | None = None
+        self.identity = SourceIdentity()
+        # The high half keeps clear of the small numbers that people give to servers.
+        self.server_id = options.server_id or _random_server_id()
+        self.replica_uuid = str(uuid.uuid4())
+        if options.server_id is not None:
+            name = f"{socket.gethostname()}/{options.server_id}"
+            self.replica_uuid = str(uuid.uuid5(_UUID_SPACE, name))
+
+    @property
+    def host(self) -> ConnectOptions:
+        """The host of the last connection."""
+        return self._hosts[0]
+
+    def hosts(self) -> list[ConnectOptions]:
+        """All, the current one first."""
+        return list(self._hosts)
+
+    def use(self, host: ConnectOptions) -> None:
+        """Make a host the current one."""
+        at = self._hosts.index(host)
+        self._hosts = self._hosts[at:] + self._hosts[:at]
+
+    def goes_on(self, error: ReplicaClientError) -> bool:
+        """Whether another host may be better than one that failed so."""
+        if isinstance(error, TransportError):
+            # Whoever stands between us and the source is there at the next try, too.
+            return not isinstance(error, TlsError)
+        if isinstance(error, ServerError) and error.errno in TRANSIENT_ERRORS:
+            return True
+        if isinstance(error, ServerIdConflictError):
+            return False
+        return len(self._hosts) > 1 and isinstance(error, SourceChangedError | BinlogReadError)
+
+    # Beginning.
+
+    async def begin(self, connection: SourceConnection, position: Position) -> None:
+        """Begin a dump at a position, on a connection that it uses up.
+
+        Raises:
+            SourceChangedError: the source is not the one that the position is of.
+            ServerIdConflictError: another replica has our server id.
+            ServerError: the source refuses.
+            TransportError: the connection failed.
+        """
+        request = await dump_request(connection, position, non_block=self._options.non_block)
+        await self._check_source(connection, position, request)
+        await self._check_server_id(connection)
+        self.dump = await connection.start_dump(
+            request,
+            server_id=self.server_id,
+            replica_uuid=self.replica_uuid,
+            heartbeat_period=self._options.heartbeat_period,
+            read_timeout=self._options.read_timeout,
+            semi_sync=self._options.semi_sync,
+            report_host=socket.gethostname()[:_MAX_HOST_NAME],
+        )
+        self.server = connection.server
+        self.identity.adopt(connection.server)
+        self._unproven = True
+        self.generation += 1
+        self.loss = None
+
+    async def _check_source(
+        self, connection: SourceConnection, position: Position, request: DumpRequest
+    ) -> None:
+        address = connection.options.address
+        by_gtid = request.gtid_set is not None
+        if request.gtid_set is not None:
+            have, executed = request.gtid_set, await _executed(connection)
+            if isinstance(have, GtidSet) and isinstance(executed, GtidSet):
+                if not self.identity.known:
+                    uuid_there = connection.server.server_uuid
+                    self.identity.foreign = foreign_gtids(have, executed, uuid_there)
+                have = have - self.identity.foreign
+            check_executed(have, executed, address)
+        if not self.identity.known or not position.file:
+            return
+        if not self.identity.is_same_server(connection.server):
+            if not by_gtid:
+                raise refuse_file_elsewhere(position, address)
+            return
+        try:
+            logs = await connection.binary_logs()
+        except AccessDeniedError:
+            return  # the marks of the files remain
+        check_file(position, logs, address, by_gtid)
+
+    async def _check_server_id(self, connection: SourceConnection) -> None:
+        """Look for another replica with our server id before it and we end each other's dumps.
+
+        MariaDB does not let a replica look, and says itself whose dump it ended; MySQL tells
+        replicas apart by uuid.
+        """
+        if not server_statements.has_server_uuid(connection.server):
+            return
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + 2 * self._options.heartbeat_period + 1
+        while (other := await self._same_id(connection)) is not None:
+            if self._options.server_id is None:
+                self.server_id = _random_server_id()
+                continue
+            if self.generation or loop.time() >= deadline:
+                raise self._conflict(other)
+            # After a crash our own last connection is there until the next heartbeat.
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def _same_id(self, connection: SourceConnection) -> str | None:
+        for row in await connection.query(server_statements.replicas(connection.server), columns=5):
+            if str(row[0]) == str(self.server_id) and str(row[4]) not in ("", self.replica_uuid):
+                return f"{row[1] or 'unnamed'} (uuid {row[4]})"
+        return None
+
+    async def _check_eviction(self, connection: SourceConnection) -> None:
+        """A source that ended our dump in order, MySQL 5.6 that is, did so for a double of us?"""
+        if not server_statements.has_server_uuid(connection.server):
+            return
+        deadline = asyncio.get_running_loop().time() + _UNREGISTER_SECONDS
+        while True:
+            rows = await connection.query(server_statements.replicas(connection.server), columns=5)
+            mine = [row for row in rows if str(row[0]) == str(self.server_id)]
+            if not mine:
+                return
+            if asyncio.get_running_loop().time() >= deadline:
+                raise self._conflict(f"{mine[0][1] or 'unnamed'} (uuid {mine[0][4]})")
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def _conflict(self, other: str) -> ServerIdConflictError:
+        return ServerIdConflictError(
+            ErrorCode.ER_MASTER_FATAL_ERROR_READING_BINLOG,
+            "HY000",
+            f"server id {self.server_id} is that of another replica of {self.host.address}: {other}",
+            "give each client its own server_id",
+        )
+
+    # Going on.
+
+    def received(self) -> None:
+        """Something new came: the next loss of the connection starts with a first try again."""
+        self._tries = None
+
+    async def reconnect(
+        self,
+        lost: ReplicaClientError,
+        position: Position,
+        *,
+        parted: Callable[[], bool],
+    ) -> bool:
+        """Begin the next dump.
+
+        Args:
+            lost: why there is no connection.
+            position: start of the transaction that was being read.
+            parted: whether a part of that transaction was delivered.
+
+        Returns:
+            whether it comes from the same server as the one before.
+
+        Raises:
+            TransportError: the last failure, when the policy gives up.
+            ServerError: the source refuses for a reason that another try does not mend.
+            SourceChangedError: the source is not what it was, or no host has all that we have.
+            DataLossError: another host cannot go on inside a transaction.
+        """
+        await self.close()
+        last, refused = lost, None
+        if self._tries is None:
+            self._tries, self._attempt = self._options.reconnect.delays(), 0
+        for delay in self._tries:
+            self._attempt += 1
+            self.loss = last
+            _LOG.warning(
+                "connection lost: %s; try %d in %.1f s, from %s",
+                last,
+                self._attempt,
+                delay,
+                position,
+            )
+            await asyncio.sleep(delay)
+            for host in self.hosts():
+                try:
+                    return await self._resume(host, position, lost, parted)
+                except ReplicaClientError as error:
+                    if not self.goes_on(error):
+                        raise
+                    last = error
+                    if not isinstance(error, TransportError):
+                        refused = error
+        raise refused or last
+
+    async def _resume(
+        self,
+        host: ConnectOptions,
+        position: Position,
+        lost: ReplicaClientError,
+        parted: Callable[[], bool],
+    ) -> bool:
+        connection = await SourceConnection.open(host)
+        try:
+            same = self.identity.is_same_server(connection.server)
+            if same and isinstance(lost, StreamEndedError):
+                await self._check_eviction(connection)
+            if not same and position.gtid_set is None:
+                raise refuse_file_elsewhere(position, host.address)
+            if not same and parted():
+                raise DataLossError(
+                    f"{host.address} is another server than the one that a part of the transaction at "
+                    f"{position.file}:{position.offset} was read from, and cannot go on inside it; go back "
+                    "to that server, or deliver larger transactions whole (AssemblyOptions.part_size)"
+                )
+            if not same:
+                position = Position("", 0, position.gtid_set)
+            await self.begin(connection, position)
+        except BaseException:
+            await connection.close()
+            raise
+        if host is not self.host:
+            _LOG.warning("the stream comes from %s now", host.address)
+        self.use(host)
+        return same
+
+    async def see_format(self, file: str, header: EventHeader, position: Position) -> None:
+        """A format description came: is its file the one that was read before?
+
+        Args:
+            file: the file that it is of.
+            header: its header.
+            position: start of the transaction that was being read.
+
+        Raises:
+            SourceResetError: it is another one.
+        """
+        unproven, self._unproven = self._unproven, False
+        mark = FileMark(header.timestamp, header.server_id)
+        if unproven and position.file != file and position.file in self.identity.files:
+            await self._prove_file(position.file)
+        self.identity.see_file(file, mark, self.host.address)
+
+    async def _prove_file(self, file: str) -> None:
+        """Look at the file that was read last, when a dump begins in another one."""
+        mark = await read_mark(self.host, file)
+        if mark is not None:
+            self.identity.see_file(file, mark, self.host.address)
+
+    async def close(self) -> None:
+        """End the dump."""
+        dump, self.dump = self.dump, None
+        if dump is not None:
+            await dump.close()
+
+
+async def read_mark(options: ConnectOptions, file: str) -> FileMark | None:
+    """The mark of a source's binlog file; None when it has no such file."""
+    async with await SourceConnection.open(options) as connection:
+        # Not our own server id: the source ends a dump when the same id begins another.
+        dump = await connection.start_dump(
+            DumpRequest(file, FIRST_EVENT, non_block=True),
+            server_id=_random_server_id(),
+            replica_uuid=str(uuid.uuid4()),
+        )
+        async with dump:
+            try:
+                while packets := await dump.read():
+                    for data in packets:
+                        header = EventHeader.decode(ByteReader(data[:HEADER_SIZE]))
+                        if header.type_code == EventType.FORMAT_DESCRIPTION_EVENT:
+                            return FileMark(header.timestamp, header.server_id)
+            except (UnknownBinlogError, BinlogPurgedError):
+                return None
+    return None
+
+
+async def _executed(connection: SourceConnection) -> GtidSet | MariadbGtidSet:
+    name = "gtid_binlog_pos" if connection.server.is_mariadb else "gtid_executed"
+    rows = await connection.query(f"SELECT @@global.{name}", columns=1, rows=1)
+    return connection.gtids(rows[0][0])
+
+
+def _random_server_id() -> int:
+    return random.randrange(1 << 31, (1 << 32) - 1)

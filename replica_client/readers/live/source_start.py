@@ -1,0 +1,143 @@
+"""A start as a position of a source, and a position as what to ask it for."""
+
+from __future__ import annotations
+
+import datetime
+import random
+import uuid
+from dataclasses import replace
+
+from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.file_scan import FIRST_EVENT
+from replica_client.binlog.header import EventHeader
+from replica_client.binlog.layout import HEADER_SIZE
+from replica_client.codec.reader import ByteReader
+from replica_client.constants.event_types import EventType
+from replica_client.errors import ConfigError
+from replica_client.gtid import GtidSet, MariadbGtid, MariadbGtidSet
+from replica_client.position.position import Position
+from replica_client.readers.start_position import Start, timestamp_of
+from replica_client.transport.connect_options import ConnectOptions
+from replica_client.transport.connection import SourceConnection
+from replica_client.transport.request import DumpRequest
+
+
+async def resolve_start(
+    connection: SourceConnection, start: Start, *, server_id: int, replica_uuid: str
+) -> Position:
+    """The position that a start means on this source.
+
+    Args:
+        connection: to the source.
+        start: what the user said.
+        server_id: ours, for the look into files that a point in time needs.
+        replica_uuid: ours.
+
+    Raises:
+        ServerError: the source does not tell; it writes no binlog, or a privilege is missing.
+        ConfigError: a start that this source cannot have.
+    """
+    if isinstance(start, Position):
+        return start
+    if start == "latest":
+        status = await connection.binlog_status()
+        return Position(status.file, status.position, connection.gtids(status.executed_gtid_set))
+    files = [name for name, _ in await connection.binary_logs()]
+    if not files:
+        raise ConfigError(f"{connection.options.address} has no binlog file to start at")
+    if isinstance(start, datetime.datetime):
+        since = timestamp_of(start)
+        # The newest file that begins before the moment; transactions before it are passed over.
+        for file in reversed(files[1:]):
+            begin = await _first_timestamp(connection.options, file, server_id, replica_uuid)
+            if begin < since:
+                return Position(file, FIRST_EVENT)
+    return Position(files[0], FIRST_EVENT)
+
+
+async def _first_timestamp(
+    options: ConnectOptions, file: str, server_id: int, replica_uuid: str
+) -> int:
+    """When a binlog file was begun: the time in its format description."""
+    async with await SourceConnection.open(options) as connection:
+        request = DumpRequest(file, FIRST_EVENT, non_block=True)
+        dump = await connection.start_dump(request, server_id=server_id, replica_uuid=replica_uuid)
+        async with dump:
+            while packets := await dump.read():
+                for data in packets:
+                    header = EventHeader.decode(ByteReader(data[:HEADER_SIZE]))
+                    if header.type_code == EventType.FORMAT_DESCRIPTION_EVENT:
+                        return header.timestamp
+    raise ConfigError(f"{file} on {options.address} has no format description")
+
+
+async def behind_purged(
+    connection: SourceConnection, have: GtidSet | MariadbGtidSet
+) -> GtidSet | MariadbGtidSet:
+    """The GTIDs that a dump can begin behind: ours, and those that the source purged.
+
+    Raises:
+        ServerError: the source does not tell.
+    """
+    if isinstance(have, GtidSet):
+        rows = await connection.query("SELECT @@global.gtid_purged", columns=1, rows=1)
+        purged = connection.gtids(rows[0][0])
+        return have | purged if isinstance(purged, GtidSet) else have
+    files = [name for name, _ in await connection.binary_logs()]
+    async with await SourceConnection.open(connection.options) as other:
+        dump = await other.start_dump(
+            DumpRequest(files[0], FIRST_EVENT, non_block=True),
+            # Not our own server id: the source ends a dump when the same id begins another.
+            server_id=random.randrange(1 << 31, (1 << 32) - 1),
+            replica_uuid=str(uuid.uuid4()),
+        )
+        decoder = BinlogDecoder()
+        async with dump:
+            while packets := await dump.read():
+                for data in packets:
+                    event = decoder.decode(data, 0, files[0])
+                    if event.header.type_code == EventType.GTID_LIST_EVENT:
+                        listed = (MariadbGtid(*gtid) for gtid in event.body.gtids)
+                        return have | MariadbGtidSet(listed)
+    raise ConfigError(f"{files[0]} on {connection.options.address} has no GTID list")
+
+
+async def dump_request(
+    connection: SourceConnection, position: Position, *, non_block: bool
+) -> DumpRequest:
+    """What to ask a source for, to go on at a position.
+
+    By GTID where the position has a set and the source assigns GTIDs to all transactions (then it
+    may be another source than before), else by file and offset.
+
+    Raises:
+        ConfigError: only a GTID set is known, and the source has no GTIDs.
+    """
+    gtid_set = position.gtid_set
+    if isinstance(gtid_set, GtidSet):
+        if connection.server.is_mariadb or not await _has_gtid_mode(connection):
+            gtid_set = None
+    elif isinstance(gtid_set, MariadbGtidSet) and (
+        not connection.server.is_mariadb or (not gtid_set and position.file)
+    ):
+        gtid_set = None
+    if gtid_set is not None:
+        return DumpRequest(gtid_set=gtid_set, non_block=non_block)
+    if not position.file:
+        raise ConfigError(
+            f"start {position}: {connection.options.address} ({connection.server.version_text}) does "
+            "not follow these GTIDs (gtid_mode is not ON, or it is of the other flavor); give FILE:OFFSET"
+        )
+    return DumpRequest(position.file, max(position.offset, FIRST_EVENT), non_block=non_block)
+
+
+async def _has_gtid_mode(connection: SourceConnection) -> bool:
+    if connection.server.version < (5, 6, 5):
+        return False
+    rows = await connection.query("SELECT @@global.gtid_mode", columns=1)
+    return bool(rows) and str(rows[0][0]).upper() == "ON"
+
+
+def transaction_start(position: Position) -> Position:
+    """The start of the transaction that a position is in."""
+    return replace(position, event_index=0, row_index=0)

@@ -1,0 +1,526 @@
+"""A live source as events, changes, transactions and record batches."""
+
+# Over 500 lines: the four iterators of a live source and their documentation; events, knowledge
+# and progress have modules of their own.
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, Self, overload
+
+from replica_client._compiled import tell_plain
+from replica_client.binlog.context import BinlogFormat
+from replica_client.binlog.event import BinlogEvent
+from replica_client.constants.event_types import EventType
+from replica_client.errors import (
+    ReplicaClientError,
+)
+from replica_client.position.losses import LossLedger
+from replica_client.position.position import Position
+from replica_client.position.stores.base import PositionStore
+from replica_client.position.stores.saving import SAVE_INTERVAL
+from replica_client.readers import inside
+from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
+from replica_client.readers.event_feed import LocatedEvent
+from replica_client.readers.fast.column_fast_path import ColumnFastPath
+from replica_client.readers.fast.row_fast_path import RowFastPath
+from replica_client.readers.live.source_link import LinkOptions, SourceLink
+from replica_client.readers.live.stream_events import StreamEvents
+from replica_client.readers.live.stream_knowledge import StreamKnowledge
+from replica_client.readers.live.stream_options import StreamOptions
+from replica_client.readers.live.stream_progress import StreamProgress
+from replica_client.readers.live.time_gate import TimeGate
+from replica_client.readers.misuse import AsynchronousOnly
+from replica_client.readers.notices import Notice, batches_of, changes_of
+from replica_client.readers.prepared_rows import PreparedRows
+from replica_client.readers.start_position import timestamp_of
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.row_change import Change
+from replica_client.schema.history import SchemaHistory
+from replica_client.transport.connect_options import ConnectOptions
+from replica_client.transport.dump import DumpStream
+from replica_client.transport.server_info import ServerInfo
+
+if TYPE_CHECKING:
+    from replica_client.rows.batching import BatchAssembler, RecordBatch
+
+_GROUP_SIZE = 1024
+
+
+class SourceStream(AsynchronousOnly):
+    """Follows a live source; an asynchronous context manager, made by :func:`connect`.
+
+    One of its iterators may be used, by one task. A connection that is lost is opened again from the
+    start of the transaction that was being read, and what was delivered of it is passed over by index:
+    iterators see every event once.
+
+    With several hosts the next one is tried when one fails, and goes on by GTID. A transaction that was
+    being read then comes again from its start (:meth:`events` shows its first events twice), since
+    another server writes it in other pieces. A host that lacks what we already have is refused.
+
+    Examples:
+        >>> async def count():
+        ...     async with rc.connect(url, start="earliest", stop_at_end=True) as stream:
+        ...         return sum([len(one.changes) async for one in stream.transactions()])
+        >>> asyncio.run(count())
+        87
+    """
+
+    def __init__(
+        self,
+        connect_options: ConnectOptions | Sequence[ConnectOptions],
+        options: StreamOptions,
+        position_store: PositionStore | None = None,
+        save_interval: float = SAVE_INTERVAL,
+    ) -> None:
+        hosts = (
+            [connect_options] if isinstance(connect_options, ConnectOptions) else connect_options
+        )
+        self._options = options
+        self._link = SourceLink(
+            hosts,
+            LinkOptions(
+                options.server_id,
+                options.heartbeat_period,
+                options.read_timeout,
+                options.semi_sync,
+                options.stop_at_end,
+                options.reconnect,
+            ),
+        )
+        tell_plain()
+        self._knowledge = StreamKnowledge(self._link, options, lambda: self._events.is_open)
+        self._progress = StreamProgress(
+            position_store,
+            save_interval,
+            self._knowledge,
+            lambda: self._events.feed.tracker.position,
+        )
+        self._events = StreamEvents(self._link, options, self._knowledge, self._progress)
+        if isinstance(options.start, datetime.datetime):
+            self._progress.start_time = timestamp_of(options.start)
+
+    @property
+    def history(self) -> SchemaHistory:
+        """What tables look like, as far as the stream was read."""
+        return self._knowledge.history
+
+    @property
+    def losses(self) -> LossLedger:
+        """Counts of what could not be delivered (``record_losses``); saved with the position."""
+        return self._knowledge.losses
+
+    @property
+    def prepared(self) -> PreparedRows:
+        """XA transactions that are pending; where they are is saved with the position."""
+        return self._knowledge.prepared
+
+    @property
+    def unmatched_patterns(self) -> list[str]:
+        """Patterns of ``tables`` that match none of the tables that were read, and none that is known."""
+        return self._options.assembly.selection.unmatched_of(self.history)
+
+    @property
+    def generation(self) -> int:
+        """How many dumps were begun so far."""
+        return self._link.generation
+
+    @property
+    def server(self) -> ServerInfo | None:
+        """The source, once connected."""
+        return self._link.server
+
+    @property
+    def server_id(self) -> int:
+        """The server id that we log in with as a replica."""
+        return self._link.server_id
+
+    @property
+    def position(self) -> Position:
+        """The safe resume point behind what the iterators delivered.
+
+        Raises:
+            ConnectionLostError: the stream is not open.
+        """
+        return self._progress.position
+
+    @property
+    def reached(self) -> Position:
+        """The safe resume point behind what was read, whether or not anything was delivered of it.
+
+        It moves past :attr:`position` where a file ends, and where the source sends nothing. While
+        what was read is being given, it is :attr:`position`.
+
+        Raises:
+            ConnectionLostError: the stream is not open.
+        """
+        return self._events.feed.tracker.position if self._events.waits else self.position
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything that came from the source was given, and it is waited for."""
+        return self._events.waits
+
+    @property
+    def dump(self) -> DumpStream | None:
+        """The running dump, for its counters; None while the connection is lost."""
+        return self._link.dump
+
+    @property
+    def loss(self) -> ReplicaClientError | None:
+        """Why the connection is lost; None while there is one."""
+        return self._link.loss
+
+    @property
+    def format(self) -> BinlogFormat:
+        """How events are laid out in the file that is read."""
+        return self._events.feed.decoder.format
+
+    @property
+    def acknowledged(self) -> Position | None:
+        """The position that was acknowledged last."""
+        return self._progress.acknowledged
+
+    async def acknowledge(self, position: Position) -> None:
+        """Everything before ``position`` is done: save it, and tell a semi-synchronous source.
+
+        Returns at once: the position is saved in the background, ``save_interval`` seconds after the save
+        before or sooner, the newest one first. A crash before that lets what is behind the saved position come
+        again. :meth:`flush` and the end of the ``async with`` block wait for the save. A semi-synchronous source
+        is told only of a position that is saved; then this waits, too.
+
+        Raises:
+            PositionStoreError: a position could not be saved, this one or one before; what was saved before is
+                whole.
+        """
+        self.remember(position)
+        dump = self._link.dump
+        is_past = self._progress.is_past(position)
+        inside = position.inside_transaction
+        wanted = self._options.semi_sync and position.file and not inside and not is_past
+        if wanted and dump is not None and dump.semi_sync_active:
+            await self.flush()
+            await dump.acknowledge_semi_sync(position.file, position.offset)
+
+    def remember(self, position: Position) -> None:
+        """Do what :meth:`acknowledge` does where the source is not semi-synchronous; needs no await.
+
+        Raises:
+            PositionStoreError: a position that was acknowledged before could not be saved.
+        """
+        self._progress.remember(position)
+
+    def state(self, position: Position) -> dict[str, object]:
+        """What to save with a position, for :class:`~replica_client.position.stores.Checkpoint`."""
+        return self._progress.state(position)
+
+    @property
+    def semi_sync(self) -> bool:
+        """Whether semi-synchronous replication was asked for."""
+        return self._options.semi_sync
+
+    async def flush(self) -> None:
+        """Save the position that was acknowledged last; when this returns it survives a crash.
+
+        Raises:
+            PositionStoreError: it could not be saved; what was saved before is whole.
+        """
+        await self._progress.flush()
+
+    async def __aenter__(self) -> Self:
+        saved = await self._progress.load()
+        await self._events.open(self._options.start if saved is None else saved)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None = None, *exc_info: object) -> None:
+        self._events.is_open = False
+        try:
+            await self._progress.close(failed=kind is not None)
+        finally:
+            await self._link.close()
+
+    async def events(self) -> AsyncGenerator[BinlogEvent, None]:
+        """Every event that stands in the source's files, once and in order, and artificial ones.
+
+        A transaction payload is followed by the events inside it.
+
+        Raises:
+            BinlogDecodeError: an event cannot be decoded.
+            ServerError: the source refuses to go on.
+            SourceChangedError: the source is not the one that was read before.
+            ProtocolError: the source sent what the protocol forbids.
+            TransportError: the connection was lost, and could not be opened again.
+        """
+        gate, feed = TimeGate(self._progress.since), self._events.feed
+        async for batch in self._events.packets():
+            for located in batch:
+                inside = feed.tracker.in_transaction
+                for event in gate.events(located.event, in_transaction=inside):
+                    yield event
+
+    async def event_groups(self) -> AsyncGenerator[list[BinlogEvent], None]:
+        """As :meth:`events`, with those together that came in one packet: at most 1,024.
+
+        :attr:`position` lies behind all of them.
+
+        Raises:
+            ReplicaClientError: what :meth:`events` raises.
+        """
+        gate, feed = TimeGate(self._progress.since), self._events.feed
+        async for batch in self._events.packets():
+            group: list[BinlogEvent] = []
+            for located in batch:
+                group += gate.events(located.event, in_transaction=feed.tracker.in_transaction)
+                if len(group) >= _GROUP_SIZE:
+                    yield group
+                    group = []
+            if group:
+                yield group
+
+    async def transactions(self) -> AsyncGenerator[Transaction, None]:
+        """Committed transactions; very large ones in parts.
+
+        Raises:
+            DataLossError: a change that cannot be delivered as rows.
+            SchemaError: a table's definition is not known, or is not that of its rows.
+            SpoolError: rows that wait for their COMMIT cannot be kept in a temporary file.
+            BinlogDecodeError: an event cannot be decoded.
+            ServerError: the source refuses to go on.
+            SourceChangedError: the source is not the one that was read before.
+            ProtocolError: the source sent what the protocol forbids.
+            TransportError: the connection was lost, and could not be opened again.
+        """
+        async with aclosing(self.transaction_groups()) as groups:
+            async for group in groups:
+                for taken in group:
+                    self._progress.delivered = taken
+                    self._progress.parted = not taken.complete
+                    yield taken
+
+    async def transaction_groups(self) -> AsyncGenerator[list[Transaction], None]:
+        """As :meth:`transactions`, with those together that came together: at most about a mebibyte.
+
+        :attr:`position` lies behind all of them.
+
+        Raises:
+            ReplicaClientError: what :meth:`transactions` raises.
+        """
+        feed = self._events.feed
+        assembler, gate = self._new_assembler(), TimeGate(self._progress.since)
+        # A class of its own wants to see all events.
+        fast_path = (
+            RowFastPath(feed, assembler, False) if type(assembler) is TransactionAssembler else None
+        )
+        async for batch in self._events.packets(fast_path):
+            if fast_path is not None and fast_path.took:
+                group = [taken for taken in fast_path.hand_over() if gate.gives(taken)]
+                if group:
+                    self._progress.delivered = group[-1]
+                    self._progress.parted = False
+                    yield group
+            for located in batch:
+                async for transaction in self._assembled(located, assembler, gate):
+                    yield [transaction]
+
+    def _new_assembler(self) -> TransactionAssembler:
+        """What puts transactions together."""
+        return self.make_assembler(self._knowledge.assembly())
+
+    def make_assembler(self, assembly: AssemblyOptions) -> TransactionAssembler:
+        """The object that puts transactions together; subclasses override it to see transactions first."""
+        return TransactionAssembler(
+            assembly, self._options.decode, self._events.resume, self.history, self.prepared
+        )
+
+    async def _assembled(
+        self, located: LocatedEvent, assembler: TransactionAssembler, gate: TimeGate
+    ) -> AsyncGenerator[Transaction, None]:
+        """The transactions that are complete with an event."""
+        feed = self._events.feed
+        if located.event.header.type_code == EventType.TABLE_MAP_EVENT:
+            await self._knowledge.prove(located, feed, assembler)
+        else:
+            ahead = assembler.reads_long(located.event, feed.decoder, feed.tracker)
+            if ahead is not None:
+                await asyncio.to_thread(ahead)
+            await self._knowledge.prove_targets(located, feed, assembler)
+            await self._knowledge.prove_renames(located, feed, assembler)
+        xid = assembler.pending_commit(located)
+        if xid is not None and located.boundary is not None:
+            await self._knowledge.read_back(
+                xid, Position(located.boundary.file, located.boundary.offset)
+            )
+        for transaction in assembler.feed(located, feed.decoder, feed.tracker):
+            if not gate.gives(transaction):
+                continue
+            # Its rows are not kept while the next ones come.
+            self._progress.delivered = transaction.position
+            self._progress.parted = not transaction.complete
+            for loss in transaction.losses:
+                self.losses.add(loss, transaction.start)
+            yield transaction
+
+    @overload
+    def changes(self, *, notices: Literal[False] = False) -> AsyncGenerator[Change, None]: ...
+
+    @overload
+    def changes(self, *, notices: bool) -> AsyncGenerator[Change | Notice, None]: ...
+
+    async def changes(self, *, notices: bool = False) -> AsyncGenerator[Change | Notice, None]:
+        """Row changes of committed transactions, in order.
+
+        :attr:`position` lies behind the transaction of the change that was delivered last only once the
+        next transaction begins. In a transaction of more than 1,024 changes it lies before that change.
+
+        Args:
+            notices: also give each :class:`~replica_client.schema.history.SchemaChange` (CREATE, ALTER,
+                RENAME, TRUNCATE, DROP … of a wanted table or of a database) and each
+                :class:`~replica_client.position.losses.Loss`, in its place among the rows.
+
+        Raises:
+            DataLossError: a change that cannot be delivered as rows.
+            SchemaError: a table's definition is not known, or is not that of its rows.
+            SpoolError: rows that wait for their COMMIT cannot be kept in a temporary file.
+            BinlogDecodeError: an event cannot be decoded.
+            ServerError: the source refuses to go on.
+            SourceChangedError: the source is not the one that was read before.
+            ProtocolError: the source sent what the protocol forbids.
+            TransportError: the connection was lost, and could not be opened again.
+        """
+        self._progress.pending, self._progress.given = self.position, None
+        async with aclosing(self.transactions()) as transactions:
+            async for transaction in transactions:
+                changes = iter(changes_of(transaction, notices=notices))
+                for change in islice(changes, inside.POSITIONED_AFTER):
+                    yield change
+                for change in changes:
+                    self._progress.given = transaction, change
+                    yield change
+                self._progress.pending, self._progress.given = transaction, None
+
+    @overload
+    def batches(
+        self,
+        max_rows: int = 16384,
+        max_seconds: float = 1.0,
+        *,
+        notices: Literal[False] = False,
+    ) -> AsyncGenerator[RecordBatch, None]: ...
+
+    @overload
+    def batches(
+        self, max_rows: int = 16384, max_seconds: float = 1.0, *, notices: bool
+    ) -> AsyncGenerator[RecordBatch | Notice, None]: ...
+
+    async def batches(
+        self, max_rows: int = 16384, max_seconds: float = 1.0, *, notices: bool = False
+    ) -> AsyncGenerator[RecordBatch | Notice, None]:
+        """Row changes as Arrow record batches, each of one table and one shape.
+
+        :attr:`position` moves only when all rows before it have been given.
+
+        Args:
+            max_rows: rows that a batch has at most.
+            max_seconds: rows wait at most this long for their batch.
+            notices: as in :meth:`changes`; all rows before a notice come in batches before it.
+
+        Raises:
+            ConfigError: pyarrow is not installed.
+            DataLossError: a change that cannot be delivered as rows.
+            SchemaError: a table's definition is not known, or is not that of its rows.
+            SpoolError: rows that wait for their COMMIT cannot be kept in a temporary file.
+            BinlogDecodeError: an event cannot be decoded.
+            ServerError: the source refuses to go on.
+            SourceChangedError: the source is not the one that was read before.
+            ProtocolError: the source sent what the protocol forbids.
+            TransportError: the connection was lost, and could not be opened again.
+        """
+        from replica_client.rows.batching import BatchAssembler
+
+        batches = BatchAssembler(max_rows, self._options.decode)
+        steps = self._steps(batches, notices)
+        self._progress.pending = self.position
+        pending: asyncio.Task[list[RecordBatch | Notice]] | None = None
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + max_seconds
+        ended = False
+        try:
+            while not ended:
+                if pending is None:
+                    pending = asyncio.ensure_future(anext(steps))
+                timeout = max(0.0, deadline - loop.time())
+                await asyncio.wait((pending,), timeout=timeout)
+                if pending.done():
+                    try:
+                        ready = pending.result()
+                    except StopAsyncIteration:
+                        ended = True
+                    else:
+                        for batch in ready:
+                            yield batch
+                    pending = None
+                if ended or loop.time() >= deadline:
+                    reached = self._progress.reached
+                    for batch in batches.flush():
+                        yield batch
+                    self._progress.pending = reached
+                    deadline = loop.time() + max_seconds
+        finally:
+            if pending is not None:
+                pending.cancel()
+                await asyncio.gather(pending, return_exceptions=True)
+            await steps.aclose()
+
+    async def fill(
+        self, batches: BatchAssembler, until: Position
+    ) -> AsyncGenerator[list[RecordBatch | Notice], None]:
+        """Take transactions into batches up to a position between two of them.
+
+        Gives the batches that became full, as often as transactions are complete. The connection stays,
+        and what came of it: a later call goes on with the next transaction.
+
+        Args:
+            batches: takes the rows.
+            until: no transaction that begins there or later is taken.
+
+        Raises:
+            DataLossError: a change that cannot be delivered as rows.
+            BinlogDecodeError: an event cannot be decoded.
+            ServerError: the source refuses to go on.
+            TransportError: the connection was lost, and could not be opened again.
+        """
+        self._events.until = until
+        steps = self._steps(batches, False)
+        try:
+            async for ready in steps:
+                yield ready
+        finally:
+            await steps.aclose()
+            self._events.until = None
+
+    async def _steps(
+        self, batches: BatchAssembler, notices: bool
+    ) -> AsyncGenerator[list[RecordBatch | Notice], None]:
+        """The batches that became full, whenever some did."""
+        feed = self._events.feed
+        assembler, gate = self._new_assembler(), TimeGate(self._progress.since)
+        fast_path = None if not gate.is_open else ColumnFastPath(feed, assembler, batches, False)
+        async for taken in self._events.packets(fast_path):
+            ready: list[RecordBatch | Notice] = []
+            if fast_path is not None and fast_path.took:
+                ready += fast_path.hand_over()
+                self._progress.delivered = feed.tracker.position
+                self._progress.parted = False
+            for located in taken:
+                async for transaction in self._assembled(located, assembler, gate):
+                    ready += batches_of(batches, transaction, notices=notices)
+                    if ready and not transaction.complete:
+                        # There may be many parts.
+                        yield ready
+                        ready = []
+            if ready:
+                yield ready

@@ -1,0 +1,219 @@
+"""What a stream knows beside its position, and how it asks the source for what the binlog does not tell."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TypeVar
+
+from replica_client.binlog.event import BinlogEvent
+from replica_client.constants.event_types import EventType
+from replica_client.errors import ServerError, TransportError
+from replica_client.position.losses import LOSSES_KEY, LossLedger
+from replica_client.position.position import Position
+from replica_client.position.prepared import PREPARED_KEY, PreparedLedger, XaId
+from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
+from replica_client.readers.event_feed import EventFeed, LocatedEvent
+from replica_client.readers.live.live_prepared import PreparedSource
+from replica_client.readers.live.live_schema import SchemaProver, read_source
+from replica_client.readers.live.past_source import ReadingState
+from replica_client.readers.live.source_identity import IDENTITY_KEY, SourceIdentity
+from replica_client.readers.live.source_link import SourceLink
+from replica_client.readers.live.source_start import transaction_start
+from replica_client.readers.live.stream_options import StreamOptions
+from replica_client.readers.prepared_rows import PreparedRows
+from replica_client.schema.history import STATE_KEY, LogPosition, SchemaHistory
+from replica_client.transport.connect_options import ConnectOptions
+from replica_client.transport.connection import SourceConnection
+from replica_client.transport.server_info import ServerInfo
+
+_LOG = logging.getLogger("replica_client")
+_Result = TypeVar("_Result")
+
+
+class StreamKnowledge:
+    """Definitions, losses and pending transactions; all of it is saved with positions.
+
+    Args:
+        link: to the source.
+        options: of the stream.
+        is_open: whether the stream is still wanted.
+
+    Attributes:
+        history: what tables look like, as far as the stream was read.
+        losses: counts of what could not be delivered.
+        prepared: XA transactions that are pending.
+    """
+
+    def __init__(
+        self, link: SourceLink, options: StreamOptions, is_open: Callable[[], bool]
+    ) -> None:
+        self._link, self._options, self._is_open = link, options, is_open
+        self.history = SchemaHistory() if options.schema is None else options.schema.copy()
+        self.losses = LossLedger()
+        self.prepared = PreparedRows()
+        self._prover = self._new_prover(link.host)
+        self._asked: dict[tuple[str, str], object] = {}
+
+    def _new_prover(self, host: ConnectOptions) -> SchemaProver:
+        return SchemaProver(host, self._options.decode, self._options.assembly.selection)
+
+    @property
+    def identity(self) -> SourceIdentity:
+        """Of the source that is read."""
+        return self._link.identity
+
+    def use(self, host: ConnectOptions) -> None:
+        """Ask another host from now on."""
+        self._prover = self._new_prover(host)
+
+    def follow(self, host: ConnectOptions) -> None:
+        """Ask the host that took over, if the one before could be asked."""
+        works = self._prover.works
+        self.use(host)
+        self._prover.works = works
+
+    def forget_positions(self) -> None:
+        """Files and offsets mean nothing any more: another server is read."""
+        self.history.forget_positions()
+        self.losses.forget_positions()
+        self.prepared.ledger.forget_positions()
+
+    def take_state(self, state: Mapping[str, object]) -> None:
+        """Know what was saved with a position."""
+        if STATE_KEY in state:
+            self.history = SchemaHistory.from_state(state[STATE_KEY])
+        if LOSSES_KEY in state:
+            self.losses = LossLedger.from_state(state[LOSSES_KEY])
+        if PREPARED_KEY in state:
+            self.prepared = PreparedRows(PreparedLedger.from_state(state[PREPARED_KEY]))
+        if IDENTITY_KEY in state:
+            self._link.identity = SourceIdentity.from_state(state[IDENTITY_KEY])
+
+    def reading_state(self) -> ReadingState:
+        """What is saved with positions of the server that is read."""
+        return ReadingState(self._link.identity, self.history, self.losses, self.prepared.ledger)
+
+    def assembly(self) -> AssemblyOptions:
+        """How transactions are put together: a table that cannot be known is an error where the source can be asked."""
+        assembly = self._options.assembly
+        if assembly.on_unknown_table is None and self._prover.works:
+            return replace(assembly, on_unknown_table="error")
+        return assembly
+
+    def learn_letter_case(self, server: ServerInfo | None) -> None:
+        """Take names in another letter case for the same, or not, as the server does.
+
+        Raises:
+            SourceChangedError: it does so now, and names that it would change are known.
+        """
+        if server is not None and server.casefolds_names is not None:
+            self.history.casefold_names(server.casefolds_names)
+
+    async def read_schema(self, connection: SourceConnection, latest: Position) -> Position:
+        """Know all tables as they are at a position, which is the new start."""
+        try:
+            self.history, status = await read_source(
+                connection, self._options.decode, self._options.assembly.selection
+            )
+        except ServerError as error:
+            if self._options.assembly.on_unknown_table == "error":
+                raise
+            _LOG.info("the source does not tell what its tables look like: %s", error)
+            self._prover.works = False
+            return latest
+        return Position(status.file, status.position, connection.gtids(status.executed_gtid_set))
+
+    async def prove(
+        self, located: LocatedEvent, feed: EventFeed, assembler: TransactionAssembler
+    ) -> None:
+        """Find out what a table looks like that the binlog alone does not tell."""
+        event = located.event
+        table_map = assembler.unproven(event, feed.decoder)
+        if table_map is None:
+            return
+        await self._ask_for((table_map.schema, table_map.table), event, feed, assembler)
+
+    async def prove_targets(
+        self, located: LocatedEvent, feed: EventFeed, assembler: TransactionAssembler
+    ) -> None:
+        """Find out whether names in a statement logged as text are those of tables, not of views."""
+        for name in assembler.perhaps_views(located.event, feed.decoder):
+            await self._ask_for(name, located.event, feed, assembler)
+
+    async def prove_renames(
+        self, located: LocatedEvent, feed: EventFeed, assembler: TransactionAssembler
+    ) -> None:
+        """Find out whether a RENAME TABLE was of temporary tables, which the binlog of MariaDB does not tell."""
+        event, history = located.event, assembler.schema.history
+        start = transaction_start(feed.tracker.inside())
+        behind = LogPosition.of(event.file, event.end_position)
+        for name in assembler.perhaps_temporary(event, feed.decoder):
+
+            async def ask(name: tuple[str, str] = name) -> bool:
+                return await self._prover.is_there(name, start, behind)
+
+            if await self._retried(ask, "looking at " + ".".join(name)):
+                history.hide(event.body.thread_id, name)
+
+    async def _ask_for(
+        self,
+        name: tuple[str, str],
+        event: BinlogEvent,
+        feed: EventFeed,
+        assembler: TransactionAssembler,
+    ) -> None:
+        """Ask the source what a table is, once for all that is known of it."""
+        history = assembler.schema.history
+        state = history.table(name)
+        if name in self._asked and self._asked[name] is state:
+            return
+        start = transaction_start(feed.tracker.inside())
+        position = LogPosition.of(event.file, event.position)
+
+        async def prove() -> bool:
+            return await self._prover.prove(history, name, start, position)
+
+        if not await self._retried(prove, "looking at " + ".".join(name)):
+            self._asked[name] = state
+
+    async def read_back(self, xid: XaId, commit: Position) -> None:
+        """Read the rows of an XA transaction that was prepared before the stream began."""
+        await self._retried(
+            lambda: self._try_read_back(xid, commit), f"reading XA transaction {xid}"
+        )
+
+    async def _try_read_back(self, xid: XaId, commit: Position) -> None:
+        known = self.prepared.ledger.find(xid)
+        source = PreparedSource(self._link.host, self._options.decode)
+        rows = PreparedRows(storage=self.prepared.storage)
+        assembler: TransactionAssembler | None = None
+        async with aclosing(source.transaction(xid, known, commit)) as events:
+            async for feed, located in events:
+                if assembler is None:
+                    history = self.history.copy()
+                    history.rewind(located.event.file, located.event.position)
+                    assembler = TransactionAssembler(
+                        self.assembly(), self._options.decode, None, history, rows
+                    )
+                if located.event.header.type_code == EventType.TABLE_MAP_EVENT:
+                    await self.prove(located, feed, assembler)
+                for _ in assembler.feed(located, feed.decoder, feed.tracker):
+                    pass
+        self.prepared.adopt(xid, rows)
+
+    async def _retried(self, work: Callable[[], Awaitable[_Result]], what: str) -> _Result:
+        """Do what needs connections of its own, and try again when these fail."""
+        delays = self._options.reconnect.delays()
+        while True:
+            try:
+                return await work()
+            except (TransportError, ServerError) as error:
+                delay = next(delays, None)
+                if delay is None or not self._is_open() or not self._link.goes_on(error):
+                    raise
+                _LOG.warning("connection lost: %s; %s again in %.1f s", error, what, delay)
+                await asyncio.sleep(delay)

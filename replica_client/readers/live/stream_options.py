@@ -1,0 +1,47 @@
+"""How a live source is followed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from replica_client.binlog.options import DecodeOptions
+from replica_client.errors import ConfigError
+from replica_client.readers.assembler import AssemblyOptions
+from replica_client.readers.live.reconnect import ReconnectPolicy
+from replica_client.readers.start_position import Start
+from replica_client.rows.selection import Selection
+from replica_client.schema.history import SchemaHistory
+from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """How a stream behaves.
+
+    Attributes:
+        start: where to start when the position store is empty.
+        stop_at_end: end at the end of the source's binlog instead of waiting.
+        server_id: ours, unique among the source's replicas; None: a random one of 32 bits.
+        heartbeat_period: seconds of silence after which the source sends a heartbeat.
+        read_timeout: seconds without a byte after which the connection is dead; None: three heartbeats.
+        semi_sync: ask for semi-synchronous replication; the stream's ``acknowledge`` answers it.
+        reconnect: how to connect again.
+        assembly: how transactions are put together.
+        decode: how values are decoded.
+        schema: what tables look like at the start; None finds out where that can be proven.
+    """
+
+    start: Start = "latest"
+    stop_at_end: bool = False
+    server_id: int | None = None
+    heartbeat_period: float = DEFAULT_HEARTBEAT_PERIOD
+    read_timeout: float | None = None
+    semi_sync: bool = False
+    reconnect: ReconnectPolicy = field(default_factory=ReconnectPolicy)
+    assembly: AssemblyOptions = field(default_factory=lambda: AssemblyOptions(Selection()))
+    decode: DecodeOptions = field(default_factory=DecodeOptions)
+    schema: SchemaHistory | None = None
+
+    def __post_init__(self) -> None:
+        if self.server_id is not None and not 0 < self.server_id < 1 << 32:
+            raise ConfigError(f"server_id {self.server_id} is not between 1 and 4294967295")

@@ -1,0 +1,163 @@
+"""What of a live stream was delivered, and what of it is saved."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from replica_client.errors import PositionStoreError
+from replica_client.position.position import Position
+from replica_client.position.stores.base import PositionStore
+from replica_client.position.stores.saving import PositionSaver
+from replica_client.readers.inside import GivenChange, position_at
+from replica_client.readers.live.past_source import PastSource
+from replica_client.readers.live.source_identity import IDENTITY_KEY, SourceIdentity
+from replica_client.readers.live.stream_knowledge import StreamKnowledge
+from replica_client.readers.saved_state import reading_state_of
+from replica_client.readers.transaction import Transaction
+from replica_client.transport.server_info import ServerInfo
+
+_LOG = logging.getLogger("replica_client")
+START_TIME_KEY: Final = "start_time"
+"""Name of a checkpoint's state: nothing was acknowledged yet, and what is before this time is not wanted."""
+
+
+class StreamProgress:
+    """Positions of what the iterators gave, and their saves.
+
+    Args:
+        store: where positions are saved; None: nowhere.
+        save_interval: seconds between two saves.
+        knowledge: what is saved with them.
+        read: the position behind what was read.
+
+    Attributes:
+        delivered: the transaction that was delivered last, or the position behind it, which takes time to make.
+        parted: whether that was not all of its transaction.
+        pending: the position before what is being given: rows that wait in batches, or come one by one.
+        given: the change that was given last of a large transaction.
+        acknowledged: the position that was acknowledged last.
+        start_time: seconds since 1970 before which no transaction is wanted.
+        unpinned: whether the start is still to be saved.
+    """
+
+    def __init__(
+        self,
+        store: PositionStore | None,
+        save_interval: float,
+        knowledge: StreamKnowledge,
+        read: Callable[[], Position],
+    ) -> None:
+        self._store, self._knowledge, self._read = store, knowledge, read
+        self._saver = None if store is None else PositionSaver(store, save_interval)
+        self.delivered: Position | Transaction | None = None
+        self.parted = False
+        self.pending: Position | Transaction | None = None
+        self.given: GivenChange | None = None
+        self.acknowledged: Position | None = None
+        self.start_time: int | None = None
+        self.unpinned = False
+        # Servers before the one that is read, the oldest first.
+        self._left: list[PastSource] = []
+
+    @property
+    def position(self) -> Position:
+        """The safe resume point behind what was given."""
+        if isinstance(self.pending, Transaction):
+            self.pending = self.pending.position
+        if self.pending is not None:
+            return self.pending if self.given is None else position_at(self.pending, self.given)
+        return self.reached
+
+    @property
+    def reached(self) -> Position:
+        """The safe resume point behind what was read."""
+        if isinstance(self.delivered, Transaction):
+            self.delivered = self.delivered.position
+        return self._read() if self.delivered is None else self.delivered
+
+    @property
+    def since(self) -> int | None:
+        """The time before which no transaction is wanted, in seconds since 1970."""
+        return self.start_time if self.acknowledged is None else None
+
+    async def load(self) -> Position | None:
+        """The position that was saved; what is saved with it is known then.
+
+        Raises:
+            PositionStoreError: it is damaged, or cannot be read.
+        """
+        if self._store is None:
+            return None
+        checkpoint = await asyncio.to_thread(self._store.load_checkpoint)
+        self.unpinned = checkpoint is None
+        if checkpoint is None:
+            return None
+        since = checkpoint.state.get(START_TIME_KEY)
+        self.start_time = since if isinstance(since, int) else None
+        if self.start_time is None:
+            self.acknowledged = checkpoint.position
+        with reading_state_of(self._store):
+            self._knowledge.take_state(checkpoint.state)
+        return checkpoint.position
+
+    def leave(self, source: PastSource) -> None:
+        """Another server is read from now on."""
+        self._left.append(source)
+
+    def is_past(self, position: Position) -> bool:
+        """Whether a position is of a server that was left."""
+        return any(one.has(position) for one in self._left)
+
+    def remember(self, position: Position) -> None:
+        """Take a position as acknowledged, and save it in the background.
+
+        Raises:
+            PositionStoreError: one that was acknowledged before could not be saved.
+        """
+        self.acknowledged = position
+        if self._saver is not None:
+            self._saver.put(position, self.state(position))
+
+    async def flush(self) -> None:
+        """Save the position that was acknowledged last.
+
+        Raises:
+            PositionStoreError: it could not be saved.
+        """
+        if self._saver is not None:
+            await self._saver.flush()
+
+    async def close(self, *, failed: bool) -> None:
+        """Save the last position; where the stream failed already, an error of it is logged."""
+        try:
+            await self.flush()
+        except PositionStoreError as error:
+            if not failed:
+                raise
+            _LOG.error("the position that was acknowledged last is not saved: %s", error)
+
+    async def pin(self, start: Position | None, server: ServerInfo) -> None:
+        """Save where the stream starts, if nothing was saved before: a later run starts there, too.
+
+        What the user named is saved when the source has accepted it, all else before it is asked for.
+        """
+        self.unpinned = False
+        if self._saver is None or start is None:
+            return
+        state = self.state(start)
+        if not self._knowledge.identity.known:
+            state[IDENTITY_KEY] = SourceIdentity(server.server_uuid, server.server_id).to_state()
+        if self.start_time is not None:
+            state[START_TIME_KEY] = self.start_time
+        await self._saver.save(start, state)
+
+    def state(self, position: Position) -> dict[str, object]:
+        """What to save with a position, for :class:`~replica_client.position.stores.Checkpoint`."""
+        while self._left:
+            if self._left[0].has(position):
+                return self._left[0].state.to_state(position)
+            del self._left[0]
+        return self._knowledge.reading_state().to_state(position)

@@ -1,0 +1,285 @@
+"""A column's definition: its name, its type, and what follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from replica_client.schema.character_sets import BINARY, UTF8MB3, charset_of_collation
+from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
+from replica_client.schema.ddl.lexer import NAME, STRING, WORD, Token
+from replica_client.schema.ddl.statement_context import StatementContext
+from replica_client.schema.ddl.type_clause import (
+    TypeText,
+    known_charset,
+    read_type,
+    with_charset,
+)
+from replica_client.schema.labels import kept_labels
+from replica_client.schema.model import TEXT_KINDS, ColumnModel
+
+_VALUED = frozenset(
+    (
+        *("COMMENT", "COLUMN_FORMAT", "STORAGE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"),
+        *("SRID", "REF_SYSTEM_ID", "KEY_BLOCK_SIZE"),
+    )
+)
+
+
+@dataclass(slots=True)
+class ColumnText:
+    """A definition as it is written, before the table's character set is known.
+
+    Attributes:
+        name: the column's name.
+        type: its type.
+        charset: its own character set, also by its collation.
+        nullable: None where nothing was said.
+        primary: whether it is the primary key.
+        visible: whether ``SELECT *`` shows it.
+        column_position: ``""``, ``FIRST`` or ``AFTER``.
+        after: the column that it comes after.
+        row_bound: a period column, ``GENERATED ALWAYS AS ROW START`` or ``END``.
+        default: the tokens behind DEFAULT; empty where there is none.
+        computed: the source makes its values: a generated or AUTO_INCREMENT column.
+        listed: the server wrote it, as its listings do: a ``?`` in a label may stand for another character.
+        utf8_is_in_doubt: what was read as utf8mb3 may be utf8mb4, which has more labels.
+        versioned: WITH SYSTEM VERSIONING, which versions a table that does not say so itself (MariaDB).
+    """
+
+    name: str
+    type: TypeText
+    charset: str | None = None
+    nullable: bool | None = None
+    primary: bool = False
+    visible: bool = True
+    column_position: str = ""
+    after: str = ""
+    row_bound: bool = False
+    default: tuple[Token, ...] = ()
+    computed: bool = False
+    versioned: bool = False
+    listed: bool = False
+    utf8_is_in_doubt: bool = False
+
+    def model(self, table_charset: str | None) -> ColumnModel:
+        """The column in a table with this default character set.
+
+        Raises:
+            NotUnderstoodError: its size depends on a character set that is not known.
+        """
+        found = replace(self.type)
+        charset = self.charset
+        if found.kind not in TEXT_KINDS:
+            charset = None
+        elif charset is None and found.charset is None:
+            charset = table_charset
+        with_charset(found, charset)
+        nullable = self.nullable
+        if self.primary or found.serial or self.row_bound:
+            nullable = False
+        elif nullable is None and found.kind != "timestamp":
+            nullable = True
+        labels = found.labels
+        unknown: tuple[int, ...] = ()
+        if labels is not None:
+            labels, unknown = kept_labels(labels, found.written, found.charset)
+        column = ColumnModel(
+            self.name,
+            found.kind,
+            found.length,
+            found.scale,
+            found.fraction_digits,
+            found.unsigned,
+            found.charset,
+            labels,
+            nullable,
+            self.visible,
+            found.compressed,
+            unknown_labels=unknown,
+        )
+        doubtful = set(unknown)
+        if self.listed:
+            doubtful.update(column.doubtful_labels)
+        if self.utf8_is_in_doubt and column.charset == UTF8MB3:
+            texts = enumerate(found.labels or (), 1)
+            doubtful.update(at for at, label in texts if max(label, default="") > "\uffff")
+        if doubtful:
+            column = replace(column, unknown_labels=tuple(sorted(doubtful)))
+        return column
+
+
+def read_column(cursor: Cursor, context: StatementContext) -> ColumnText:
+    """Read a definition, name first, up to the end.
+
+    Raises:
+        NotUnderstoodError: its name or type is not understood.
+    """
+    name = cursor.name()
+    if cursor.token.upper == ".":
+        cursor.step()
+        name = cursor.name()
+        if cursor.take("."):
+            name = cursor.name()
+    column = ColumnText(name, read_type(cursor, context), utf8_is_in_doubt=context.utf8_is_in_doubt)
+    while not cursor.done:
+        _attribute(cursor, column, context)
+    if column.type.serial:
+        column.nullable = False
+        column.computed = True
+    return column
+
+
+def _attribute(cursor: Cursor, column: ColumnText, context: StatementContext) -> None:
+    token = cursor.step()
+    word = token.upper
+    if word in ("UNSIGNED", "ZEROFILL"):
+        column.type.unsigned = True
+    elif word in ("CHARSET", "CHARACTER"):
+        if word == "CHARACTER":
+            cursor.expect("SET")
+        cursor.take("=")
+        column.charset = _charset_value(cursor)
+    elif word == "COLLATE":
+        cursor.take("=")
+        _collation(cursor, column)
+    elif word == "ASCII":
+        column.charset = "latin1"
+    elif word == "UNICODE":
+        column.charset = "ucs2"
+    elif word == "BYTE":
+        column.charset = BINARY
+    elif word == "NOT":
+        if cursor.take("NULL"):
+            column.nullable = False
+        else:
+            cursor.step()  # NOT ENFORCED, NOT SECONDARY
+    elif word == "NULL":
+        column.nullable = True
+    elif word == "DEFAULT":
+        start = cursor.at
+        _skip_value(cursor)
+        # Where they stand is nothing that a column means.
+        default = cursor.tokens[start : cursor.at]
+        column.default = tuple(token._replace(start=0, end=0) for token in default)
+    elif word == "AUTO_INCREMENT" or (word == "SERIAL" and cursor.take("DEFAULT", "VALUE")):
+        # A NULL behind it counts, one before it does not.
+        column.computed = True
+        column.nullable = False
+    elif word == "ON":
+        cursor.expect("UPDATE")
+        _skip_value(cursor)
+    elif word in ("AS", "GENERATED"):
+        _generated(cursor, column, word)
+    elif word == "PRIMARY":
+        cursor.take("KEY")
+        column.primary = True
+    elif word == "UNIQUE":
+        cursor.take("KEY")
+    elif word == "KEY":
+        column.primary = True
+    elif word == "REFERENCES":
+        _skip_reference(cursor)
+    elif word in ("CHECK", "("):
+        if word == "(":
+            cursor.at -= 1
+        cursor.skip_brackets()
+    elif word == "CONSTRAINT":
+        if cursor.token.upper != "CHECK":
+            cursor.name()
+    elif word == "INVISIBLE":
+        column.visible = False
+    elif word == "VISIBLE":
+        column.visible = True
+    elif word == "COMPRESSED":
+        column.type.compressed = True
+        if cursor.take("="):
+            cursor.step()
+    elif word in _VALUED:
+        cursor.take("=")
+        cursor.step()
+    elif word == "FIRST":
+        column.column_position = "FIRST"
+    elif word == "AFTER":
+        column.column_position, column.after = "AFTER", cursor.name()
+    elif word in ("WITH", "WITHOUT") and cursor.take("SYSTEM"):
+        cursor.expect("VERSIONING")
+        column.versioned = word == "WITH"
+    elif token.kind in (WORD, NAME) and cursor.take("="):
+        cursor.step()  # an attribute of a storage engine
+    elif word in ("ADD", "DROP", "CHANGE", "MODIFY", "RENAME"):
+        raise NotUnderstoodError(f"{word} inside of a column's definition")
+
+
+def _charset_value(cursor: Cursor) -> str | None:
+    token = cursor.step()
+    if token.upper == "DEFAULT":
+        return None
+    if token.kind not in (WORD, NAME, STRING):
+        raise NotUnderstoodError("a character set's name expected")
+    return known_charset(token.text)
+
+
+def _collation(cursor: Cursor, column: ColumnText) -> None:
+    token = cursor.step()
+    if token.upper == "DEFAULT":
+        return
+    if token.kind not in (WORD, NAME, STRING):
+        raise NotUnderstoodError("a collation's name expected")
+    # A collation of no character set in particular (uca1400_ai_ci) leaves it as it is.
+    column.charset = charset_of_collation(token.text) or column.charset
+
+
+def _generated(cursor: Cursor, column: ColumnText, word: str) -> None:
+    if word == "GENERATED":
+        if cursor.take("BY"):
+            cursor.expect("DEFAULT")
+        else:
+            cursor.take("ALWAYS")
+        cursor.expect("AS")
+    column.computed = True
+    if cursor.take("ROW"):
+        column.row_bound = True
+        if not cursor.take_one("START", "END"):
+            cursor.refuse("START or END")
+    elif not cursor.take("IDENTITY"):
+        if not cursor.skip_brackets():
+            cursor.refuse("an expression in brackets")
+
+
+def _skip_value(cursor: Cursor) -> None:
+    """Pass over a default: one term, or an expression in brackets."""
+    while cursor.token.upper in ("+", "-"):
+        cursor.step()
+    if cursor.skip_brackets():
+        return
+    token = cursor.step()
+    if token.upper == "NEXT" and cursor.take("VALUE", "FOR"):
+        cursor.table_name("")
+        return
+    if (
+        token.kind == WORD
+        and token.text.startswith("_")
+        and cursor.token.kind in (STRING, "number")
+    ):
+        cursor.step()  # _utf8'text'
+    if token.upper in ("DATE", "TIME", "TIMESTAMP", "INTERVAL") and cursor.token.kind == STRING:
+        cursor.step()
+    while cursor.token.upper == ".":
+        cursor.step()
+        cursor.step()
+    cursor.skip_brackets()
+
+
+def _skip_reference(cursor: Cursor) -> None:
+    cursor.table_name("")
+    cursor.skip_brackets()
+    while True:
+        if cursor.take("MATCH"):
+            cursor.step()
+        elif cursor.take("ON"):
+            cursor.step()  # DELETE or UPDATE
+            if not (cursor.take_one("RESTRICT", "CASCADE")):
+                cursor.step()
+                cursor.step()  # SET NULL, SET DEFAULT, NO ACTION
+        else:
+            return

@@ -1,0 +1,280 @@
+"""What a statement means for the tables: steps that a catalog takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from replica_client.schema.ddl.column_clause import ColumnText
+from replica_client.schema.ddl.definitions import PrimaryKey
+
+TableName = tuple[str, str]
+"""Database and table."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """A table is made, from definitions.
+
+    Attributes:
+        table: its name.
+        columns: the definitions.
+        primary_key: its columns.
+        charset: the table's own; None where the statement has none.
+        charset_unknown: whether it has one that the statement does not tell.
+        if_not_exists: nothing happens when it is there.
+        or_replace: what is there goes first.
+        temporary: the table is of the session and in no rows event.
+        versioned: WITH SYSTEM VERSIONING.
+        period: its period columns are among the columns.
+        select: the query that makes more columns, as text; ``""`` for none.
+    """
+
+    table: TableName
+    columns: tuple[ColumnText, ...]
+    primary_key: PrimaryKey | None = None
+    charset: str | None = None
+    if_not_exists: bool = False
+    or_replace: bool = False
+    temporary: bool = False
+    versioned: bool = False
+    period: bool = False
+    select: str = ""
+    charset_unknown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateLike:
+    """A table is made like another one."""
+
+    table: TableName
+    model: TableName
+    if_not_exists: bool = False
+    or_replace: bool = False
+    temporary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSequence:
+    """A MariaDB sequence is made: a table with eight columns that are always the same."""
+
+    table: TableName
+    if_not_exists: bool = False
+    or_replace: bool = False
+    temporary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    """ADD COLUMN."""
+
+    column: ColumnText
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeColumn:
+    """CHANGE, MODIFY: a column gets a new definition."""
+
+    old: str
+    column: ColumnText
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    """DROP COLUMN."""
+
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    """RENAME COLUMN."""
+
+    old: str
+    new: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetVisible:
+    """ALTER COLUMN … SET VISIBLE or INVISIBLE."""
+
+    name: str
+    visible: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SetPrimaryKey:
+    """ADD PRIMARY KEY."""
+
+    key: PrimaryKey
+
+
+@dataclass(frozen=True, slots=True)
+class DropPrimaryKey:
+    """DROP PRIMARY KEY."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetBounds:
+    """ADD PERIOD FOR: columns that cannot be NULL from now on."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetCharset:
+    """DEFAULT CHARACTER SET: what columns get that come later; None: the database's default."""
+
+    charset: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertCharset:
+    """CONVERT TO CHARACTER SET: all text columns; None: the database's default."""
+
+    charset: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetVersioning:
+    """ADD or DROP SYSTEM VERSIONING."""
+
+    versioned: bool
+
+
+Step = (
+    AddColumn
+    | ChangeColumn
+    | DropColumn
+    | RenameColumn
+    | SetVisible
+    | SetPrimaryKey
+    | DropPrimaryKey
+    | SetBounds
+    | SetCharset
+    | ConvertCharset
+    | SetVersioning
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTable:
+    """A table is altered.
+
+    Attributes:
+        table: its name.
+        steps: the clauses that change its shape, in order; the others are left out.
+        rename: its new name.
+        if_exists: nothing happens when it is not there.
+        to_table: CONVERT PARTITION … TO TABLE: a new table of the same shape.
+        from_table: CONVERT TABLE … TO PARTITION: a table that goes.
+    """
+
+    table: TableName
+    steps: tuple[Step, ...] = ()
+    rename: TableName | None = None
+    if_exists: bool = False
+    to_table: TableName | None = None
+    from_table: TableName | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTables:
+    """Tables get other names, one after the other."""
+
+    renames: tuple[tuple[TableName, TableName], ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropTables:
+    """Tables go."""
+
+    tables: tuple[TableName, ...]
+    temporary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateTable:
+    """All rows of a table go; its shape stays."""
+
+    table: TableName
+
+
+@dataclass(frozen=True, slots=True)
+class CreateDatabase:
+    """A database is made; ``charset`` None: the server's default."""
+
+    database: str
+    charset: str | None = None
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterDatabase:
+    """A database's default character set changes; None: nothing or the server's default."""
+
+    database: str
+    charset: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropDatabase:
+    """A database goes, with all its tables."""
+
+    database: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unrelated:
+    """Nothing that changes what a table's rows look like."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotUnderstood:
+    """What it changes is not known.
+
+    Attributes:
+        reason: what is not understood.
+        tables: that it may change.
+        databases: all whose tables it may change.
+        anything: every table may be changed.
+    """
+
+    reason: str
+    tables: tuple[TableName, ...] = ()
+    databases: tuple[str, ...] = field(default=())
+    anything: bool = False
+
+
+Meaning = (
+    CreateTable
+    | CreateLike
+    | CreateSequence
+    | AlterTable
+    | RenameTables
+    | DropTables
+    | TruncateTable
+    | CreateDatabase
+    | AlterDatabase
+    | DropDatabase
+    | Unrelated
+    | NotUnderstood
+)
+
+ChangeKind = Literal[
+    "create_table",
+    "alter_table",
+    "rename_table",
+    "drop_table",
+    "truncate_table",
+    "create_database",
+    "alter_database",
+    "drop_database",
+    "not_understood",
+]

@@ -1,0 +1,304 @@
+"""A column's type, as a definition writes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from replica_client.schema.character_sets import BINARY, charset_name, max_length
+from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
+from replica_client.schema.ddl.lexer import STRING
+from replica_client.schema.ddl.statement_context import (
+    MODE_MAXDB,
+    MODE_ORACLE,
+    MODE_REAL_AS_FLOAT,
+    StatementContext,
+)
+from replica_client.schema.labels import UNCONVERTED, Written, needed
+
+_WHOLE: Final = {
+    "TINYINT": "tinyint",
+    "INT1": "tinyint",
+    "SMALLINT": "smallint",
+    "INT2": "smallint",
+    "MEDIUMINT": "mediumint",
+    "INT3": "mediumint",
+    "MIDDLEINT": "mediumint",
+    "INT": "int",
+    "INTEGER": "int",
+    "INT4": "int",
+    "BIGINT": "bigint",
+    "INT8": "bigint",
+}
+_DECIMALS: Final = frozenset(("DECIMAL", "DEC", "NUMERIC", "FIXED", "NUMBER"))
+_TEMPORAL: Final = {"TIME": "time", "DATETIME": "datetime", "TIMESTAMP": "timestamp"}
+_GEOMETRIES: Final = frozenset(
+    (
+        *("GEOMETRY", "POINT", "LINESTRING", "POLYGON", "MULTIPOINT", "MULTILINESTRING"),
+        *("MULTIPOLYGON", "GEOMETRYCOLLECTION", "GEOMCOLLECTION"),
+    )
+)
+_FIXED_SIZES: Final = {
+    "DATE": "date",
+    "TINYTEXT": "tinytext",
+    "MEDIUMTEXT": "mediumtext",
+    "LONGTEXT": "longtext",
+    "TINYBLOB": "tinyblob",
+    "MEDIUMBLOB": "mediumblob",
+    "LONGBLOB": "longblob",
+    "UUID": "uuid",
+    "INET4": "inet4",
+    "INET6": "inet6",
+}
+_VENDORS: Final = {"MARIADB_SCHEMA": 0, "ORACLE_SCHEMA": MODE_ORACLE, "MAXDB_SCHEMA": MODE_MAXDB}
+_BLOB_LIMITS: Final = ((0xFF, "tiny"), (0xFFFF, ""), (0xFFFFFF, "medium"))
+_LIMITS: Final = {"tiny": 0xFF, "": 0xFFFF, "medium": 0xFFFFFF, "long": 0xFFFFFFFF}
+_BINARY_KINDS: Final = {
+    "char": "binary",
+    "varchar": "varbinary",
+    "tinytext": "tinyblob",
+    "text": "blob",
+    "mediumtext": "mediumblob",
+    "longtext": "longblob",
+}
+
+
+@dataclass(slots=True)
+class TypeText:
+    """A type as it is written, before the character set is known.
+
+    Attributes:
+        kind: see :attr:`~replica_client.schema.model.ColumnModel.kind`.
+        length: see there; of a TEXT the characters asked for.
+        scale: see there.
+        fraction_digits: see there.
+        unsigned: see there.
+        charset: what the type itself says (NCHAR, JSON of MariaDB, ``CHAR BYTE``).
+        labels: of ENUM and SET, as they are written.
+        written: the character sets that they go through.
+        serial: SERIAL, which stands for several attributes.
+        compressed: COMPRESSED.
+    """
+
+    kind: str
+    length: int | None = None
+    scale: int = 0
+    fraction_digits: int = 0
+    unsigned: bool = False
+    charset: str | None = None
+    labels: tuple[str, ...] | None = None
+    serial: bool = False
+    compressed: bool = False
+    written: Written = UNCONVERTED
+
+
+def read_type(cursor: Cursor, context: StatementContext) -> TypeText:
+    """Read a type, and go on behind it and its lengths.
+
+    Raises:
+        NotUnderstoodError: no type that is known is here.
+    """
+    if cursor.token.upper in _VENDORS and cursor.peek().upper == ".":
+        context = _with_types_of(context, _VENDORS[cursor.token.upper])
+        cursor.at += 2
+    word = cursor.token.upper
+    oracle = context.oracle
+    if word in _WHOLE:
+        cursor.step()
+        _numbers(cursor)
+        return TypeText(_WHOLE[word])
+    if word in ("BOOL", "BOOLEAN"):
+        cursor.step()
+        return TypeText("tinyint")
+    if word == "SERIAL":
+        cursor.step()
+        return TypeText("bigint", unsigned=True, serial=True)
+    if word in _DECIMALS and (word != "NUMBER" or context.is_mariadb):
+        cursor.step()
+        numbers = _numbers(cursor)
+        if word == "NUMBER" and not numbers:
+            return TypeText("double")
+        precision = numbers[0] if numbers and numbers[0] else 10
+        return TypeText("decimal", precision, numbers[1] if len(numbers) > 1 else 0)
+    if word in ("FLOAT", "FLOAT4", "DOUBLE", "FLOAT8", "REAL"):
+        return _floating(cursor, context)
+    if word == "BIT":
+        cursor.step()
+        return TypeText("bit", (_numbers(cursor) or [1])[0] or 1)
+    if word == "YEAR":
+        cursor.step()
+        _numbers(cursor)
+        return TypeText("year")
+    if word == "DATE" and oracle:
+        cursor.step()
+        return TypeText("datetime")
+    if word in _TEMPORAL:
+        cursor.step()
+        digits = _numbers(cursor)
+        kind = _TEMPORAL[word]
+        if kind == "timestamp" and context.stamps_are_datetimes:
+            kind = "datetime"
+        return TypeText(kind, fraction_digits=digits[0] if digits else 0)
+    if word in _FIXED_SIZES:
+        cursor.step()
+        return TypeText(_FIXED_SIZES[word])
+    if word in _GEOMETRIES:
+        cursor.step()
+        cursor.skip_brackets()
+        return TypeText("geometry")
+    if word == "JSON":
+        cursor.step()
+        if context.is_mariadb:
+            return TypeText("longtext", charset="utf8mb4")
+        return TypeText("json")
+    if word == "VECTOR":
+        cursor.step()
+        return TypeText("vector", (_numbers(cursor) or [2048])[0])
+    if word in ("ENUM", "SET"):
+        cursor.step()
+        labels = _labels(cursor, context)
+        return TypeText(word.lower(), labels=labels, written=needed(labels, context.written))
+    return _characters(cursor, oracle=oracle)
+
+
+def _with_types_of(context: StatementContext, mode: int) -> StatementContext:
+    """The context in which a type's name means what a vendor means by it."""
+    others = context.sql_mode & ~(MODE_ORACLE | MODE_MAXDB)
+    return replace(context, sql_mode=others | mode)
+
+
+def _floating(cursor: Cursor, context: StatementContext) -> TypeText:
+    word = cursor.step().upper
+    if word == "DOUBLE":
+        cursor.take("PRECISION")
+    single = word in ("FLOAT", "FLOAT4") or (
+        word == "REAL" and bool(context.sql_mode & MODE_REAL_AS_FLOAT)
+    )
+    numbers = _numbers(cursor)
+    if word == "FLOAT" and len(numbers) == 1 and numbers[0] > 24:
+        single = False
+    return TypeText("float" if single else "double")
+
+
+def _characters(cursor: Cursor, *, oracle: bool) -> TypeText:
+    word = cursor.step().upper
+    charset = None
+    if word in ("NATIONAL", "NCHAR", "NVARCHAR"):
+        charset = "utf8mb3"
+        if word == "NATIONAL":
+            word = cursor.step().upper
+        word = {"NCHAR": "CHAR", "NVARCHAR": "VARCHAR"}.get(word, word)
+    if word in ("CHAR", "CHARACTER"):
+        varying = bool(cursor.take_one("VARYING", "VARCHAR", "VARCHARACTER"))
+        kind = "varchar" if varying else "char"
+    elif word in ("VARCHAR", "VARCHARACTER", "VARCHAR2"):
+        kind = "varchar"
+    elif word == "BINARY":
+        kind = "binary"
+    elif word in ("VARBINARY", "RAW"):
+        kind = "varbinary"
+    elif word in ("TEXT", "BLOB", "CLOB"):
+        kind = "longtext" if word == "CLOB" else word.lower()
+        if oracle and word == "BLOB":
+            kind = "longblob"
+    elif word == "LONG":
+        if cursor.take("VARBINARY"):
+            return TypeText("mediumblob")
+        if cursor.take_one("CHAR", "CHARACTER"):
+            cursor.expect("VARYING")
+        else:
+            cursor.take_one("VARCHAR", "VARCHARACTER")
+        return TypeText("mediumtext")
+    else:
+        cursor.at -= 1
+        cursor.refuse("a type")
+    numbers = _numbers(cursor)
+    if kind in ("char", "binary"):
+        return TypeText(kind, numbers[0] if numbers else 1, charset=charset)
+    if kind in ("varchar", "varbinary") and not numbers:
+        raise NotUnderstoodError(f"{word} without a length")
+    return TypeText(kind, numbers[0] if numbers else None, charset=charset)
+
+
+def _numbers(cursor: Cursor) -> list[int]:
+    """The numbers in brackets, when there are any."""
+    if cursor.token.upper != "(":
+        return []
+    inside = Cursor(cursor.brackets())
+    found: list[int] = []
+    while not inside.done:
+        if inside.token.kind == "number" and "." in inside.token.text:
+            # (10,2) is read as numbers; (10.2) does not exist but in very old servers.
+            raise NotUnderstoodError(f"length {inside.token.text[:20]!r}")
+        found.append(inside.integer())
+        inside.take_one("CHAR", "BYTE")
+        if not inside.done:
+            inside.expect(",")
+    return found
+
+
+def _labels(cursor: Cursor, context: StatementContext) -> tuple[str, ...]:
+    inside = Cursor(cursor.brackets())
+    labels: list[str] = []
+    while not inside.done:
+        if inside.token.kind != STRING and inside.token.text.startswith("_"):
+            raise NotUnderstoodError("a label with a character set of its own")
+        if inside.token.kind == "number" and inside.token.text[:2] in ("x'", "X'", "0x"):
+            raise NotUnderstoodError("a label as a number")
+        # The server stores them without trailing spaces.
+        label = inside.string().rstrip(" ")
+        if not context.is_mariadb and (0, 0, 0) < context.version < (8, 0, 0):
+            # Old MySQL ends them at a zero byte.
+            label = label.partition("\0")[0]
+        labels.append(label)
+        if not inside.done:
+            inside.expect(",")
+    if not labels:
+        raise NotUnderstoodError("no labels")
+    return tuple(labels)
+
+
+def with_charset(found: TypeText, charset: str | None) -> None:
+    """Settle what depends on the character set: bytes instead of text, the size of a TEXT."""
+    found.charset = found.charset or charset
+    kind = found.kind
+    if found.charset == BINARY and kind in _BINARY_KINDS:
+        kind, found.charset = _BINARY_KINDS[kind], None
+    if kind in ("text", "blob") and found.length is not None:
+        size = found.length * (max_length(found.charset) if kind == "text" and found.charset else 1)
+        if kind == "text" and found.charset is None and size:
+            raise NotUnderstoodError("TEXT with a length, and its character set is not known")
+        kind, found.length = sized(kind, size) if size else kind, None
+    if kind in ("varchar", "varbinary") and found.length is not None:
+        width = max_length(found.charset) if kind == "varchar" and found.charset else 1
+        if found.length * width > 0xFFFF:
+            # What does not fit becomes a TEXT or BLOB where the SQL mode allows it.
+            kind = sized("text" if kind == "varchar" else "blob", found.length * width)
+            found.length = None
+    found.kind = kind
+
+
+def sized(kind: str, size: int) -> str:
+    """The TEXT or BLOB type that holds so many bytes."""
+    for limit, prefix in _BLOB_LIMITS:
+        if size <= limit:
+            return prefix + kind
+    return "long" + kind
+
+
+def converted_text(kind: str, old: str, new: str) -> str:
+    """The TEXT type after CONVERT TO another character set: as many characters must fit."""
+    characters = _LIMITS[kind.removesuffix("text")] // max_length(old)
+    return sized("text", characters * max_length(new))
+
+
+def known_charset(name: str) -> str:
+    """The character set of a name.
+
+    Raises:
+        NotUnderstoodError: no such character set is known.
+    """
+    found = charset_name(name)
+    if found is None:
+        raise NotUnderstoodError(f"character set {name[:40]!r}")
+    return found

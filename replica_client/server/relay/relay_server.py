@@ -1,0 +1,198 @@
+"""The relay as a whole: upstream, files, server, retention."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from replica_client.backup.backup_catalog import locked
+from replica_client.server.accounts import Account, Limits
+from replica_client.server.binlog_server import BinlogServer
+from replica_client.server.relay.epochs import Epochs
+from replica_client.server.relay.relay_library import RelayLibrary
+from replica_client.server.relay.retention import Clients, Retention, removable
+from replica_client.server.relay.upstream import Upstream, UpstreamOptions
+from replica_client.transport.connect_options import ConnectOptions
+
+_LOG = logging.getLogger("replica_client.relay")
+
+DEFAULT_LIMITS: Final = Limits(
+    login_timeout=10.0,
+    idle_timeout=600.0,
+    write_timeout=60.0,
+    connections=1000,
+    logins=128,
+    user_connections=None,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RelayOptions:
+    """How a relay behaves.
+
+    Attributes:
+        host: address to listen on.
+        port: 0: any free one.
+        tls: context for clients that ask for TLS; None: there is none.
+        tls_required: refuse clients without TLS.
+        limits: what one client may cost.
+        upstream: how the source is followed.
+        semi_sync: ask clients that offer it for acknowledgements.
+        retention: how long files are kept.
+        upkeep_seconds: between two looks at clients and old files.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 3307
+    tls: ssl.SSLContext | None = None
+    tls_required: bool = False
+    limits: Limits = DEFAULT_LIMITS
+    upstream: UpstreamOptions = field(default_factory=UpstreamOptions)
+    semi_sync: bool = False
+    retention: Retention = field(default_factory=Retention)
+    upkeep_seconds: float = 10.0
+
+
+class Relay:
+    """Follows a source, keeps its binlog files byte for byte, and serves them to replicas.
+
+    Args:
+        hosts: the source, and the servers that may take its place.
+        directory: made when it is not there; one relay at a time may use it.
+        accounts: who may log in.
+        options: how it behaves.
+
+    Attributes:
+        server: what clients connect to; None until there is a file to serve.
+        upstream: the connection to the source; None before :meth:`run`.
+        listening: set once clients may connect.
+    """
+
+    def __init__(
+        self,
+        hosts: Sequence[ConnectOptions],
+        directory: str | Path,
+        accounts: Iterable[Account],
+        options: RelayOptions | None = None,
+    ) -> None:
+        self._hosts = list(hosts)
+        self._directory = Path(directory)
+        self._accounts = list(accounts)
+        self._options = options or RelayOptions()
+        self._growth = asyncio.Event()
+        self._ended_epochs = 0
+        self._server_uuid = ""
+        self.server: BinlogServer | None = None
+        self.upstream: Upstream | None = None
+        self.library: RelayLibrary | None = None
+        self.clients: Clients | None = None
+        self.listening = asyncio.Event()
+
+    async def run(self) -> None:
+        """Relay until cancelled.
+
+        Raises:
+            BackupError: the directory is not a relay's, another process uses it, or the source does not go on
+                where the files end.
+            ServerError: the source refuses for a reason that another try does not mend.
+            ConfigError: the address cannot be listened on.
+            OSError: the directory cannot be written.
+        """
+        options = self._options
+        with locked(self._directory):
+            epochs = await asyncio.to_thread(Epochs, self._directory)
+            await asyncio.to_thread(epochs.mend)
+            self._server_uuid = await asyncio.to_thread(epochs.server_uuid)
+            library = self.library = await asyncio.to_thread(RelayLibrary, epochs)
+            self.clients = await asyncio.to_thread(Clients, self._directory)
+            self.upstream = Upstream(
+                self._hosts,
+                epochs,
+                options.upstream,
+                on_growth=self._growth.set,
+                on_epoch=self._epoch_began,
+                on_gtid_mode=library.tell_gtid_mode,
+            )
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self.upstream.run())
+                    tasks.create_task(self._serve(library))
+                    tasks.create_task(self._keep(library, self.clients))
+            except BaseExceptionGroup as group:
+                raise _first(group) from None
+            finally:
+                if self.server is not None:
+                    await self.server.close()
+                self.clients.save()
+
+    async def _serve(self, library: RelayLibrary) -> None:
+        """Start when there is something to serve, and tell waiting dumps of everything that comes."""
+        while True:
+            self._growth.clear()
+            if library.refresh() and self._ended_epochs and self.server is not None:
+                # Its clients come back to the new source's files, from where they are.
+                self._ended_epochs = 0
+                await self.server.disconnect_all()
+            if self.server is None and not library.is_empty:
+                await self._listen(library)
+            await self._growth.wait()
+
+    async def _listen(self, library: RelayLibrary) -> None:
+        options = self._options
+        # Before anybody waits for it: a file of gigabytes takes seconds.
+        await asyncio.to_thread(library.executed)
+        server = BinlogServer(
+            library,
+            self._accounts,
+            host=options.host,
+            port=options.port,
+            tls=options.tls,
+            tls_required=options.tls_required,
+            limits=options.limits,
+            semi_sync=options.semi_sync,
+            comment="replica_client relay",
+            server_uuid=self._server_uuid,
+        )
+        await server.start()
+        self.server = server
+        _LOG.info("serving %d files at %s:%d", len(library.files), options.host, server.port)
+        self.listening.set()
+
+    def _epoch_began(self) -> None:
+        if self.library is not None:
+            self.library.end_epoch()
+        self._ended_epochs += 1
+
+    async def _keep(self, library: RelayLibrary, clients: Clients) -> None:
+        """Note where clients are, and remove what nobody needs."""
+        retention = self._options.retention
+        while True:
+            await asyncio.sleep(self._options.upkeep_seconds)
+            if self.server is not None:
+                for session in self.server.sessions:
+                    clients.see(session)
+            clients.forget(retention.client_seconds)
+            await asyncio.to_thread(clients.save)
+            if library.is_empty:
+                continue
+            count = removable(library, retention, clients)
+            gone, kept = library.files[:count], library.files[count]
+            if not gone:
+                continue
+            library.purge_to(kept.name)
+            for file in gone:
+                if file.path is not None:
+                    await asyncio.to_thread(file.path.unlink, missing_ok=True)
+                _LOG.info("removed %s (%d bytes)", file.name, file.size)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,278 @@
+"""All files of a server, in order, and what can be asked of them as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+
+from replica_client.binlog.context import BinlogFormat, EventContext
+from replica_client.binlog.encoder import encode_event
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.events import (
+    MariadbGtidListEvent,
+    PreviousGtidsEvent,
+    RotateEvent,
+)
+from replica_client.binlog.file_scan import FIRST_EVENT, MAGIC
+from replica_client.binlog.header import EventHeader
+from replica_client.binlog.layout import HEADER_SIZE
+from replica_client.constants.event_types import EventFlag, EventType
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.errors import BinlogFormatError, ConfigError
+from replica_client.gtid import Gtid, GtidSet, MariadbGtidSet
+from replica_client.server.served_files import ServedFile
+
+
+def make_event(
+    type_code: int,
+    body: RotateEvent | PreviousGtidsEvent | MariadbGtidListEvent,
+    format: BinlogFormat,
+    *,
+    server_id: int,
+    next_position: int = 0,
+    timestamp: int = 0,
+    flags: int = 0,
+) -> bytes:
+    """The bytes of an event that the source makes up."""
+    size = HEADER_SIZE + len(body.encode(EventContext(format, type_code, flags)))
+    header = EventHeader(
+        timestamp, type_code, server_id, size + format.checksum_size, next_position, flags
+    )
+    return encode_event(BinlogEvent(header, body), format)
+
+
+def gtid_list(gtids: MariadbGtidSet) -> MariadbGtidListEvent:
+    """The event for a position; servers give it at least six bytes."""
+    listed = tuple((gtid.domain_id, gtid.server_id, gtid.sequence) for gtid in gtids)
+    return MariadbGtidListEvent(listed, extra=b"" if listed else bytes(2))
+
+
+class BinlogLibrary:
+    """The files; growing them wakes every dump that waits at the end.
+
+    Args:
+        paths: binlog files in order, or one directory of them.
+
+    Attributes:
+        files: in order, at least one.
+        gtid_mode: whether the MySQL server that writes them has GTIDs on; None: as the files say.
+    """
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self.files: list[ServedFile] = []
+        self.gtid_mode: bool | None = None
+        self._growth: set[asyncio.Event] = set()
+        self._executed: tuple[str, int, GtidSet | MariadbGtidSet] | None = None
+        self._paths = list(paths)
+        self._open()
+
+    def _open(self) -> None:
+        for path in expand(self._paths):
+            self.files.append(ServedFile(path.name, path))
+        if not self.files:
+            raise ConfigError("a source needs at least one binlog file")
+        names = [file.name for file in self.files]
+        if len(set(names)) < len(names):
+            raise ConfigError("two binlog files of a source have the same name")
+
+    @property
+    def flavor(self) -> ServerFlavor:
+        """By the last file's format description."""
+        return self.files[-1].flavor
+
+    @property
+    def server_version(self) -> str:
+        """By the last file's format description."""
+        return self.files[-1].format.server_version
+
+    @property
+    def server_id(self) -> int:
+        """By the last file's format description; at least 1."""
+        return self.files[-1].server_id or 1
+
+    @property
+    def has_gtids(self) -> bool:
+        """Whether the server has MySQL GTIDs: as it says, or by what is in the last file and before it."""
+        if self.gtid_mode is not None:
+            return self.gtid_mode
+        executed = self.executed()
+        return isinstance(executed, GtidSet) and bool(executed)
+
+    def executed(self) -> GtidSet | MariadbGtidSet:
+        """All GTIDs up to the end."""
+        last = self.files[-1]
+        known = self._executed
+        if known is None or known[:2] != (last.name, last.size):
+            known = self._executed = (last.name, last.size, self._scan_executed())
+        return known[2]
+
+    def _scan_executed(self) -> GtidSet | MariadbGtidSet:
+        last = self.files[-1]
+        if last.previous is not None or len(self.files) == 1:
+            return last.executed()
+        result = self.files[0].executed()
+        for file in self.files[1:]:
+            more = file.executed()
+            if (isinstance(result, GtidSet) and isinstance(more, GtidSet)) or (
+                isinstance(result, MariadbGtidSet) and isinstance(more, MariadbGtidSet)
+            ):
+                result = result | more
+        return result
+
+    def purged(self) -> GtidSet | MariadbGtidSet:
+        """GTIDs before the first file."""
+        empty = MariadbGtidSet() if self.flavor is ServerFlavor.MARIADB else GtidSet()
+        return self.files[0].previous or empty
+
+    def server_uuid(self) -> str | None:
+        """The uuid of the first GTID, None when there is none."""
+        for file in self.files:
+            for gtid in file.gtids():
+                if isinstance(gtid, Gtid):
+                    return str(gtid).partition(":")[0]
+        return None
+
+    def find(self, name: str) -> ServedFile | None:
+        """A file by name; the first one for an empty name."""
+        if not name:
+            return self.files[0]
+        return next((file for file in self.files if file.name == name), None)
+
+    def after(self, file: ServedFile) -> ServedFile | None:
+        """The file after one; None for the last one, the first for one that was purged."""
+        if file not in self.files:
+            return self.files[0]
+        index = self.files.index(file) + 1
+        return self.files[index] if index < len(self.files) else None
+
+    # Growing and shrinking.
+
+    def append(self, data: bytes) -> None:
+        """Add whole events to the last file."""
+        self.files[-1].append(data)
+        self._wake()
+
+    def refresh(self) -> bool:
+        """Look on disk for files that have grown and files that are new; returns whether there are any.
+
+        New files are those of the directories that the library was made of. One whose head is not written yet
+        comes with a later look.
+        """
+        changed = self.files[-1].grow()
+        known = {file.name for file in self.files}
+        last = _file_order(Path(self.files[-1].name))
+        for path in expand(path for path in self._paths if path.is_dir()):
+            if path.name in known or _file_order(path) < last:
+                continue
+            try:
+                file = ServedFile(path.name, path)
+            except BinlogFormatError:
+                break
+            self.files[-1].grow()  # nothing comes to it any more
+            self.files.append(file)
+            changed = True
+        if changed:
+            self._wake()
+        return changed
+
+    def add(self, file: ServedFile) -> None:
+        """Add a file after the last one."""
+        self.files.append(file)
+        self._wake()
+
+    def rotate(self) -> str:
+        """End the last file with a ROTATE event and begin a new, empty one; returns its name."""
+        last = self.files[-1]
+        stem, _, number = last.name.rpartition(".")
+        if number.isdigit():
+            name = f"{stem}.{int(number) + 1:0{len(number)}d}"
+        else:
+            name = f"{last.name}.000001"
+        body = RotateEvent(FIRST_EVENT, name)
+        size = HEADER_SIZE + len(body.encode()) + last.format.checksum_size
+        rotate = make_event(
+            EventType.ROTATE_EVENT,
+            body,
+            last.format,
+            server_id=self.server_id,
+            next_position=(last.size + size) & 0xFFFFFFFF,
+            timestamp=1,
+        )
+        executed = self.executed()
+        last.append(rotate)
+        data = MAGIC + last.sent_description()
+        self.add(ServedFile(name, data=data + self._gtids_so_far(executed, last, len(data))))
+        return name
+
+    def _gtids_so_far(
+        self, executed: GtidSet | MariadbGtidSet, like: ServedFile, position: int
+    ) -> bytes:
+        body: PreviousGtidsEvent | MariadbGtidListEvent
+        if isinstance(executed, MariadbGtidSet):
+            code, flags = EventType.GTID_LIST_EVENT, 0
+            body = gtid_list(executed)
+        elif like.previous is None:
+            return b""
+        else:
+            code = EventType.PREVIOUS_GTIDS_LOG_EVENT
+            flags = int(EventFlag.LOG_EVENT_IGNORABLE_F)
+            body = PreviousGtidsEvent(executed.encode())
+        size = HEADER_SIZE + len(body.encode()) + like.format.checksum_size
+        return make_event(
+            code,
+            body,
+            like.format,
+            server_id=self.server_id,
+            next_position=position + size,
+            timestamp=1,
+            flags=flags,
+        )
+
+    def purge_to(self, name: str) -> None:
+        """Remove the files before one.
+
+        Raises:
+            ConfigError: there is no such file.
+        """
+        file = self.find(name)
+        if file is None:
+            raise ConfigError(f"the source has no file {name}")
+        self.files = self.files[self.files.index(file) :]
+
+    def subscribe(self) -> asyncio.Event:
+        """An event that is set whenever the library grows."""
+        event = asyncio.Event()
+        self._growth.add(event)
+        return event
+
+    def unsubscribe(self, event: asyncio.Event) -> None:
+        """No more of it."""
+        self._growth.discard(event)
+
+    def _wake(self) -> None:
+        for event in self._growth:
+            event.set()
+
+
+def expand(paths: Iterable[Path]) -> list[Path]:
+    """Files in order; a directory stands for its files that begin like a binlog, by number."""
+    out: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            out.append(path)
+            continue
+        for inner in sorted(path.iterdir(), key=_file_order):
+            if inner.is_file():
+                with inner.open("rb") as file:
+                    if file.read(4) == MAGIC:
+                        out.append(inner)
+    return out
+
+
+def _file_order(path: Path) -> tuple[str, int, str]:
+    """Behind binlog.999999 comes binlog.1000000."""
+    stem, _, number = path.name.rpartition(".")
+    if number.isascii() and number.isdecimal():
+        return stem, int(number), ""
+    return path.name, 0, ""

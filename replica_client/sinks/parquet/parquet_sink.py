@@ -1,0 +1,270 @@
+"""Row changes as Parquet files by table and time: exactly once.
+
+``DATABASE/TABLE/DAY/TIME-SEGMENT-NUMBER.parquet`` with the columns of ``.batches()``; schema changes in
+``_schema_changes/``. What is committed and not yet published waits in a journal in ``_open/``; the
+checkpoint ``parquet.checkpoint.json`` counts its bytes. A segment is published when it is large or old
+enough, and after a crash when the sink is opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from replica_client.binlog.options import DecodeOptions
+from replica_client.errors import ConfigError, SinkError
+from replica_client.position.stores.base import Checkpoint
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.batching import BatchAssembler
+from replica_client.sinks.checkpoint_file import CheckpointFile
+from replica_client.sinks.output_directory import DirectoryLock, check_writable
+from replica_client.sinks.parquet.journal import Journal, read_journal
+from replica_client.sinks.parquet.schema_changes import schema_changes_batch
+from replica_client.sinks.parquet.segments import SegmentWriter
+from replica_client.sinks.protocol import Guarantee
+from replica_client.sinks.sink_options import read_options
+from replica_client.sinks.system_errors import os_errors
+from replica_client.sinks.worker import Batches, Worker, in_thread
+from replica_client.storage.file_names import ignores_case
+from replica_client.storage.location import local_path
+
+_BATCH_ROWS = 16_384
+_MOST_COLLECTED = 32 << 20
+
+
+class ParquetOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of the sink ``parquet``.
+
+    Attributes:
+        path: the directory; made when it is not there.
+        compression: of the files.
+        roll_rows: rows of all tables after which a segment is published.
+        roll_bytes: bytes of its journal, likewise.
+        roll_seconds: its age, likewise.
+        file_rows: rows that one file has at most, but for one batch more.
+    """
+
+    path: str
+    compression: Literal["zstd", "snappy", "gzip", "lz4", "none"] = "zstd"
+    roll_rows: int = 5_000_000
+    roll_bytes: int = 256 << 20
+    roll_seconds: float = 300.0
+    file_rows: int = 5_000_000
+
+
+def make(table: Mapping[str, object]) -> ParquetSink:
+    """The sink of a table of the configuration.
+
+    Raises:
+        ConfigError: an option is wrong; names it.
+    """
+    options = read_options(ParquetOptions, table, "sink parquet")
+    if not options.path:
+        raise ConfigError("sink parquet: path: a directory is wanted")
+    for name in ("roll_rows", "roll_bytes", "file_rows"):
+        if getattr(options, name) < 1:
+            raise ConfigError(f"sink parquet: {name}: at least 1 is wanted")
+    if options.roll_seconds <= 0:
+        raise ConfigError("sink parquet: roll_seconds: more than 0 is wanted")
+    return ParquetSink(options)
+
+
+class ParquetSink:
+    """See the module.
+
+    Args:
+        options: what the user chose.
+    """
+
+    guarantee = Guarantee.EXACTLY_ONCE
+    holds_position = True
+
+    def __init__(self, options: ParquetOptions) -> None:
+        self._options = options
+        self._directory = local_path(options.path, "sink parquet: path")
+        self._checkpoints = CheckpointFile(self._directory, "parquet")
+        self._worker = Worker()
+        self._batches = Batches(in_thread(self._worker, self._take))
+        self._lock: DirectoryLock | None = None
+        self._ignores_case = False
+        self._journal: Journal | None = None
+        self._segment, self._begun, self._committed = 1, 0.0, 0
+        self._assembler = BatchAssembler(_BATCH_ROWS, DecodeOptions())
+        self._collected = 0
+        self._checkpoint: Checkpoint | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._rolling: asyncio.Task[None] | None = None
+        self._failure: SinkError | None = None
+
+    async def probe(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
+        await self._worker.run(check_writable, self._directory)
+
+    async def open(self) -> Checkpoint | None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        return await self._worker.run(self._open)
+
+    async def write(self, transaction: Transaction) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        self._raise_failure()
+        await self._batches.add(transaction)
+
+    async def commit(self, checkpoint: Checkpoint) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        self._raise_failure()
+        await self._batches.flush()
+        await self._worker.run(self._commit, checkpoint)
+        self._set_timer()
+
+    async def close(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        self._batches.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._rolling is not None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._rolling
+        await self._worker.run(self._close)
+        self._worker.stop()
+
+    # A segment is published when it is old enough, though nothing is committed any more.
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        journal = self._journal
+        if journal is not None and journal.length:
+            left = self._begun + self._options.roll_seconds - time.time()
+            self._timer = asyncio.get_running_loop().call_later(max(left, 0.0), self._on_timer)
+
+    def _on_timer(self) -> None:
+        if self._rolling is None or self._rolling.done():
+            self._rolling = asyncio.get_running_loop().create_task(self._roll_later())
+
+    async def _roll_later(self) -> None:
+        try:
+            await self._worker.run(self._roll_committed)
+        except SinkError as error:
+            self._failure = error
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    # In the worker's thread.
+
+    def _open(self) -> Checkpoint | None:
+        with os_errors(str(self._directory)):
+            (self._directory / "_open").mkdir(parents=True, exist_ok=True)
+            self._lock = DirectoryLock(self._directory)
+            self._ignores_case = ignores_case(self._directory / "_open")
+            found = self._checkpoints.load()
+            length = 0
+            self._begun = time.time()
+            if found is not None:
+                self._checkpoint, saved = found
+                self._segment, length = int(saved["segment"]), int(saved["length"])
+                self._begun = float(saved["begun"])
+            self._remove_orphans()
+            self._journal = Journal(self._journal_path(), length)
+            if length:
+                self._publish()
+            return self._checkpoint
+
+    def _journal_path(self) -> Path:
+        return self._directory / "_open" / f"{self._segment:08d}.journal"
+
+    def _remove_orphans(self) -> None:
+        kept = self._journal_path()
+        for path in (self._directory / "_open").iterdir():
+            if path != kept:
+                path.unlink()
+
+    def _take(self, transactions: list[Transaction]) -> None:
+        journal = self._opened()
+        with os_errors(str(journal.path)):
+            for transaction in transactions:
+                changes = schema_changes_batch(transaction)
+                if changes is not None:
+                    self._flush(journal)
+                    journal.append(changes)
+                for batch in self._assembler.add(
+                    transaction.rows, transaction.commit_version, transaction.commit_timestamp_us
+                ):
+                    journal.append(batch)
+                self._collected += sum(rows.event_size for rows in transaction.rows)
+                if self._collected >= _MOST_COLLECTED:
+                    self._flush(journal)
+
+    def _flush(self, journal: Journal) -> None:
+        self._collected = 0
+        for batch in self._assembler.flush():
+            journal.append(batch)
+
+    def _commit(self, checkpoint: Checkpoint) -> None:
+        journal = self._opened()
+        with os_errors(str(journal.path)):
+            self._flush(journal)
+            journal.sync()
+            self._save(checkpoint, journal.length)
+            options = self._options
+            if (
+                journal.length >= options.roll_bytes
+                or journal.rows >= options.roll_rows
+                or time.time() - self._begun >= options.roll_seconds
+            ):
+                self._publish()
+
+    def _save(self, checkpoint: Checkpoint, length: int) -> None:
+        with_it = {"segment": self._segment, "length": length, "begun": self._begun}
+        self._checkpoints.save(checkpoint, with_it)
+        self._checkpoint = checkpoint
+        self._committed = length
+
+    def _roll_committed(self) -> None:
+        """Publish, if nothing was written behind the last commit."""
+        journal = self._journal
+        if journal is not None and journal.length and journal.length == self._committed:
+            with os_errors(str(journal.path)):
+                self._publish()
+
+    def _publish(self) -> None:
+        journal, checkpoint = self._opened(), self._checkpoint
+        assert checkpoint is not None
+        journal.close()
+        listed = self._directory / "_segments" / f"{self._segment:08d}.json"
+        if journal.length and not listed.exists():
+            compression = self._options.compression
+            SegmentWriter(
+                self._directory,
+                self._segment,
+                self._begun,
+                compression,
+                self._options.file_rows,
+                ignores_case=self._ignores_case,
+            ).publish(read_journal(journal.path, journal.length))
+        done = journal.path
+        self._segment, self._begun = self._segment + 1, time.time()
+        self._journal = Journal(self._journal_path(), 0)
+        self._save(checkpoint, 0)
+        done.unlink()
+
+    def _opened(self) -> Journal:
+        if self._journal is None:
+            raise SinkError(f"{self._directory}: the sink is not open")
+        return self._journal
+
+    def _close(self) -> None:
+        journal, self._journal = self._journal, None
+        if journal is not None:
+            journal.close()
+        if self._lock is not None:
+            self._lock.release()

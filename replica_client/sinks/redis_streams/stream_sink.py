@@ -1,0 +1,242 @@
+"""Row changes as entries of a Redis stream: exactly once.
+
+Each change is an entry ``value: JSON`` of the stream. Entries and the position behind them are written
+in one MULTI/EXEC. A commit of more than ``chunk_entries`` entries takes several: the number of entries
+that are in the stream behind the saved position is saved with them, and as many are passed over when
+they come again. Readers can thus see a prefix of a large commit for a moment, and of a transaction that
+is larger than that; never a change that was not committed on the source: parts of a transaction wait
+in a temporary file until all are there.
+
+The position is the hash ``POSITION_KEY``. It is checked in every MULTI/EXEC: where Redis lost its last
+writes in a crash, the sink goes on behind what it still has. Redis Cluster is not supported unless both
+keys have the same hash tag.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from replica_client.errors import ConfigError, PositionFormatError, SinkError
+from replica_client.position.position import Position
+from replica_client.position.stores.base import Checkpoint
+from replica_client.position.stores.growing import GrowingKeys
+from replica_client.readers.transaction import Transaction
+from replica_client.sinks.formats.line_format import LineFormat, make_format
+from replica_client.sinks.protocol import Guarantee
+from replica_client.sinks.redis_streams.redis_errors import redis_errors
+from replica_client.sinks.redis_streams.spool import LineSpool
+from replica_client.sinks.sink_options import read_options
+from replica_client.sinks.system_errors import os_errors
+from replica_client.sinks.worker import Batches, Worker, in_thread
+
+_CHUNK_BYTES = 4 << 20
+_CLOCK = re.compile(rb'"ts(?:_ms|_us|_ns)?":[0-9]+')
+
+
+class RedisOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of the sink ``redis``.
+
+    Attributes:
+        url: ``redis://:password@host:6379/0``, ``rediss://…`` or ``unix:///path?db=0``.
+        stream: the stream's key.
+        position_key: key of the position; default the stream's with ``:position`` behind it.
+        format: ``native``, ``debezium``, ``maxwell`` or ``canal``.
+        format_options: of the format.
+        maxlen: entries that the stream keeps about; 0 for all.
+        chunk_entries: entries of one MULTI/EXEC.
+        memory_bytes: of entries that wait for a commit; more go to a temporary file.
+        timeout: seconds without an answer after which the connection counts as dead.
+    """
+
+    url: str
+    stream: str = "replica_client"
+    position_key: str = ""
+    format: str = "native"
+    format_options: dict[str, Any] = {}
+    maxlen: int = 0
+    chunk_entries: int = 2000
+    memory_bytes: int = 16 << 20
+    timeout: float = 30.0
+
+
+def make(table: Mapping[str, object]) -> RedisSink:
+    """The sink of a table of the configuration.
+
+    Raises:
+        ConfigError: an option is wrong; names it.
+    """
+    options = read_options(RedisOptions, table, "sink redis")
+    if urlsplit(options.url).scheme not in ("redis", "rediss", "unix"):
+        raise ConfigError("sink redis: url: redis://, rediss:// or unix:// is wanted")
+    for name, least in (("chunk_entries", 1), ("memory_bytes", 1), ("maxlen", 0)):
+        if getattr(options, name) < least:
+            raise ConfigError(f"sink redis: {name}: at least {least} is wanted")
+    if options.timeout <= 0:
+        raise ConfigError("sink redis: timeout: more than 0 is wanted")
+    return RedisSink(options, make_format(options.format, options.format_options))
+
+
+class RedisSink:
+    """See the module.
+
+    Args:
+        options: what the user chose.
+        line_format: makes the entries' values.
+    """
+
+    guarantee = Guarantee.EXACTLY_ONCE
+    holds_position = True
+
+    def __init__(self, options: RedisOptions, line_format: LineFormat) -> None:
+        self._options = options
+        self._key = options.position_key or f"{options.stream}:position"
+        parts = urlsplit(options.url)
+        self._where = f"{parts.hostname}:{parts.port or 6379}" if parts.hostname else parts.path
+        self._spool = LineSpool(line_format, options.memory_bytes)
+        self._worker = Worker()
+        self._batches = Batches(in_thread(self._worker, self._spool.take))
+        self._client: Redis | None = None
+        self._version = b""
+        self._ahead = 0
+        self._last_digest = b""
+        self._state = GrowingKeys()
+
+    async def probe(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
+        with redis_errors(self._where):
+            async with _client(self._options) as client:
+                await client.ping()
+
+    async def open(self) -> Checkpoint | None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        options = self._options
+        with redis_errors(self._where):
+            client = self._client = _client(options)
+            saved: dict[Any, Any] = await client.hgetall(self._key)
+        return self._read(saved)
+
+    def _read(self, saved: Mapping[bytes, bytes]) -> Checkpoint | None:
+        if not saved:
+            self._version, self._ahead, self._last_digest = b"", 0, b""
+            return None
+        try:
+            self._version = saved[b"version"]
+            self._ahead = int(saved[b"ahead"])
+            self._last_digest = saved[b"last"]
+            if not saved[b"position"]:
+                return None
+            parts = {key.decode(): value.decode() for key, value in saved.items()}
+            state = self._state.read(parts[GrowingKeys.KEY], parts)
+            return Checkpoint(Position.from_json(saved[b"position"].decode()), state)
+        except (KeyError, ValueError, PositionFormatError) as error:
+            raise SinkError(
+                f"Redis at {self._where}: {self._key} is no position of this release: {error}"
+            ) from error
+
+    async def write(self, transaction: Transaction) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        with os_errors("temporary file of the sink redis"):
+            await self._batches.add(transaction)
+
+    async def commit(self, checkpoint: Checkpoint) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        with os_errors("temporary file of the sink redis"):
+            await self._batches.flush()
+        options, total, seen = self._options, self._spool.count, 0
+        chunks = self._spool.chunks(options.chunk_entries, _CHUNK_BYTES)
+        lines: list[bytes] = []
+        while seen < total:
+            with os_errors("temporary file of the sink redis"):
+                lines = await self._worker.run(next, chunks)
+            seen += len(lines)
+            lines = self._not_there_yet(lines)
+            if lines and seen < total:
+                await self._execute(lines, {b"ahead": b"%d" % seen, b"last": _digest(lines[-1])})
+        saved = {
+            b"position": json.dumps(checkpoint.position.to_json()).encode(),
+            b"ahead": b"%d" % self._ahead,
+        }
+        plan = self._state.plan(checkpoint.state)
+        saved.update({key.encode(): value.encode() for key, value in plan.put.items()})
+        await self._execute(lines, saved, plan.gone)
+        self._state.saved(plan)
+        await self._worker.run(self._spool.clear)
+
+    def _not_there_yet(self, lines: list[bytes]) -> list[bytes]:
+        """Those that the stream does not have behind the position."""
+        passed = min(self._ahead, len(lines))
+        self._ahead -= passed
+        if passed and not self._ahead and _digest(lines[passed - 1]) != self._last_digest:
+            raise SinkError(
+                f"Redis at {self._where}: what comes again is not what is in {self._options.stream} behind "
+                f"the position: the choice of tables or the format was changed in the middle of a commit; "
+                f"set it back, or remove {self._key} and begin anew"
+            )
+        return lines[passed:]
+
+    async def _execute(
+        self, lines: list[bytes], saved: dict[bytes, bytes], gone: Sequence[str] = ()
+    ) -> None:
+        """Add entries and change the position's hash, where it is still as this sink left it."""
+        if self._client is None:
+            raise SinkError(f"Redis at {self._where}: the sink is not open")
+        version = secrets.token_hex(8).encode()
+        trim: list[bytes | str | int] = []
+        if self._options.maxlen:
+            trim = ["MAXLEN", "~", self._options.maxlen]
+        with redis_errors(self._where):
+            async with self._client.pipeline(transaction=True) as pipe:
+                await pipe.watch(self._key)
+                found = await pipe.hget(self._key, "version") or b""
+                if found != self._version:
+                    raise SinkError(
+                        f"Redis at {self._where}: {self._key} was changed by another writer, or Redis lost "
+                        "its last writes",
+                        retriable=True,
+                    )
+                pipe.multi()  # type: ignore[no-untyped-call]
+                for line in lines:
+                    pipe.execute_command("XADD", self._options.stream, *trim, "*", "value", line)
+                if not self._version:
+                    saved = {b"position": b"", b"state": b"{}", b"last": b"", **saved}
+                fields: dict[Any, Any] = {**saved, b"version": version}
+                pipe.hset(self._key, mapping=fields)
+                if gone:
+                    pipe.hdel(self._key, *gone)
+                await pipe.execute()
+        self._version = version
+
+    async def close(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        self._batches.clear()
+        await self._worker.run(self._spool.clear)
+        self._worker.stop()
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+
+def _client(options: RedisOptions) -> Redis:
+    return Redis.from_url(
+        options.url,
+        socket_timeout=options.timeout,
+        socket_connect_timeout=options.timeout,
+        # A MULTI/EXEC whose answer is lost must not be sent again.
+        retry=Retry(NoBackoff(), 0),
+    )
+
+
+def _digest(line: bytes) -> bytes:
+    """Tells whether a line is the same; the time at which it was made is left out."""
+    return hashlib.sha256(_CLOCK.sub(b"", line)).hexdigest().encode()
