@@ -204,6 +204,8 @@ class Service:
 
     async def _reload(self) -> None:
         async with self._reloading:
+            if self._stop.is_set():
+                return
             now = time.monotonic_ns() // 1000
             self._notifier.send(f"RELOADING=1\nMONOTONIC_USEC={now}")
             try:
@@ -212,7 +214,8 @@ class Service:
                 self.config_error = " ".join(str(error).split())
                 _LOG.error("the new configuration is refused, the old one goes on: %s", error)
             finally:
-                self._notifier.send("READY=1")
+                if not self._stop.is_set():  # nothing comes behind STOPPING=1
+                    self._notifier.send("READY=1")
 
     async def _take_over(self, new: DaemonConfig) -> None:
         old = self.config

@@ -175,7 +175,10 @@ def _plain(value: Any) -> Any:
         return base64.b64encode(value).decode()
     if isinstance(value, Decimal):
         return format(value, "f")
-    if isinstance(value, (date, datetime)):
+    if isinstance(value, datetime):
+        # A date-time has a zone (RFC 3339). DATETIME has none: taps of SQL databases write UTC, and targets expect it.
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
+    if isinstance(value, date):
         return value.isoformat()
     return value
 

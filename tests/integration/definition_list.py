@@ -204,6 +204,7 @@ def _session(charset: str, text: str) -> tuple[Form, ...]:
                 f"CREATE TABLE v (k ENUM('{text}', 'q') CHARACTER SET utf8) SELECT * FROM `s{text}`",
             ),
             charset=charset,
+            in_files=False,  # the CREATE TABLE that is logged lacks the temporary table's character set
         ),
         Form(
             f"{charset}: dropped with a temporary one and made again",

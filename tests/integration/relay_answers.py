@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pymysql
@@ -21,6 +22,17 @@ def asked(port: int, user: str, password: str, sql: str) -> Answer:
         cursor.execute(sql)
         names = tuple(column[0] for column in cursor.description)
         return names, [tuple(row) for row in cursor.fetchall()]
+
+
+def assert_same_answers(relay: RelayProcess, source: LocalServer, seconds: float = 60) -> None:
+    """The relay answers as the source does, as soon as it has the same files.
+
+    MariaDB writes the checkpoint event of a file when it finds the time.
+    """
+    deadline = time.monotonic() + seconds
+    while found := differences(relay, source):
+        assert time.monotonic() < deadline, found[:5]
+        time.sleep(0.1)
 
 
 def differences(relay: RelayProcess, source: LocalServer) -> list[str]:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -249,6 +249,14 @@ def assert_same_files(relay: RelayProcess, source: LocalServer, seconds: float =
         if not different:
             return
         assert time.monotonic() < deadline, (different, sorted(kept))
+        time.sleep(0.1)
+
+
+def until(condition: Callable[[], object], what: str, seconds: float = 60) -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"no end of waiting for {what}"
         time.sleep(0.1)
 
 

@@ -103,7 +103,7 @@ async def _problems(server: LocalServer, form: Form, database: str) -> list[str]
         may_refuse = not form.in_listings and server.flavor == "mysql"
         if not (may_refuse and "not known" in str(error)):
             found.append(f"live: {type(error).__name__}: {error}")
-    if made is not None and (form.in_listings or server.flavor == "mariadb"):
+    if made is not None and form.in_files and (form.in_listings or server.flavor == "mariadb"):
         found += _definitions(stated, made, database, tables_of(server, database))
     server.execute(f"DROP DATABASE `{database}`")
     return [f"{form.name}: {text}" for text in found]

@@ -12,15 +12,15 @@ from tests.integration.position_stores import StoreConformance
 
 
 @pytest.fixture(params=["mysql-9.7", "mysql-5.6", "mariadb-11.8"])
-def position(request, server, new_database):
+def target(request, server, new_database):
     one = server(request.param)
     return one, new_database(one)
 
 
 class TestMysql(StoreConformance):
     @pytest.fixture
-    def make(self, position):
-        one, name = position
+    def make(self, target):
+        one, name = target
         self.server, self.name = one, name
         database = MysqlDatabase(lambda: parse_url(f"{one.url('root')}{name}"))
         yield lambda name="a": MysqlPositionStore(database, name)

@@ -189,6 +189,8 @@ async def test_systemd_is_reported(configure, disk, tmp_path, monkeypatch, wante
             await until(lambda: hear().count("WATCHDOG=1") >= 2)
             service.reload()
             await until(lambda: any(text.startswith("RELOADING=1\nMONO") for text in hear()))
+            await until(lambda: "READY=1" in hear())
+            service.reload()  # ended by the stop
         assert said[0] == f"READY=1\nMAINPID={os.getpid()}"
         assert hear()[-1] == "STOPPING=1"
 
