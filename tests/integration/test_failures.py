@@ -11,7 +11,9 @@ import time
 import pytest
 
 import replica_client as rc
+from replica_client.constants.commands import Command
 from replica_client.errors import ServerIdConflictError
+from replica_client.wire.command_packets import ComRegisterSlave
 from tests.integration import failures
 from tests.servers.local import LocalServer
 
@@ -158,6 +160,18 @@ async def test_double_of_us_is_named(any_server) -> None:
             assert second.generation == 1
             going.cancel()
             await asyncio.gather(going, return_exceptions=True)
+
+
+def test_replica_that_told_no_uuid_stops_nobody(any_server) -> None:
+    """MySQL 5.6 lists it in a row that lacks the last column."""
+    number = random.randrange(1 << 31, (1 << 32) - 1)
+    with any_server.connected() as connection:
+        connection._execute_command(
+            Command.COM_REGISTER_SLAVE, ComRegisterSlave(number, "plain").encode()[1:]
+        )
+        connection._read_ok_packet()
+        with rc.follow(any_server.url(), start="latest", server_id=number, stop_at_end=True) as one:
+            assert all(not transaction.changes for transaction in one.transactions())
 
 
 async def test_other_replica_with_our_server_id_is_named(server) -> None:

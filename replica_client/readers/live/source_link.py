@@ -204,10 +204,22 @@ class SourceLink:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _same_id(self, connection: SourceConnection) -> str | None:
-        for row in await connection.query(server_statements.replicas(connection.server), columns=5):
-            if str(row[0]) == str(self.server_id) and str(row[4]) not in ("", self.replica_uuid):
-                return f"{row[1] or 'unnamed'} (uuid {row[4]})"
+        for name, told in await self._registered(connection):
+            if told not in ("", self.replica_uuid):
+                return f"{name or 'unnamed'} (uuid {told})"
         return None
+
+    async def _registered(self, connection: SourceConnection) -> list[tuple[str, str]]:
+        """Name and uuid of each replica that is registered with our server id.
+
+        MySQL 5.6 ends the row before the uuid of one that told none, and later versions leave it empty.
+        """
+        rows = await connection.query(server_statements.replicas(connection.server), columns=4)
+        return [
+            (str(row[1] or ""), str(row[4] or "") if len(row) > 4 else "")
+            for row in rows
+            if str(row[0]) == str(self.server_id)
+        ]
 
     async def _check_eviction(self, connection: SourceConnection) -> None:
         """A source that ended our dump in order, MySQL 5.6 that is, did so for a double of us?"""
@@ -215,12 +227,12 @@ class SourceLink:
             return
         deadline = asyncio.get_running_loop().time() + _UNREGISTER_SECONDS
         while True:
-            rows = await connection.query(server_statements.replicas(connection.server), columns=5)
-            mine = [row for row in rows if str(row[0]) == str(self.server_id)]
+            mine = await self._registered(connection)
             if not mine:
                 return
             if asyncio.get_running_loop().time() >= deadline:
-                raise self._conflict(f"{mine[0][1] or 'unnamed'} (uuid {mine[0][4]})")
+                name, uuid = mine[0]
+                raise self._conflict(f"{name or 'unnamed'} (uuid {uuid or 'unknown'})")
             await asyncio.sleep(_POLL_SECONDS)
 
     def _conflict(self, other: str) -> ServerIdConflictError:
