@@ -204,9 +204,9 @@ class SourceLink:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _same_id(self, connection: SourceConnection) -> str | None:
-        for name, told in await self._registered(connection):
-            if told not in ("", self.replica_uuid):
-                return f"{name or 'unnamed'} (uuid {told})"
+        for name, other in await self._registered(connection):
+            if other not in ("", self.replica_uuid):
+                return f"{name or 'unnamed'} (uuid {other})"
         return None
 
     async def _registered(self, connection: SourceConnection) -> list[tuple[str, str]]:
