@@ -24,7 +24,7 @@ from replica_client.cli.interruption import (
 )
 from replica_client.cli.output import (
     Lines,
-    casefolded,
+    wrapped,
     discard_standard_output,
     message,
     prepare_standard_output,
@@ -41,7 +41,7 @@ class _TerminalFormatter(LineFormatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The text of a record."""
-        return casefolded(super().format(record))
+        return wrapped(super().format(record))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

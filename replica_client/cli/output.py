@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 def message(text: str) -> None:
     """Say something to the user, on standard error, without control characters."""
-    lines = (casefolded(printable(line)) for line in text.split("\n"))
+    lines = (wrapped(printable(line)) for line in text.split("\n"))
     print("\n".join(lines), file=sys.stderr)  # noqa: T201
 
 
-def casefolded(line: str) -> str:
-    """A line for standard error: on a terminal, one that is too wide for it is folded between words."""
+def wrapped(line: str) -> str:
+    """A line for standard error: on a terminal, one that is too wide for it is wrapped between words."""
     if not sys.stderr.isatty():
         return line
     chosen = os.environ.get("COLUMNS", "")

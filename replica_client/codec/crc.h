@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* CRC-32 with zlib's polynomial: by carry-less multiplication where the processor has it (64 or
-   256 bytes are casefolded over the next ones until 16 are left, which stand for all before them),
+   256 bytes are reduced into the next ones until 16 are left, which stand for all before them),
    else and for the rest eight bytes at a time by table. */
 static uint32_t rc_crc_table[8][256];
 static int rc_crc_ready = 0;
@@ -52,7 +52,7 @@ static uint32_t rc_crc_by_table(uint32_t c, const unsigned char* p, size_t n) {
 #define RC_CRC_WIDE 1
 #define RC_WIDE __attribute__((target("vpclmulqdq,avx512f,avx512vl,avx512bw,pclmul,sse4.1")))
 #endif
-/* What casefolds over a distance of so many bytes: x^(8 * distance + 32) and x^(8 * distance - 32)
+/* What reduces over a distance of so many bytes: x^(8 * distance + 32) and x^(8 * distance - 32)
    mod P, bit-reflected and shifted by one. */
 static uint64_t rc_crc_power(int n) {
     uint32_t c = 0x80000000u;
@@ -72,7 +72,7 @@ static void rc_crc_look(void) {
         rc_crc_reductions[i][1] = rc_crc_power(8 * distances[i] - 32);
     }
     rc_crc_half = rc_crc_power(64);
-    /* With its CRC-32 behind it every message data_files this; less what comes of beginning with ones
+    /* With its CRC-32 behind it every message leaves this; less what comes of beginning with ones
        instead of zeros, which depends on how long it is. */
     uint32_t c = 0xFFFFFFFFu;
     for (int i = 0; i <= RC_CRC_FEW; i++) {

@@ -117,7 +117,7 @@ static uint32_t plain_crc(const unsigned char* from, size_t size) {
 
 enum { EVENTS = 40, HEADER = 19, SIZE_AT = 9 };
 
-static void check_events(int fast_paths) {
+static void check_events(int streams) {
     long long marks[2 * EVENTS], found[2 * EVENTS];
     unsigned char stops[256] = {0};
     size_t total = 0, wrong, count = 1 + any(EVENTS);
@@ -137,10 +137,10 @@ static void check_events(int fast_paths) {
     }
     wrong = any(count + 1);
     if (wrong < count) data[marks[2 * wrong + 1] - 1 - (long long)any(4)] ^= (unsigned char)(1 + any(255));
-    check(rc_crc_valid_until(data, marks, 0, count) == wrong, "the first wrong checksum", (size_t)fast_paths);
+    check(rc_crc_valid_until(data, marks, 0, count) == wrong, "the first wrong checksum", (size_t)streams);
     size_t cut = rc_crc_cut(data, 0, total, found, 0, EVENTS, 1 << 20, stops);
-    check(cut <= wrong, "events cut as far as checksums are right", (size_t)fast_paths);
-    check(!memcmp(found, marks, 2 * cut * sizeof *marks), "marks of cut events", (size_t)fast_paths);
+    check(cut <= wrong, "events cut as far as checksums are right", (size_t)streams);
+    check(!memcmp(found, marks, 2 * cut * sizeof *marks), "marks of cut events", (size_t)streams);
     free(data);
 }
 
@@ -152,11 +152,11 @@ static void check_crc(size_t size) {
     check(~rc_crc_by_table(0xFFFFFFFFu, from, size) == expected, "CRC-32 by table", size);
 #ifdef RC_CRC_FOLDS
     int best = rc_crc_streams;
-    for (int fast_paths = 0; fast_paths <= best; fast_paths++) {
-        if (fast_paths != 0 && fast_paths != 1 && fast_paths != 4) continue;
-        rc_crc_streams = fast_paths;
-        check(rc_crc32(from, size) == expected, "CRC-32 by casefolding", size);
-        check_events(fast_paths);
+    for (int streams = 0; streams <= best; streams++) {
+        if (streams != 0 && streams != 1 && streams != 4) continue;
+        rc_crc_streams = streams;
+        check(rc_crc32(from, size) == expected, "CRC-32 by reduction", size);
+        check_events(streams);
     }
     rc_crc_streams = best;
 #else
@@ -192,7 +192,7 @@ int main(int count, char** arguments) {
         check_numbers();
     }
 #if defined(RC_CRC_FOLDS) && defined(RC_UTF8_TABLES)
-    printf("CRC-32: %d fast_paths; UTF-8: table %d\n", rc_crc_streams, rc_utf8_tables);
+    printf("CRC-32: %d streams; UTF-8: table %d\n", rc_crc_streams, rc_utf8_tables);
 #else
     printf("plain paths only\n");
 #endif

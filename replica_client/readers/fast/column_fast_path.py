@@ -280,14 +280,14 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
                 offset += end - at
         if inside and self._noted:
             # Their memory goes with the payload.
-            self._take_remarks()
+            self._decode_noted()
         return 0
 
     def _switch_to(self, table: FastPathTable) -> None:
         """Rows of a table come; if it looked otherwise before, those are in a batch of their own."""
         if self._noted:
             # The rows before may get a batch of their own.
-            self._take_remarks()
+            self._decode_noted()
         shape = table.builder.shape
         name = (shape.database, shape.table)
         before = self._last_tables.get(name)
@@ -464,12 +464,12 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
         ):
             if self._noted:
                 # What is noted of a table has the same texts.
-                self._take_remarks()
+                self._decode_noted()
             table.gtid = gtid
             table.file = self._file_text
             self._name_texts(table)
         if self._noted and raw != self._raw:
-            self._take_remarks()
+            self._decode_noted()
         if self._noted == self._records_room:
             self._more_records()
         self._raw = raw
@@ -514,11 +514,11 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
     @cython.exceptval(-1, check=False)
     def _take_deferred(self) -> cython.int:
         """As :meth:`FastPath._take_deferred`."""
-        return self._take_remarks() if self._noted else 0
+        return self._decode_noted() if self._noted else 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _take_remarks(self) -> cython.int:
+    def _decode_noted(self) -> cython.int:
         """Take all rows that were noted."""
         if not cython.compiled:
             return 0
