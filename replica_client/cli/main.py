@@ -24,10 +24,10 @@ from replica_client.cli.interruption import (
 )
 from replica_client.cli.output import (
     Lines,
-    wrapped,
     discard_standard_output,
     message,
     prepare_standard_output,
+    wrapped,
 )
 from replica_client.cli.process_title import hide_passwords
 from replica_client.cli.program import PROGRAM
