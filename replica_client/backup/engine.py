@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
 import uuid
 from collections.abc import Callable
@@ -35,7 +34,7 @@ from replica_client.storage.location import local_path
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD, SourceConnection
 from replica_client.transport.dump import DumpStream
-from replica_client.transport.request import DumpRequest
+from replica_client.transport.request import DumpRequest, random_server_id
 from replica_client.transport.url import parse_url
 from replica_client.wire.command_packets import MAX_POSITION
 
@@ -139,7 +138,7 @@ class Backup:
         self._on_file = on_file or (lambda record: None)
         self._on_progress = on_progress or (lambda status: None)
         self._replica_uuid = str(uuid.uuid4())
-        self._server_id = self._options.server_id or random.randrange(1 << 31, (1 << 32) - 1)
+        self._server_id = self._options.server_id or random_server_id()
         self._damaged: tuple[str, int, int] = ("", 0, 0)
         self._indexed = 0.0
         self._from_start = False

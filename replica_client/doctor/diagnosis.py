@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import uuid
-
 from replica_client.doctor.finding import Finding, Severity
 from replica_client.doctor.sample import Sample, seen, take_sample
 from replica_client.doctor.settings import settings
@@ -62,13 +59,8 @@ async def _try_dump(
     if not facts.is_on("log_bin"):
         return None, None
     newest = str(facts.files.rows[-1][0]) if facts.files.rows else ""
-    # Never the server id that was given: it may be in use, and a dump would end the other one.
-    number = random.randrange(1 << 31, (1 << 32) - 1)
     try:
-        async with await SourceConnection.open(options) as connection:
-            sample = await take_sample(
-                connection, newest, server_id=number, replica_uuid=str(uuid.uuid4())
-            )
+        sample = await take_sample(options, newest)
     except TransportError:
         raise
     except ReplicaClientError as error:

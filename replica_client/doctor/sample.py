@@ -13,8 +13,9 @@ from replica_client.constants.event_types import EventType, event_type_name
 from replica_client.doctor.finding import Finding, note, ok, problem, warning
 from replica_client.errors import BinlogDecodeError
 from replica_client.readers.statement_effects import changes_rows
-from replica_client.transport.connection import SourceConnection
+from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.request import DumpRequest
+from replica_client.transport.side_dump import open_dump
 
 MAX_SIZE: Final = 16 << 20
 MAX_SECONDS: Final = 3.0
@@ -53,10 +54,8 @@ class Sample:
     fault: str = ""
 
 
-async def take_sample(
-    connection: SourceConnection, file: str, *, server_id: int, replica_uuid: str
-) -> Sample:
-    """Read the start of a file; uses the connection up.
+async def take_sample(options: ConnectOptions, file: str) -> Sample:
+    """Read the start of a file.
 
     Raises:
         ServerError: the source refuses, for want of a privilege or otherwise.
@@ -65,17 +64,13 @@ async def take_sample(
     """
     sample = Sample()
     decoder = BinlogDecoder()
-    dump = await connection.start_dump(
-        DumpRequest(file, non_block=True), server_id=server_id, replica_uuid=replica_uuid
-    )
     deadline = asyncio.get_running_loop().time() + MAX_SECONDS
-    async with dump:
-        while sample.size < MAX_SIZE and asyncio.get_running_loop().time() < deadline:
-            events = await dump.read()
-            if not events:
+    # Never the server id that the user gave: it may be in use, and a dump would end the other one.
+    async with await open_dump(options, DumpRequest(file, non_block=True)) as dump:
+        async for data in dump:
+            _count(sample, decoder, data)
+            if sample.size >= MAX_SIZE or asyncio.get_running_loop().time() >= deadline:
                 break
-            for data in events:
-                _count(sample, decoder, data)
     return sample
 
 

@@ -1,4 +1,4 @@
-"""Many changes of a table reduced to one: which rows go, and which are there afterwards."""
+"""Net changes of logged rows, as JSON texts, and the rows of a current table that they come to."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from replica_client.errors import DataLossError
 from replica_client.lake.lake_table import LakeTable, keys_of, row_digest
+from replica_client.tables.net_changes import NetByKey, NetCounts
 
 
 @dataclass(frozen=True)
@@ -61,28 +62,16 @@ def _by_key(
     after: Sequence[str | None],
 ) -> NetRows:
     old = iter(table.keys([text for text in before if text is not None]))
-    texts = [text for text in after if text is not None]
-    rows = table.decode(texts)
-    new = iter(enumerate(keys_of(rows, table.key_positions)))
-    last: dict[Any, int] = {}
+    rows = table.decode([text for text in after if text is not None])
+    new = zip(keys_of(rows, table.key_positions), rows, strict=True)
+    # Rows may be there already: steps come again after a crash, and copies overlap the log.
+    net: NetByKey[Any, Any] = NetByKey(_name(table), strict=False)
     for operation in operations:
-        if operation == "update":
-            gone = next(old)
-            at, key = next(new)
-            if gone != key:
-                last[gone] = -1
-            last[key] = at
-        elif operation == "delete":
-            last[next(old)] = -1
-        else:
-            at, key = next(new)
-            last[key] = at
-    left = [(key, at) for key, at in last.items() if at >= 0]
-    return NetRows(
-        list(last),
-        table.to_arrow([rows[at] for _, at in left]),
-        [key for key, _ in left],
-    )
+        if operation in ("update", "delete"):
+            net.delete(next(old))
+        if operation != "delete":
+            net.insert(*next(new))
+    return NetRows(net.touched(), table.to_arrow([*net.added.values()]), list(net.added))
 
 
 def _by_copies(
@@ -91,15 +80,15 @@ def _by_copies(
     after: Sequence[str | None],
     copies: Callable[[Iterable[str]], Counter[str]],
 ) -> NetRows:
-    change: Counter[str] = Counter()
+    change: NetCounts[str] = NetCounts()
     texts: dict[str, str] = {}
     for text in before:
         if text is not None:
-            change[row_digest(text)] -= 1
+            change.delete(row_digest(text))
     for text in after:
         if text is not None:
             digest = row_digest(text)
-            change[digest] += 1
+            change.insert(digest)
             texts[digest] = text
     there = copies(digest for digest, count in change.items() if count)
     gone: list[str] = []
@@ -108,7 +97,7 @@ def _by_copies(
         had = there[digest]
         if had + count < 0:
             raise DataLossError(
-                f"{table.model.database}.{table.model.name}: {-count} equal rows go, and {had} are in the "
+                f"{_name(table)}: {-count} equal rows go, and {had} are in the "
                 "table: the lake lacks rows of the source; take a new snapshot of the table"
             )
         gone += [f"{digest}#{number}" for number in range(had + count, had)]
@@ -116,3 +105,7 @@ def _by_copies(
     keys = [key for key, _ in come]
     rows = table.to_arrow(table.decode([text for _, text in come]), keys)
     return NetRows([*gone, *keys], rows, keys)
+
+
+def _name(table: LakeTable) -> str:
+    return f"{table.model.database}.{table.model.name}"

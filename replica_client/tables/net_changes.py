@@ -1,4 +1,4 @@
-"""What many changes of a table come to: which rows must go, and which must be there.
+"""Net changes: which rows many changes of a table remove, and which are there afterwards.
 
 A table with a primary key has at most one row to remove and one to add per key. One without has a
 number for each different row: how many more or fewer of it there must be. Either way the order of
@@ -8,7 +8,7 @@ changes needs no keeping: everything is committed at once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from replica_client.errors import SinkError
 from replica_client.rows.absent import ABSENT
@@ -16,6 +16,9 @@ from replica_client.schema.model import TableModel
 
 Values = tuple[Any, ...]
 """A row, or a key, as the mirror stores it."""
+
+Key = TypeVar("Key")
+Row = TypeVar("Row")
 
 
 class DivergedError(SinkError):
@@ -29,20 +32,90 @@ class DivergedError(SinkError):
         )
 
 
+class NetByKey(Generic[Key, Row]):
+    """Net changes of a table with a primary key.
+
+    Args:
+        name: of the table, for messages.
+        strict: a row that is added twice, or removed twice, is an error; otherwise rows may be there
+            before or not, whatever was done to them.
+
+    Attributes:
+        removed: keys of rows to remove, that are there before.
+        added: rows to add afterwards, by key.
+    """
+
+    def __init__(self, name: str, *, strict: bool) -> None:
+        self._name, self._strict = name, strict
+        self.removed: dict[Key, None] = {}
+        self.added: dict[Key, Row] = {}
+
+    def insert(self, key: Key, row: Row) -> None:
+        """A row was added.
+
+        Raises:
+            DivergedError: strict, and it was there.
+        """
+        if self._strict and key in self.added:
+            raise DivergedError(self._name, "a row is added that is there")
+        self.added[key] = row
+
+    def delete(self, key: Key) -> None:
+        """A row was removed.
+
+        Raises:
+            DivergedError: strict, and it was not there.
+        """
+        if not self._strict:
+            # It may have been there before it was added.
+            self.added.pop(key, None)
+            self.removed[key] = None
+        elif key in self.added:
+            del self.added[key]
+        elif key in self.removed:
+            raise DivergedError(self._name, "a row is removed that is not there")
+        else:
+            self.removed[key] = None
+
+    def touched(self) -> list[Key]:
+        """The keys of all rows that are removed or added."""
+        return list({**self.removed, **dict.fromkeys(self.added)})
+
+
+class NetCounts(dict[Row, int]):
+    """Net changes of a table without key: by how many each different row becomes more; fewer: below 0."""
+
+    def insert(self, row: Row) -> None:
+        """A row was added."""
+        self[row] = self.get(row, 0) + 1
+
+    def delete(self, row: Row) -> None:
+        """A row was removed."""
+        self[row] = self.get(row, 0) - 1
+
+    def fewer(self) -> Iterator[tuple[Row, int]]:
+        """Rows that become fewer, and by how many."""
+        return ((row, -count) for row, count in self.items() if count < 0)
+
+    def more(self) -> Iterator[Row]:
+        """Rows to add, each as often as it becomes more."""
+        for row, count in self.items():
+            for _ in range(count):
+                yield row
+
+
 class NetChanges:
     """The changes of one table that are not applied yet.
 
     Args:
         model: the table as the mirror has it.
-        strict: a row that is added twice, or removed twice, is an error; otherwise rows may be there
-            before or not, whatever was done to them.
+        strict: see :class:`NetByKey`.
 
     Attributes:
         model: as given.
         strict: as given.
-        removed: keys of rows to remove, that are there before.
-        added: rows to add afterwards, by key.
-        counts: of a table without key: by how many a row becomes more (fewer: below 0).
+        by_key: of a table with a primary key.
+        counts: of a table without.
         patches: updates that tell only some columns: key, column indexes, values; in order, after
             the others.
         size: how many changes were taken.
@@ -53,9 +126,8 @@ class NetChanges:
         names = model.column_names
         self._key = tuple(names.index(name) for name, _ in model.primary_key)
         self.strict = strict
-        self.removed: dict[Values, None] = {}
-        self.added: dict[Values, Values] = {}
-        self.counts: dict[Values, int] = {}
+        self.by_key: NetByKey[Values, Values] = NetByKey(self.name, strict=strict)
+        self.counts: NetCounts[Values] = NetCounts()
         self.patches: list[tuple[Values, tuple[int, ...], Values]] = []
         self._patched: set[Values] = set()
         self.size = 0
@@ -114,12 +186,9 @@ class NetChanges:
         self.size += 1
         self._complete(row)
         if not self._key:
-            self.counts[row] = self.counts.get(row, 0) + 1
+            self.counts.insert(row)
             return
-        key = self.key_of(row)
-        if self.strict and key in self.added:
-            raise DivergedError(self.name, "a row is added that is there")
-        self.added[key] = row
+        self.by_key.insert(self.key_of(row), row)
 
     def delete(self, row: Values) -> None:
         """A row was removed.
@@ -130,19 +199,9 @@ class NetChanges:
         self.size += 1
         if not self._key:
             self._complete(row)
-            self.counts[row] = self.counts.get(row, 0) - 1
+            self.counts.delete(row)
             return
-        key = self.key_of(row)
-        if not self.strict:
-            # It may have been there before it was added.
-            self.added.pop(key, None)
-            self.removed[key] = None
-        elif key in self.added:
-            del self.added[key]
-        elif key in self.removed:
-            raise DivergedError(self.name, "a row is removed that is not there")
-        else:
-            self.removed[key] = None
+        self.by_key.delete(self.key_of(row))
 
     def update(self, before: Values, after: Values) -> bool:
         """A row was changed; whether all must be applied before anything else is taken.
@@ -151,7 +210,7 @@ class NetChanges:
             SinkError: a column that is needed is not there.
         """
         if ABSENT in after:
-            known = self.added.get(self.key_of(before), before) if self._key else before
+            known = self.by_key.added.get(self.key_of(before), before) if self._key else before
             if ABSENT in known:
                 return self._patch(before, after)
             after = tuple(
@@ -180,16 +239,6 @@ class NetChanges:
                 f"{self.name}: a row image lacks columns whose values are needed; set "
                 "binlog_row_image=FULL on the source"
             )
-
-    def fewer(self) -> Iterator[tuple[Values, int]]:
-        """Rows of a table without key that become fewer, and by how many."""
-        return ((row, -count) for row, count in self.counts.items() if count < 0)
-
-    def more(self) -> Iterator[Values]:
-        """Rows to add to a table without key."""
-        for row, count in self.counts.items():
-            for _ in range(count):
-                yield row
 
     def patch_groups(self) -> Iterator[tuple[tuple[int, ...], list[tuple[Values, Values]]]]:
         """Patches that follow one another and set the same columns: columns, then values and key."""

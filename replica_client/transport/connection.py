@@ -9,6 +9,7 @@ import os
 import socket
 import ssl
 import struct
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -40,7 +41,7 @@ from replica_client.transport import server_statements
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.dump import DEFAULT_QUEUE_SIZE, DumpProtocol, DumpStream
 from replica_client.transport.login import LoginConnection
-from replica_client.transport.request import DumpRequest
+from replica_client.transport.request import DumpRequest, random_server_id
 from replica_client.transport.server_info import BinlogStatus, ServerInfo, parse_version
 from replica_client.wire.command_packets import ComRegisterSlave
 from replica_client.wire.dump_session import DumpSession
@@ -312,8 +313,8 @@ class SourceConnection:
         self,
         request: DumpRequest,
         *,
-        server_id: int,
-        replica_uuid: str,
+        server_id: int | None = None,
+        replica_uuid: str | None = None,
         heartbeat_period: float = DEFAULT_HEARTBEAT_PERIOD,
         read_timeout: float | None = None,
         semi_sync: bool = False,
@@ -325,8 +326,9 @@ class SourceConnection:
 
         Args:
             request: where it starts.
-            server_id: ours, unique among the source's replicas.
-            replica_uuid: ours; the source ends an older dump with the same one.
+            server_id: ours, unique among the source's replicas; None: a random one. The source ends an
+                older dump with the same server id or the same UUID.
+            replica_uuid: ours; None: a new one.
             heartbeat_period: seconds without an event after which the source sends a heartbeat.
             read_timeout: seconds without a byte after which the connection counts as dead; None:
                 three heartbeats.
@@ -345,8 +347,8 @@ class SourceConnection:
         try:
             return await self._start_dump(
                 request,
-                server_id=server_id,
-                replica_uuid=replica_uuid,
+                server_id=random_server_id() if server_id is None else server_id,
+                replica_uuid=str(uuid.uuid4()) if replica_uuid is None else replica_uuid,
                 heartbeat_period=heartbeat_period,
                 read_timeout=read_timeout,
                 semi_sync=semi_sync,

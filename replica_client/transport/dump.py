@@ -248,7 +248,8 @@ class DumpProtocol(asyncio.BufferedProtocol):
 class DumpStream:
     """A running dump: whole events as they came, in order.
 
-    An asynchronous context manager; leaving it ends the connection. One task at a time may read.
+    An asynchronous context manager; leaving it ends the connection. Iterating gives one event at a time
+    and raises as :meth:`more`. One task at a time may read.
 
     Attributes:
         server: the source.
@@ -310,6 +311,14 @@ class DumpStream:
         events = self.events.take_all()
         self._protocol.taken()
         return events
+
+    def __aiter__(self) -> DumpStream:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not len(self.events) and not await self.more():
+            raise StopAsyncIteration
+        return self.events.take()
 
     async def acknowledge_semi_sync(self, file: str, position: int) -> None:
         """Tell the source that everything up to there is durably stored.

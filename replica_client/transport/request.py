@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 
 from replica_client.constants.commands import DumpFlag
@@ -9,6 +10,11 @@ from replica_client.errors import ConfigError
 from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.transport.server_info import ServerInfo
 from replica_client.wire.command_packets import MAX_POSITION, ComBinlogDump, ComBinlogDumpGtid
+
+
+def random_server_id() -> int:
+    """A server id for a replica that was given none: of the upper half, which people seldom use."""
+    return (1 << 31) + secrets.randbelow((1 << 31) - 1)
 
 
 @dataclass(frozen=True, slots=True)

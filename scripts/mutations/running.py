@@ -23,6 +23,7 @@ import pytest
 from mutations.planting import Mutation
 
 ROOT = Path(__file__).resolve().parents[2]
+_PART = 500  # tests that are recorded at once
 
 
 class Runner:
@@ -53,9 +54,14 @@ class Runner:
             raise session.Interrupted("the tests cannot be collected")
         known = _known(self._kept)
         if new := [item for item in session.items if item.nodeid not in known["tests"]]:
-            said = _forked(lambda: _record(new, known, self._kept), 7200)
-            if said:
-                raise pytest.UsageError(f"the tests could not be run: {said}")
+            # In parts, so that a run that is stopped keeps what it has.
+            for part in range(0, len(new), _PART):
+                known = _known(self._kept)
+                said = _forked(
+                    functools.partial(_record, new[part : part + _PART], known, self._kept), 7200
+                )
+                if said:
+                    raise pytest.UsageError(f"the tests could not be run: {said}")
             known = _known(self._kept)
         items = {item.nodeid: item for item in session.items}
         for mutation in self._mutations:

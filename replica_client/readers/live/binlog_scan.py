@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import uuid
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,6 +26,7 @@ from replica_client.schema.versions import LogPosition
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.request import DumpRequest
+from replica_client.transport.side_dump import open_dump
 
 _QUERIES: Final = frozenset((EventType.QUERY_EVENT, EventType.QUERY_COMPRESSED_EVENT))
 _ROTATE: Final = int(EventType.ROTATE_EVENT)
@@ -223,33 +222,26 @@ class _Part:
     async def read(self, stop: str, until: LogPosition | None = None) -> None:
         """Read to a file's beginning, to a position or a little beyond, or to the end."""
         scan, position = StatementScan(), self._tracker
-        async with await SourceConnection.open(self._options) as connection:
-            # Not our own server id: the source ends a dump when the same id begins another.
-            dump = await connection.start_dump(
-                self._request,
-                server_id=random.randrange(1 << 31, (1 << 32) - 1),
-                replica_uuid=str(uuid.uuid4()),
-            )
-            async with dump:
-                events = dump.events
-                while await dump.more():
-                    looked_at = 0
-                    while events:
-                        tail = self._decoder.format.checksum_size
-                        count = scan.pass_over(events, position.offset, tail)
-                        if until is not None and self._is_behind(until):
-                            return
-                        if count:
-                            events.drop(count)
-                            position.skip(0, scan.size)
-                            continue
-                        data = events.take()
-                        self._look(data)
-                        if stop and position.file == stop:
-                            return
-                        looked_at += 1
-                        if looked_at % _TURN_EVENTS == 0:
-                            await asyncio.sleep(0)
+        async with await open_dump(self._options, self._request) as dump:
+            events = dump.events
+            while await dump.more():
+                looked_at = 0
+                while events:
+                    tail = self._decoder.format.checksum_size
+                    count = scan.pass_over(events, position.offset, tail)
+                    if until is not None and self._is_behind(until):
+                        return
+                    if count:
+                        events.drop(count)
+                        position.skip(0, scan.size)
+                        continue
+                    data = events.take()
+                    self._look(data)
+                    if stop and position.file == stop:
+                        return
+                    looked_at += 1
+                    if looked_at % _TURN_EVENTS == 0:
+                        await asyncio.sleep(0)
 
     def _is_behind(self, position: LogPosition) -> bool:
         return LogPosition.of(self._tracker.file, self._tracker.offset) >= position

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
-import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
@@ -19,6 +17,7 @@ from replica_client.readers.prepared_rows import passes_over
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.request import DumpRequest
+from replica_client.transport.side_dump import open_dump
 
 _LOG = logging.getLogger("replica_client")
 
@@ -122,14 +121,6 @@ class PreparedSource:
 
     async def _packets(self, request: DumpRequest) -> AsyncGenerator[bytes, None]:
         """The events of a dump, each as bytes."""
-        async with await SourceConnection.open(self._options) as connection:
-            dump = await connection.start_dump(
-                request,
-                # Not our own server id: the source ends a dump when the same id begins another.
-                server_id=random.randrange(1 << 31, (1 << 32) - 1),
-                replica_uuid=str(uuid.uuid4()),
-            )
-            async with dump:
-                while packets := await dump.read():
-                    for data in packets:
-                        yield data
+        async with await open_dump(self._options, request) as dump:
+            async for data in dump:
+                yield data

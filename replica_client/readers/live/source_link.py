@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import socket
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.header import EventHeader
 from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.codec.reader import ByteReader
@@ -46,8 +44,9 @@ from replica_client.transport import server_statements
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD, SourceConnection
 from replica_client.transport.dump import DumpStream
-from replica_client.transport.request import DumpRequest
+from replica_client.transport.request import DumpRequest, random_server_id
 from replica_client.transport.server_info import ServerInfo
+from replica_client.transport.side_dump import open_dump
 from replica_client.wire.server_errors import TRANSIENT_ERRORS
 
 _LOG = logging.getLogger("replica_client")
@@ -99,7 +98,7 @@ class SourceLink:
         self.server: ServerInfo | None = None
         self.identity = SourceIdentity()
         # The high half keeps clear of the small numbers that people give to servers.
-        self.server_id = options.server_id or _random_server_id()
+        self.server_id = options.server_id or random_server_id()
         self.replica_uuid = str(uuid.uuid4())
         if options.server_id is not None:
             name = f"{socket.gethostname()}/{options.server_id}"
@@ -196,7 +195,7 @@ class SourceLink:
         deadline = loop.time() + 2 * self._options.heartbeat_period + 1
         while (other := await self._same_id(connection)) is not None:
             if self._options.server_id is None:
-                self.server_id = _random_server_id()
+                self.server_id = random_server_id()
                 continue
             if self.generation or loop.time() >= deadline:
                 raise self._conflict(other)
@@ -361,22 +360,14 @@ class SourceLink:
 
 async def read_mark(options: ConnectOptions, file: str) -> FileMark | None:
     """The mark of a source's binlog file; None when it has no such file."""
-    async with await SourceConnection.open(options) as connection:
-        # Not our own server id: the source ends a dump when the same id begins another.
-        dump = await connection.start_dump(
-            DumpRequest(file, FIRST_EVENT, non_block=True),
-            server_id=_random_server_id(),
-            replica_uuid=str(uuid.uuid4()),
-        )
-        async with dump:
-            try:
-                while packets := await dump.read():
-                    for data in packets:
-                        header = EventHeader.decode(ByteReader(data[:HEADER_SIZE]))
-                        if header.type_code == EventType.FORMAT_DESCRIPTION_EVENT:
-                            return FileMark(header.timestamp, header.server_id)
-            except (UnknownBinlogError, BinlogPurgedError):
-                return None
+    async with await open_dump(options, DumpRequest(file, non_block=True)) as dump:
+        try:
+            async for data in dump:
+                header = EventHeader.decode(ByteReader(data[:HEADER_SIZE]))
+                if header.type_code == EventType.FORMAT_DESCRIPTION_EVENT:
+                    return FileMark(header.timestamp, header.server_id)
+        except (UnknownBinlogError, BinlogPurgedError):
+            pass
     return None
 
 
@@ -384,7 +375,3 @@ async def _executed(connection: SourceConnection) -> GtidSet | MariadbGtidSet:
     name = "gtid_binlog_pos" if connection.server.is_mariadb else "gtid_executed"
     rows = await connection.query(f"SELECT @@global.{name}", columns=1, rows=1)
     return connection.gtids(rows[0][0])
-
-
-def _random_server_id() -> int:
-    return random.randrange(1 << 31, (1 << 32) - 1)

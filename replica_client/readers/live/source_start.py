@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import random
-import uuid
 from dataclasses import replace
 
 from replica_client.binlog.decoder import BinlogDecoder
@@ -20,18 +18,15 @@ from replica_client.readers.start_position import Start, timestamp_of
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.request import DumpRequest
+from replica_client.transport.side_dump import open_dump
 
 
-async def resolve_start(
-    connection: SourceConnection, start: Start, *, server_id: int, replica_uuid: str
-) -> Position:
+async def resolve_start(connection: SourceConnection, start: Start) -> Position:
     """The position that a start means on this source.
 
     Args:
         connection: to the source.
         start: what the user said.
-        server_id: ours, for the look into files that a point in time needs.
-        replica_uuid: ours.
 
     Raises:
         ServerError: the source does not tell; it writes no binlog, or a privilege is missing.
@@ -49,25 +44,19 @@ async def resolve_start(
         since = timestamp_of(start)
         # The newest file that begins before the moment; transactions before it are passed over.
         for file in reversed(files[1:]):
-            begin = await _first_timestamp(connection.options, file, server_id, replica_uuid)
+            begin = await _first_timestamp(connection.options, file)
             if begin < since:
                 return Position(file, FIRST_EVENT)
     return Position(files[0], FIRST_EVENT)
 
 
-async def _first_timestamp(
-    options: ConnectOptions, file: str, server_id: int, replica_uuid: str
-) -> int:
+async def _first_timestamp(options: ConnectOptions, file: str) -> int:
     """When a binlog file was begun: the time in its format description."""
-    async with await SourceConnection.open(options) as connection:
-        request = DumpRequest(file, FIRST_EVENT, non_block=True)
-        dump = await connection.start_dump(request, server_id=server_id, replica_uuid=replica_uuid)
-        async with dump:
-            while packets := await dump.read():
-                for data in packets:
-                    header = EventHeader.decode(ByteReader(data[:HEADER_SIZE]))
-                    if header.type_code == EventType.FORMAT_DESCRIPTION_EVENT:
-                        return header.timestamp
+    async with await open_dump(options, DumpRequest(file, non_block=True)) as dump:
+        async for data in dump:
+            header = EventHeader.decode(ByteReader(data[:HEADER_SIZE]))
+            if header.type_code == EventType.FORMAT_DESCRIPTION_EVENT:
+                return header.timestamp
     raise ConfigError(f"{file} on {options.address} has no format description")
 
 
@@ -84,21 +73,13 @@ async def behind_purged(
         purged = connection.gtids(rows[0][0])
         return have | purged if isinstance(purged, GtidSet) else have
     files = [name for name, _ in await connection.binary_logs()]
-    async with await SourceConnection.open(connection.options) as other:
-        dump = await other.start_dump(
-            DumpRequest(files[0], FIRST_EVENT, non_block=True),
-            # Not our own server id: the source ends a dump when the same id begins another.
-            server_id=random.randrange(1 << 31, (1 << 32) - 1),
-            replica_uuid=str(uuid.uuid4()),
-        )
-        decoder = BinlogDecoder()
-        async with dump:
-            while packets := await dump.read():
-                for data in packets:
-                    event = decoder.decode(data, 0, files[0])
-                    if event.header.type_code == EventType.GTID_LIST_EVENT:
-                        listed = (MariadbGtid(*gtid) for gtid in event.body.gtids)
-                        return have | MariadbGtidSet(listed)
+    decoder = BinlogDecoder()
+    async with await open_dump(connection.options, DumpRequest(files[0], non_block=True)) as dump:
+        async for data in dump:
+            event = decoder.decode(data, 0, files[0])
+            if event.header.type_code == EventType.GTID_LIST_EVENT:
+                listed = (MariadbGtid(*gtid) for gtid in event.body.gtids)
+                return have | MariadbGtidSet(listed)
     raise ConfigError(f"{files[0]} on {connection.options.address} has no GTID list")
 
 

@@ -102,12 +102,7 @@ class StreamEvents:
         try:
             link.use(host)
             knowledge.use(host)
-            resume = await resolve_start(
-                connection,
-                self._known_there(connection, start),
-                server_id=link.server_id,
-                replica_uuid=link.replica_uuid,
-            )
+            resume = await resolve_start(connection, self._known_there(connection, start))
             if start == "latest" and self._options.schema is None:
                 resume = await knowledge.read_schema(connection, resume)
             elif resume.file:

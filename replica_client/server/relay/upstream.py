@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -191,10 +189,7 @@ class Upstream:
     ) -> str:
         """The file in which a server itself would begin for one that has these GTIDs."""
         dump = await connection.start_dump(
-            DumpRequest(gtid_set=have),
-            server_id=random.randrange(1 << 31, (1 << 32) - 1),
-            replica_uuid=str(uuid.uuid4()),
-            heartbeat_period=_PROBE_HEARTBEAT,
+            DumpRequest(gtid_set=have), heartbeat_period=_PROBE_HEARTBEAT
         )
         async with dump:
             first = (await dump.read())[0]

@@ -400,14 +400,14 @@ class MysqlStore:
         one = ", ".join(placeholders[at] for at in changes.key)
         if len(keys) > 1:
             one = f"({one})"
-        for group in self._chunks(changes.removed):
+        for group in self._chunks(changes.by_key.removed):
             await self.run(
                 f"DELETE FROM {table} WHERE {left} IN ({', '.join([one] * len(group))})",
                 _flat(group),
             )
             await self._check(changes, len(group))
         verb = "INSERT" if changes.strict else "REPLACE"
-        await self._insert(verb, table, placeholders, changes.added.values())
+        await self._insert(verb, table, placeholders, changes.by_key.added.values())
         where = " AND ".join(f"{names[at]} = {placeholders[at]}" for at in changes.key)
         for columns, patches in changes.patch_groups():
             sets = ", ".join(f"{names[at]} = {placeholders[at]}" for at in columns)
@@ -418,7 +418,7 @@ class MysqlStore:
         model, table = changes.model, before_arguments(self.table(changes.table))
         matches = [self.target.match(column) for column in model.columns]
         where = " AND ".join(condition for condition, _ in matches)
-        for row, count in changes.fewer():
+        for row, count in changes.counts.fewer():
             values = [
                 value if value is None or convert is None else convert(value)
                 for value, (_, convert) in zip(row, matches, strict=True)
@@ -426,7 +426,7 @@ class MysqlStore:
             await self.run(f"DELETE FROM {table} WHERE {where} LIMIT {count}", values)
             await self._check(changes, count)
         placeholders = [placeholder(column) for column in model.columns]
-        await self._insert("INSERT", table, placeholders, changes.more())
+        await self._insert("INSERT", table, placeholders, changes.counts.more())
 
     async def _insert(
         self, verb: str, table: str, placeholders: list[str], rows: Iterable[Values]

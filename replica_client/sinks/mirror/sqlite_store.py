@@ -328,13 +328,13 @@ class SqliteStore:
         names = [sqlite_name(column.name) for column in model.columns]
         where = " AND ".join(f"{names[at]} = ?" for at in changes.key)
         run = self._connection.executemany
-        if changes.removed:
-            done = run(f"DELETE FROM {table} WHERE {where}", changes.removed).rowcount
-            self._check(changes, len(changes.removed), done)
-        if changes.added:
+        if changes.by_key.removed:
+            done = run(f"DELETE FROM {table} WHERE {where}", changes.by_key.removed).rowcount
+            self._check(changes, len(changes.by_key.removed), done)
+        if changes.by_key.added:
             verb = "INSERT" if changes.strict else "INSERT OR REPLACE"
             try:
-                self._insert(changes.table, verb, len(names), changes.added.values())
+                self._insert(changes.table, verb, len(names), changes.by_key.added.values())
             except sqlite3.IntegrityError as error:
                 raise DivergedError(changes.name, "a row is added that is there") from error
         for columns, group in changes.patch_groups():
@@ -348,7 +348,7 @@ class SqliteStore:
         names = [sqlite_name(column.name) for column in model.columns]
         where = " AND ".join(f"{name} IS ?" for name in names)
         number = _row_number(model)
-        for row, count in changes.fewer():
+        for row, count in changes.counts.fewer():
             if number is None:
                 done = self._delete_some(changes, f"DELETE FROM {table} WHERE {where}", row, count)
             else:
@@ -358,7 +358,7 @@ class SqliteStore:
                 )
                 done = self._connection.execute(sql, (*row, count)).rowcount
             self._check(changes, count, done)
-        self._insert(changes.table, "INSERT", len(names), changes.more())
+        self._insert(changes.table, "INSERT", len(names), changes.counts.more())
 
     def _delete_some(self, changes: NetChanges, sql: str, row: Values, count: int) -> int:
         """Take some of equal rows away: all of them, and put back those that stay."""

@@ -7,7 +7,6 @@ begins where it stands, or a little behind when another worker had a turn.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 
@@ -28,6 +27,7 @@ from replica_client.schema.history import SchemaHistory
 from replica_client.spark.source.envelope_batches import MAX_ROWS
 from replica_client.spark.source.file_partition import Changes, KeepingAssembler
 from replica_client.transport.connection import SourceConnection
+from replica_client.transport.request import random_server_id
 
 MAX_KEPT = 4
 """Connections that stay open in a worker's process."""
@@ -41,7 +41,7 @@ def server_id(source: SourceOptions, number: int) -> int:
     """Our server id: the ``number``-th after the base, or a random one of the upper half."""
     if source.server_id_base is not None:
         return source.server_id_base + number
-    return random.randrange(1 << 31, (1 << 32) - 1)
+    return random_server_id()
 
 
 class _Ignored:

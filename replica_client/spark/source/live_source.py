@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -31,6 +30,7 @@ from replica_client.spark.source.transaction_ranges import TransactionRange, Tra
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.dump import DumpStream
 from replica_client.transport.request import DumpRequest
+from replica_client.transport.side_dump import open_dump
 
 T = TypeVar("T")
 _TABLE_MAP = 19
@@ -109,9 +109,7 @@ class LiveSource:
 
     async def _resolve(self, start: Start) -> Position:
         async def question(connection: SourceConnection) -> Position:
-            position = await resolve_start(
-                connection, start, server_id=server_id(self._options, 0), replica_uuid=_uuid()
-            )
+            position = await resolve_start(connection, start)
             if position.file:
                 return Position(position.file, position.offset)
             return await self._by_gtid(position)
@@ -125,9 +123,7 @@ class LiveSource:
         try:
             status = await connection.binlog_status()
             request = await dump_request(connection, position, non_block=True)
-            dump = await connection.start_dump(
-                request, server_id=server_id(self._options, 0), replica_uuid=_uuid()
-            )
+            dump = await connection.start_dump(request, server_id=server_id(self._options, 0))
         finally:
             await connection.close()
         transaction_ranges = TransactionRangeTracker(PositionTracker(payload_ends=True))
@@ -228,15 +224,14 @@ class LiveSource:
     async def _first_shape(self, start: Position, database: str, table: str) -> TableShape | None:
         feed = EventFeed(self._options.decode, start)
         async with await self.dump(start) as dump:
-            while packets := await dump.read():
-                for data in packets:
-                    for located in feed.feed_stream(data):
-                        body = located.event.body
-                        if located.event.header.type_code == _TABLE_MAP and (
-                            body.schema,
-                            body.table,
-                        ) == (database, table):
-                            return TableShape.from_table_map(body)
+            async for data in dump:
+                for located in feed.feed_stream(data):
+                    body = located.event.body
+                    if located.event.header.type_code == _TABLE_MAP and (
+                        body.schema,
+                        body.table,
+                    ) == (database, table):
+                        return TableShape.from_table_map(body)
         return None
 
     def query(self, sql: str, args: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -251,16 +246,11 @@ class LiveSource:
     async def dump(self, start: Position) -> DumpStream:
         """A dump of its own connection from a position to the end of the binlog."""
         assert self._options.connect is not None
-        connection = await SourceConnection.open(self._options.connect)
-        try:
-            return await connection.start_dump(
-                DumpRequest(start.file, max(start.offset, FIRST_EVENT), non_block=True),
-                server_id=server_id(self._options, 0),
-                replica_uuid=_uuid(),
-            )
-        except BaseException:
-            await connection.close()
-            raise
+        return await open_dump(
+            self._options.connect,
+            DumpRequest(start.file, max(start.offset, FIRST_EVENT), non_block=True),
+            server_id=server_id(self._options, 0),
+        )
 
 
 async def ranged_events(
@@ -273,18 +263,17 @@ async def ranged_events(
         transaction_ranges: is to be fed each event before the next one is asked for.
         decoder: of the dump.
     """
-    while packets := await dump.read():
-        for data in packets:
-            header = decoder.peek_header(data)
-            position = transaction_ranges.tracker.locate(header)
-            size = header.event_size
-            if (
-                transaction_ranges.may_skip(header.type_code)
-                and header.next_position == position + size
-            ):
-                transaction_ranges.skip(size)
-                continue
-            yield decoder.decode(data, position, transaction_ranges.tracker.file)
+    async for data in dump:
+        header = decoder.peek_header(data)
+        position = transaction_ranges.tracker.locate(header)
+        size = header.event_size
+        if (
+            transaction_ranges.may_skip(header.type_code)
+            and header.next_position == position + size
+        ):
+            transaction_ranges.skip(size)
+            continue
+        yield decoder.decode(data, position, transaction_ranges.tracker.file)
 
 
 async def _transaction_ranges(
@@ -295,7 +284,3 @@ async def _transaction_ranges(
         transaction_range = transaction_ranges.feed(event)
         if transaction_range is not None:
             yield transaction_range
-
-
-def _uuid() -> str:
-    return str(uuid.uuid4())

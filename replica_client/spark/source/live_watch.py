@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 
 from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.layout import HEADER_SIZE
@@ -12,9 +11,9 @@ from replica_client.errors import ConnectionLostError, ServerError, TransportErr
 from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
 from replica_client.spark.source.live_partition import server_id
-from replica_client.transport.connection import SourceConnection
 from replica_client.transport.dump import DumpStream
 from replica_client.transport.request import DumpRequest
+from replica_client.transport.side_dump import open_dump
 
 _MAX_BEHIND = 1 << 20
 _ROTATE = int(EventType.ROTATE_EVENT)
@@ -67,17 +66,12 @@ class LiveWatch:
 
     async def _open(self, end: Position) -> DumpStream:
         assert self._options.connect is not None
-        connection = await SourceConnection.open(self._options.connect)
-        try:
-            return await connection.start_dump(
-                DumpRequest(end.file, max(end.offset, FIRST_EVENT)),
-                server_id=server_id(self._options, 0),
-                replica_uuid=str(uuid.uuid4()),
-                heartbeat_period=self._options.heartbeat_period,
-            )
-        except BaseException:
-            await connection.close()
-            raise
+        return await open_dump(
+            self._options.connect,
+            DumpRequest(end.file, max(end.offset, FIRST_EVENT)),
+            server_id=server_id(self._options, 0),
+            heartbeat_period=self._options.heartbeat_period,
+        )
 
     async def _passes(self, dump: DumpStream, end: Position, seconds: float) -> bool:
         loop = asyncio.get_running_loop()
