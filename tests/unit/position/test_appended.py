@@ -172,3 +172,12 @@ def test_a_save_that_fails_leaves_the_file_as_it_was(
     assert path.read_bytes() == before
     store.save(rc.Position("b.1", 7))
     assert _found(path) == (rc.Position("b.1", 7), {})
+
+
+def test_saves_leave_no_file_open(tmp_path: Path) -> None:
+    store = rc.FilePositionStore(tmp_path / "p")
+    store.save(rc.Position("b.1", 4))
+    before = len(os.listdir("/proc/self/fd"))
+    for at in range(5, 30):
+        store.save(rc.Position("b.1", at))
+    assert len(os.listdir("/proc/self/fd")) < before + 20

@@ -458,3 +458,12 @@ def test_offsets_end_at_a_limit():
     for event in (e.heartbeat_v2(F1, limit), e.heartbeat_v2(F1, limit + 1)):
         with pytest.raises(BinlogDecodeError, match="out of range"):
             PositionTracker(Position(F1, 500)).feed(event)
+
+
+def test_the_first_event_of_a_file_may_lack_its_end() -> None:
+    """A FORMAT_DESCRIPTION without next_position is sent again inside a file, but at its beginning it is there."""
+    at_begin, inside = PositionTracker(Position(F1, 4)), PositionTracker(Position(F1, 126))
+    for tracker in (at_begin, inside):
+        feed(tracker, e.format_description(0, next_position=0))
+    assert position(at_begin) == (F1, 126)
+    assert position(inside) == (F1, 126)

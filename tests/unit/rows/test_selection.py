@@ -99,3 +99,17 @@ def test_patterns_that_matched_nothing() -> None:
     selection.casefolded().wants("shop", "b")
     assert selection.unmatched() == ["cdc.orders"]
     assert Selection().unmatched() == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "like"),
+    [
+        ("shop.orders", ("shop", "orders")),
+        ("shop.*", ("shop", "%")),
+        ("s?p.o%d", ("s_p", "o|%d")),
+        ("`a.b`.`c_*|`", ("a.b", "c|_*||")),
+        ("`a``b`.*", ("a`b", "%")),
+    ],
+)
+def test_patterns_for_the_servers_like(pattern: str, like: tuple[str, str]) -> None:
+    assert Selection([pattern]).like_patterns() == [like]

@@ -128,6 +128,21 @@ def test_the_proof_of_a_certificate() -> None:
     assert not session_behind_tls(right, replace(BEHIND_TLS, password=b"")).proved
 
 
+def test_the_password_is_sent_once_tls_is_up() -> None:
+    """The same session, before TLS and after it: the credentials are those that were given last."""
+    session = LoginSession(greeting(), "repl", Credentials(b"not this one"))
+    session.ssl_request()
+    session.secured(BEHIND_TLS)
+    session.response()
+    assert session.receive(AuthMoreData(b"\x04").encode()) == b"secret\0"
+
+
+def test_the_base_point_of_ed25519_is_that_of_rfc_8032() -> None:
+    """It is computed once, when the module is imported: 4/5, and the even x (RFC 8032, 5.1)."""
+    assert ed25519._base_point() == ed25519._BASE
+    assert ed25519._encode(ed25519._base_point()).hex() == "58" + "66" * 31
+
+
 def test_whoever_was_given_the_password_proves_nothing_with_it() -> None:
     session = LoginSession(greeting(), "repl", BEHIND_TLS)
     session.response()

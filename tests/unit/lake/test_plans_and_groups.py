@@ -1,0 +1,68 @@
+"""Plans of copies that are kept, conditions of groups, and defaults of a configuration."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from replica_client.errors import ConfigError
+from replica_client.lake.config import load_config
+from replica_client.lake.copies import CopyPlan
+from replica_client.lake.source_options import SourceOptions
+from replica_client.lake.verify.row_groups import Grouping, range_of
+from replica_client.schema.model import TableModel
+from tests.unit.schema.tables import history_of
+
+
+def table(text: str = "create table t (id int primary key, v int)") -> TableModel:
+    model = history_of(text).table(("d", "t"))
+    assert isinstance(model, TableModel)
+    return model
+
+
+def test_a_plan_is_that_which_was_saved(tmp_path):
+    plan = CopyPlan(table(), [["1", None], [None, "5"]])
+    plan.save(tmp_path / "manifests")
+    assert CopyPlan.load(tmp_path / "manifests", "d", "t") == plan
+    assert CopyPlan.load(tmp_path, "d", "t") is None
+    (tmp_path / "manifests" / "plan.json").write_text(json.dumps({"parts": []}))
+    assert CopyPlan.load(tmp_path / "manifests", "d", "t") is None
+
+
+def test_the_condition_of_groups():
+    size = 100
+    names = [" BETWEEN ".join(("`id`", "{} AND {}".format(*range_of(g, size)))) for g in (-1, 3)]
+    assert Grouping(table(), size).sql_where([-1, 3]) == " OR ".join(names)
+    by_checksum = Grouping(table("create table t (c varchar(9) primary key)"))
+    assert by_checksum.sql_where([4, 7]) == f"{by_checksum.sql_group()} IN (4, 7)"
+
+
+def test_only_a_url_is_a_live_source():
+    assert SourceOptions.parse({"url": "mysql://repl:x@db1/"}).live
+    assert not SourceOptions.parse({"path": "/a.000001"}).live
+
+
+@pytest.mark.parametrize(
+    ("more", "current"),
+    [
+        ("", True),
+        ('columns = ["shop.orders.id"]', False),
+        ('columns = ["shop.orders.id"]\n[lake]\ncurrent = false', False),
+        ("[lake]\ncurrent = false", False),
+    ],
+)
+def test_current_tables_are_the_default_where_all_columns_are_read(tmp_path, more, current):
+    file = tmp_path / "shop.toml"
+    file.write_text(f'[pipeline]\noutput = "lake"\n[source]\npath = "a.000001"\n{more}\n')
+    assert load_config(file).lake.current == current
+
+
+def test_current_tables_need_all_columns(tmp_path):
+    file = tmp_path / "shop.toml"
+    file.write_text(
+        '[pipeline]\noutput = "lake"\n[source]\npath = "a.000001"\ncolumns = ["shop.orders.id"]\n'
+        "[lake]\ncurrent = true\n"
+    )
+    with pytest.raises(ConfigError, match="current tables need all columns"):
+        load_config(file)

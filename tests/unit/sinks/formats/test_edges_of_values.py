@@ -1,0 +1,51 @@
+"""Values that the kept binlogs lack: at the edges of types, and what is not valid."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+import pytest
+
+from replica_client.binlog.values.enum_set import EnumValue
+from replica_client.constants.column_types import ColumnType
+from replica_client.schema.shape import ColumnShape
+from replica_client.sinks.formats import debezium_values, maxwell_values
+from replica_client.sinks.formats.canal import _object
+from replica_client.sinks.formats.canal_values import canal_column
+
+
+@pytest.mark.parametrize(
+    ("code", "value", "type_code"),
+    [
+        (ColumnType.MYSQL_TYPE_TINY, 127, -6),
+        (ColumnType.MYSQL_TYPE_TINY, 128, 5),
+        (ColumnType.MYSQL_TYPE_SHORT, 1 << 15, 4),
+        (ColumnType.MYSQL_TYPE_LONG, (1 << 31) - 1, 4),
+        (ColumnType.MYSQL_TYPE_LONG, 1 << 31, -5),
+        (ColumnType.MYSQL_TYPE_LONGLONG, 1 << 63, 3),
+    ],
+)
+def test_canal_tells_the_type_that_a_large_unsigned_value_needs(
+    code: int, value: int, type_code: int
+) -> None:
+    column = canal_column(ColumnShape("n", code, unsigned=True))
+    codes = {'"n"': column.null_code}
+    assert _object((column,), (value,), codes) == f'{{"n":"{value}"}}'
+    assert codes == {'"n"': type_code}
+
+
+@pytest.mark.parametrize(("length", "size"), [(2, 1), (8, 1), (9, 2), (16, 2), (57, 8), (64, 8)])
+def test_debezium_bits_have_the_bytes_of_their_length(length: int, size: int) -> None:
+    value = 1 << (length - 1)
+    expected = b64encode(value.to_bytes(size, "little")).decode()
+    assert debezium_values._bit(length)(value) == f'"{expected}"'
+
+
+def test_debezium_one_bit_is_a_boolean() -> None:
+    write = debezium_values._bit(1)
+    assert [write(0), write(1)] == ["false", "true"]
+
+
+def test_maxwell_enumerations() -> None:
+    values = [EnumValue(0), EnumValue(3), EnumValue(2, 'a"b')]
+    assert [maxwell_values._enum(value) for value in values] == ["null", "3", '"a\\"b"']
