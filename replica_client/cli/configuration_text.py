@@ -96,7 +96,7 @@ url = {_quoted(shown)}
 start = "snapshot"                      # copy the tables first, then follow
 
 [pipeline]
-output = "lake"                         # lake/change_log and lake/tables/DATABASE/TABLE
+output = "lake"                         # the lake: replica_client.lake.open_lake("lake"); or s3://…
 trigger = "available-now"               # to the end and done; "continuous": follow
 # interval = "5 seconds"                # between micro-batches, continuous only
 """

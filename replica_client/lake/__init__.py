@@ -1,1 +1,32 @@
-"""The lake: current-state tables, made of the change log."""
+"""The lake: current-state tables, made of the change log.
+
+A table's files stand in a directory of an id, not of its name: names are entries of the lake's catalog.
+:func:`open_lake` finds them::
+
+    import replica_client.lake
+
+    lake = replica_client.lake.open_lake("lake")             # or s3://bucket/lake
+    lake.tables()                                             # ["shop.orders", …]
+    lake.table("shop.orders").arrow()                         # pyarrow.Table
+    duckdb.sql(f"FROM delta_scan('{lake.table('shop.orders').uri}')")
+    polars.scan_delta(lake.table("shop.orders").uri)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from replica_client.lake.reader import CurrentTable as CurrentTable
+    from replica_client.lake.reader import Lake as Lake
+    from replica_client.lake.reader import open_lake as open_lake
+
+__all__ = ["CurrentTable", "Lake", "open_lake"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(name)
+    from replica_client.lake import reader
+
+    return getattr(reader, name)

@@ -2,9 +2,8 @@
 
 A step is a number: the change log's version, and inside it 2 for each statement before (rows) and one
 more for the statement itself. Each table's commit carries its step, so that a table that has it passes
-it over when a crash makes it come again. The catalog follows behind the tables: what happens to
-directories (tables made, renamed, dropped) stands between two writings of it, and is such that doing
-it twice is doing it once.
+it over when a crash makes it come again. The catalog follows behind the tables: which tables there are, and
+what they are called, is one writing of it.
 """
 
 # Over 500 lines: one step of the lake concerns rows, statements and losses of all its tables; how
@@ -16,8 +15,7 @@ import json
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -26,8 +24,7 @@ import pyarrow.compute as pc
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaError
 from replica_client.lake.change_log_files import LOSS
-from replica_client.lake.directories import discard, move_directories
-from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
+from replica_client.lake.lake_catalog import LakeCatalog, TableEntry, new_id
 from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.log_tables import ROWS, by_table
 from replica_client.lake.log_versions import ChangeLogVersions, LoggedVersion
@@ -117,8 +114,7 @@ class Applier:
         self._threads = threads
         self._waiting: dict[TableName, _Waiting] = {}
         self._waiting_rows = 0
-        self._tables: dict[TableName, StateTable] = {}
-        self._moves: dict[TableName, TableName] = {}
+        self._tables: dict[str, StateTable] = {}
         self._done = Applied()
         self._failed = False
         self._lock = threading.Lock()
@@ -168,12 +164,8 @@ class Applier:
 
     def _forget(self) -> None:
         """Go on from what was saved: a run that failed has moved what is in memory, but not done it."""
-        saved = LakeCatalog.load(self.catalog.directory) or LakeCatalog(self.catalog.directory)
-        self.catalog.step, self.catalog.history = saved.step, saved.history
-        self.catalog.tables.clear()
-        self.catalog.tables.update(saved.tables)
-        self._waiting, self._waiting_rows = {}, 0
-        self._tables, self._moves = {}, {}
+        self.catalog.reload()
+        self._waiting, self._waiting_rows, self._tables = {}, 0, {}
 
     # Versions.
 
@@ -259,14 +251,12 @@ class Applier:
 
     def _state(self, entry: TableEntry, *, building: bool = False) -> StateTable:
         assert entry.model is not None
-        if building:
-            home = self.catalog.staging(entry.table)
-            return StateTable(home, LakeTable(entry.model), self._pipeline)
-        found = self._tables.get(entry.table)
+        files = entry.building if building else entry.files
+        found = self._tables.get(files)
         if found is None or found.shape.model != entry.model:
-            home = self.catalog.home(entry.table)
+            home = self.catalog.staging(entry) if building else self.catalog.home(entry)
             found = StateTable(home, LakeTable(entry.model), self._pipeline)
-            self._tables[entry.table] = found
+            self._tables[files] = found
         return found
 
     def _entry(self, table: TableName) -> TableEntry | None:
@@ -286,24 +276,19 @@ class Applier:
 
     def _lacks(self, entry: TableEntry, reason: str) -> None:
         """The lake does not have the table's rows: they are copied, or it is left out."""
-        self._tables.pop(entry.table, None)
         if self._can_copy:
             entry.needs_copy(reason)
         else:
-            entry.status, entry.reason, entry.copy = "left_out", reason, ""
-            # Rows that stand still would look like current ones.
-            self._discard(self.catalog.home(entry.table))
+            entry.leave_out(reason)
 
     def _begin(self, entry: TableEntry, model: TableModel) -> None:
         """A table that is empty on the source."""
         reason = cannot_hold(model)
-        entry.model, entry.status, entry.reason, entry.copy = model, "current", "", ""
-        if reason:
-            entry.status, entry.reason = "left_out", reason
-            return
-        self._discard(self.catalog.home(entry.table))
-        self._tables.pop(entry.table, None)
-        self._state(entry).create()
+        entry.model = model
+        entry.leave_out(reason)
+        if not reason:
+            entry.status, entry.files = "current", new_id()
+            self._state(entry).create()
 
     # Statements, and losses.
 
@@ -336,16 +321,14 @@ class Applier:
         self.catalog.history = history
         models = {name: _model(history.table(name)) for name in history.tables()}
         for name in [name for name in self.catalog.tables if models.get(name) is None]:
-            self._drop(name)
+            del self.catalog.tables[name]
         for name, model in models.items():
             if model is None or name[0] == "mysql" or not self._selection.wants(*name):
                 continue
             entry = self.catalog.tables.setdefault(name, TableEntry(*name, status="left_out"))
             entry.model = model
             if unfit := cannot_hold(model):
-                self._discard(self.catalog.home(name))
-                self._tables.pop(name, None)
-                entry.status, entry.reason, entry.copy = "left_out", unfit, ""
+                entry.leave_out(unfit)
             else:
                 self._lacks(entry, reason)
 
@@ -358,10 +341,6 @@ class Applier:
         changes = history.run(text, context, row["_file"], row["_offset"])
         for change in changes:
             self._change(change, text, context, before, step)
-        moves, self._moves = self._moves, {}
-        if moves:
-            homes = [(self.catalog.home(old), self.catalog.home(new)) for new, old in moves.items()]
-            move_directories(self.catalog.directory / "building", homes, step)
         self.catalog.step = step
         self.catalog.save()
 
@@ -376,7 +355,7 @@ class Applier:
         table, after = self._casefolded(change.table), _model(change.after)
         if change.kind == "drop_database":
             for name in [name for name in self.catalog.tables if name[0] == table[0]]:
-                self._drop(name)
+                del self.catalog.tables[name]
             return
         if not table[1]:
             return
@@ -393,7 +372,7 @@ class Applier:
                 else:
                     self._begin(entry, after)
         elif change.kind == "drop_table":
-            self._drop(table)
+            self.catalog.tables.pop(table, None)
         elif change.kind == "truncate_table":
             if entry is not None and entry.status == "current":
                 self._state(entry).truncate(step)
@@ -449,36 +428,21 @@ class Applier:
         else:
             state.reshape(shape, found.names, step, self._runner)
 
-    def _drop(self, table: TableName) -> None:
-        if self.catalog.tables.pop(table, None) is not None:
-            self._tables.pop(table, None)
-            self._discard(self.catalog.home(table))
-            self._discard(self.catalog.staging(table))
-
     def _rename(self, old: TableName, new: TableName, model: TableModel | None) -> None:
         wanted = self._selection.wants(*new)
         entry = self.catalog.tables.pop(old, None)
-        self._tables.pop(old, None)
-        self._tables.pop(new, None)
         if not wanted:
-            self._discard(self.catalog.home(old))
             return
         if entry is None:
             found = self.catalog.tables.setdefault(new, TableEntry(new[0], new[1], "left_out"))
             self._lacks(found, f"it was renamed from {'.'.join(old)}, which was not wanted")
             return
-        renamed = TableEntry(new[0], new[1], entry.status, entry.reason)
         if model is None and entry.model is not None:
             model = entry.model.renamed(*new)
-        renamed.model = model
+        renamed = replace(entry, database=new[0], name=new[1], model=model)
         self.catalog.tables[new] = renamed
         if entry.status == "copying":
             renamed.needs_copy(entry.reason)
-        elif entry.status == "current":
-            self._moves[new] = self._moves.pop(old, old)
-
-    def _discard(self, directory: Path) -> None:
-        discard(directory, self.catalog.directory / "building")
 
     # Snapshots.
 
@@ -487,8 +451,6 @@ class Applier:
         self._flush(versions[0].number * STEPS - 1)
         shown, rows = take_copies(self, versions, lambda number: number * STEPS)
         self._done.changes += rows
-        for table in shown:
-            self._tables.pop(table, None)
         self._done.tables |= shown
         self.catalog.step = _end(versions[-1].number)
         self.catalog.save()
@@ -496,10 +458,6 @@ class Applier:
     def building(self, entry: TableEntry) -> StateTable:
         """The table that is put together of a copy."""
         return self._state(entry, building=True)
-
-    def discard_building(self, entry: TableEntry) -> None:
-        """Take away what was put together of a table."""
-        self._discard(self.catalog.staging(entry.table))
 
 
 def cannot_hold(model: TableModel) -> str:

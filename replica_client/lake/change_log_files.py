@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import Final
 
 import pyarrow as pa
@@ -13,7 +13,11 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, Transaction
 
-from replica_client.errors import SinkError
+from replica_client.errors import SinkError, StorageError
+from replica_client.lake.delta_files import data_paths, delta_address, open_delta
+from replica_client.lake.parquet_files import make_directory
+from replica_client.storage.files import remove_files
+from replica_client.storage.location import Location
 
 COMPRESSION: Final = "zstd"
 _COMMIT_ATTEMPTS: Final = 5
@@ -54,7 +58,9 @@ class Statistics:
         )
 
 
-def commit_files(table: str, application: str, number: int, actions: Sequence[AddAction]) -> bool:
+def commit_files(
+    table: Location, application: str, number: int, actions: Sequence[AddAction]
+) -> bool:
     """Add files to a change log, all or none, unless (application, number) is there already.
 
     Returns:
@@ -65,10 +71,11 @@ def commit_files(table: str, application: str, number: int, actions: Sequence[Ad
     """
     for attempt in range(_COMMIT_ATTEMPTS):
         try:
-            delta = DeltaTable(table)
+            delta = open_delta(table)
             done = delta.transaction_version(application)
             if done is not None and done >= number:
-                return False
+                # An answer may be lost, and the request sent again: then our own commit is there.
+                return bool(actions) and actions[0].path in data_paths(delta)
             delta.create_write_transaction(
                 list(actions),
                 mode="append",
@@ -89,18 +96,28 @@ def commit_files(table: str, application: str, number: int, actions: Sequence[Ad
     raise AssertionError("the last attempt returns or raises")
 
 
-def open_change_log(directory: Path, schema: pa.Schema) -> DeltaTable:
+def remove_uncommitted(table: Location, paths: Sequence[str]) -> None:
+    """Remove files that are of no version; nothing where that cannot be told."""
+    if paths:
+        with suppress(DeltaError, OSError, StorageError):
+            left = set(paths) - data_paths(open_delta(table))
+            remove_files(*(table / path for path in left))
+
+
+def open_change_log(directory: Location, schema: pa.Schema) -> DeltaTable:
     """The change log in a directory, created when there is none.
 
     Raises:
         SinkError: it cannot be made, or something else is there.
     """
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
+        address, options = delta_address(directory)
         return DeltaTable.create(
-            str(directory),
+            address,
             schema,
             mode="ignore",
+            storage_options=options,
             name="change_log",
             description="Row changes from a binlog, in the envelope of replica_client",
             configuration={"delta.dataSkippingStatsColumns": ",".join(_STATISTICS)},

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as ds
-from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from replica_client.lake.delta_files import dataset_of
+from replica_client.lake.delta_files import delta_rows, open_delta
+from replica_client.storage.location import Location
 
 _ROWS = ds.field("operation").isin(["insert", "update", "delete"])
 
 
-def change_log_rows(directory: Path) -> list[dict[str, Any]]:
+def change_log_rows(directory: Location) -> list[dict[str, Any]]:
     """All row changes in the order of the binlog, as mappings by column name; empty without a table."""
     try:
-        table = dataset_of(DeltaTable(str(directory))).to_table(filter=_ROWS)
+        table = delta_rows(open_delta(directory), directory).to_table(filter=_ROWS)
     except TableNotFoundError:
         return []
     rows: list[dict[str, Any]] = table.to_pylist()
@@ -25,9 +24,9 @@ def change_log_rows(directory: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def change_log_row_count(directory: Path) -> int:
+def change_log_row_count(directory: Location) -> int:
     """How many row changes it has; 0 without a table."""
     try:
-        return int(dataset_of(DeltaTable(str(directory))).count_rows(filter=_ROWS))
+        return int(delta_rows(open_delta(directory), directory).count_rows(filter=_ROWS))
     except TableNotFoundError:
         return 0

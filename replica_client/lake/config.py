@@ -14,7 +14,8 @@
                                        # the tables are copied again; default: the run fails
 
     [pipeline]
-    output = "lake"                    # directory: change_log/, tables/ and checkpoint/ in it
+    output = "lake"                    # directory: change_log/, tables/ and checkpoint/ in it; or s3://…
+    checkpoint = "state"               # directory on this machine; default: checkpoint/ in output
     trigger = "available-now"          # or "continuous"
     interval = "5 seconds"             # between micro-batches, continuous only
     max_bytes_per_trigger = "64m"
@@ -27,8 +28,8 @@
     distribute_above = "256m"          # of files to rewrite: executors do it instead of the driver
     report = "report.html"             # written at the end of a run, in the output directory; or s3://…
 
-    [storage]                          # options of the object store of path, where the environment does not
-    aws_endpoint_url = "https://…"     # say them; secrets come from the environment
+    [storage]                          # options of the object store of path and output, where the environment
+    aws_endpoint_url = "https://…"     # does not say them; secrets come from the environment
 
     [spark]                            # Spark's own settings
     "spark.driver.memory" = "2g"
@@ -49,7 +50,7 @@ from typing import Any, Literal
 from replica_client.errors import ConfigError
 from replica_client.lake.source_options import SourceOptions, nearest
 from replica_client.snapshot import DEFAULT_CHUNK_ROWS, Locking
-from replica_client.storage.location import ObjectUrl, local_path, location
+from replica_client.storage.location import Location, ObjectUrl, is_url, local_path, location
 from replica_client.storage.sizes import size_of
 from replica_client.storage.toml_file import TomlFile
 
@@ -76,7 +77,7 @@ _SOURCE_KEYS = {
     "full_rows": ("fullRows", "truth"),
 }
 _PIPELINE_KEYS = {
-    "output": "file",
+    "output": "place",
     "checkpoint": "file",
     "trigger": "text",
     "interval": "text",
@@ -100,6 +101,7 @@ _INTERVAL = re.compile(r"\s*\d+(\.\d+)?\s*(milliseconds?|seconds?|minutes?|hours
 _WANTED = {
     "text": "text in quotes",
     "file": "a path in quotes",
+    "place": "a directory or a URL in quotes",
     "where": "a file name or a URL in quotes",
     "paths": "a path in quotes, or a list of them",
     "list": "a list of texts, or one text with commas",
@@ -138,7 +140,7 @@ class PipelineConfig:
     Attributes:
         file: the configuration file.
         source: options of the ``mysql-binlog`` source.
-        output: directory of the change log.
+        output: directory of the lake, here or in an object store.
         checkpoint: directory of Spark's checkpoint.
         trigger: once through what is there, or on and on.
         interval: between micro-batches of a continuous run.
@@ -149,7 +151,7 @@ class PipelineConfig:
 
     file: Path
     source: Mapping[str, str] = field(repr=False)
-    output: Path
+    output: Location
     checkpoint: Path
     trigger: Literal["available-now", "continuous"]
     interval: str
@@ -158,7 +160,7 @@ class PipelineConfig:
     lake: LakeConfig = LakeConfig()
 
     @property
-    def change_log(self) -> Path:
+    def change_log(self) -> Location:
         """Directory of the change log's table."""
         return self.output / "change_log"
 
@@ -188,7 +190,7 @@ def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
             raise ConfigError(f"{where}: {name} is a section: write [{name}]")
     reader = _Reader(toml)
     source = reader.source(document.get("source", {}))
-    source |= reader.storage(document.get("storage", {}))
+    stored = reader.storage(document.get("storage", {}))
     pipeline = reader.checked("pipeline", document.get("pipeline", {}), _PIPELINE_KEYS)
     trigger = pipeline.get("trigger", "available-now")
     if trigger not in _TRIGGERS:
@@ -204,7 +206,16 @@ def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
     ):
         if key in pipeline:
             source[option] = pipeline[key]
-    output = Path(pipeline["output"])
+    output = location(pipeline["output"], stored)
+    # They are the output's alone where no path of the source is a URL.
+    paths = source.get("path", "").split(",")
+    if any(map(is_url, paths)) or not isinstance(output, ObjectUrl):
+        source |= {f"storage.{name}": value for name, value in stored.items()}
+    checkpoint = Path(pipeline.get("checkpoint") or Path(str(output), "checkpoint"))
+    if isinstance(output, ObjectUrl) and "checkpoint" not in pipeline:
+        raise reader.wrong(
+            "pipeline", "output", "in an object store needs checkpoint, a directory on this machine"
+        )
     lake = reader.lake(document.get("lake", {}), source)
     if lake.current:
         source.setdefault("maxBytesPerTrigger", DEFAULT_TRIGGER_SIZE)
@@ -212,7 +223,7 @@ def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
         file,
         source,
         output,
-        Path(pipeline.get("checkpoint") or output / "checkpoint"),
+        checkpoint,
         "continuous" if trigger == "continuous" else "available-now",
         interval,
         pipeline.get("master"),
@@ -304,7 +315,7 @@ class _Reader:
             if not isinstance(value, str | int | bool):
                 raise self.wrong("storage", key, "give a text, a number, true or false")
         return {
-            f"storage.{key}": str(value).lower() if isinstance(value, bool) else str(value)
+            key: str(value).lower() if isinstance(value, bool) else str(value)
             for key, value in values.items()
         }
 
@@ -339,6 +350,8 @@ class _Reader:
             return ",".join(self._source_path(part.strip()) for part in value.split(","))
         if kind == "where":
             location(value)
+        if kind == "place":
+            return self._source_path(value)
         return self._path(value) if kind == "file" else value
 
     def _path(self, text: str) -> str:

@@ -11,9 +11,8 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Final, Self
 
 import pyarrow as pa
@@ -22,12 +21,14 @@ import pyarrow.parquet as pq
 from replica_client.errors import ReplicaClientError, SinkError
 from replica_client.lake.applier import SNAPSHOT, SNAPSHOT_CHUNK
 from replica_client.lake.change_log_files import COMPRESSION, Statistics
+from replica_client.lake.parquet_files import new_file
 from replica_client.position.position import Position
 from replica_client.rows.json_values import value_to_json
 from replica_client.rows.row import Row
 from replica_client.schema.model import TableModel
 from replica_client.snapshot import KeyRange, Locking, Window, key_ranges, reading
-from replica_client.storage.durable import replace_file, sync_directory, sync_file
+from replica_client.storage.files import file_or_none, read_file, write_file
+from replica_client.storage.location import Location
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
 
@@ -53,8 +54,8 @@ class ChunkTask:
     """
 
     connect: ConnectOptions
-    change_log: str
-    manifests: str
+    change_log: Location
+    manifests: Location
     copy: str
     number: int
     table: TableModel
@@ -86,12 +87,13 @@ class ChunkManifest:
     high: str
 
     @classmethod
-    def read(cls, path: Path) -> Self | None:
+    def read(cls, path: Location) -> Self | None:
         """The manifest in a file; None when there is none, or its chunk's file is gone."""
-        try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
-        except FileNotFoundError:
+        data = read_file(path)
+        if data is None:
             return None
+        try:
+            return cls(**json.loads(data))
         except (ValueError, TypeError) as error:
             raise SinkError(f"{path} cannot be read ({error}); remove it") from None
 
@@ -101,7 +103,7 @@ class ChunkManifest:
         return Position.parse(self.high)
 
 
-def manifest_path(manifests: Path, number: int) -> Path:
+def manifest_path(manifests: Location, number: int) -> Location:
     """Where a chunk's manifest is."""
     return manifests / f"{number:08}.json"
 
@@ -114,8 +116,8 @@ def copy_chunk(task: ChunkTask) -> ChunkManifest:
         ServerError: the source refuses.
         TransportError: it cannot be reached.
     """
-    known = ChunkManifest.read(manifest_path(Path(task.manifests), task.number))
-    if known is not None and Path(task.change_log, known.path).exists():
+    known = ChunkManifest.read(manifest_path(task.manifests, task.number))
+    if known is not None and file_or_none(task.change_log / known.path) is not None:
         return known
     for attempt in range(1, _TRIES + 1):
         try:
@@ -130,33 +132,28 @@ def copy_chunk(task: ChunkTask) -> ChunkManifest:
 def _copy(task: ChunkTask) -> ChunkManifest:
     # Files are sorted by their names: chunks of a table in the order of its key.
     name = f"copy-{task.copy}-{task.number:08}-{uuid.uuid4().hex[:8]}.{COMPRESSION}.parquet"
-    path = Path(task.change_log, name)
+    path = task.change_log / name
     statistics = Statistics()
     try:
-        with pq.ParquetWriter(path, task.schema, compression=COMPRESSION) as writer:
-            count, window = asyncio.run(_read(task, writer, statistics))
-        sync_file(path)
-        sync_directory(path.parent)
-        found = path.stat()
+        with new_file(path) as made:
+            with pq.ParquetWriter(made.stream, task.schema, compression=COMPRESSION) as writer:
+                count, window = asyncio.run(_read(task, writer, statistics))
         manifest = ChunkManifest(
             name,
-            found.st_size,
-            int(found.st_mtime * 1000),
+            made.size,
+            made.modified,
             statistics.text(),
             count,
             str(window.low),
             str(window.high),
         )
-        _write_manifest(manifest_path(Path(task.manifests), task.number), manifest)
+        data = json.dumps(asdict(manifest)).encode()
+        write_file(manifest_path(task.manifests, task.number), data)
         return manifest
     except OSError as error:
-        path.unlink(missing_ok=True)
         raise SinkError(
             f"{path}: {error.strerror or error}; free space, then start again"
         ) from None
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
 
 
 async def _read(
@@ -176,12 +173,6 @@ async def _read(
             writer.write_batch(batch)
             statistics.add(batch)
             return count, chunk.window
-
-
-def _write_manifest(path: Path, manifest: ChunkManifest) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{uuid.uuid4().hex[:8]}")
-    replace_file(path, json.dumps(asdict(manifest)).encode(), mode=0o666, temporary=temporary)
 
 
 class _Rows:
@@ -257,12 +248,12 @@ class CopyPlan:
     parts: list[list[Any]]
 
     @classmethod
-    def load(cls, manifests: Path, database: str, name: str) -> Self | None:
+    def load(cls, manifests: Location, database: str, name: str) -> Self | None:
         """The plan of a copy; None when there is none."""
         try:
-            kept = json.loads((manifests / _PLAN).read_text(encoding="utf-8"))
+            kept = json.loads(read_file(manifests / _PLAN) or b"")
             return cls(TableModel.from_json(database, name, kept["definition"]), kept["parts"])
-        except (FileNotFoundError, ValueError, KeyError):
+        except (ValueError, KeyError):
             return None
 
     @classmethod
@@ -270,16 +261,12 @@ class CopyPlan:
         """Cut a table into chunks of about so many rows."""
         return cls(table, [part.to_json() async for part in key_ranges(connection, table, rows)])
 
-    def save(self, manifests: Path) -> None:
+    def save(self, manifests: Location) -> None:
         """Keep it."""
-        manifests.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"definition": self.table.to_json(), "parts": self.parts})
-        replace_file(manifests / _PLAN, text.encode(), mode=0o666)
+        write_file(manifests / _PLAN, text.encode())
 
 
-def manifests_in(manifests: Path) -> Iterator[ChunkManifest]:
-    """The manifests of a copy, in order."""
-    for path in sorted(manifests.glob("[0-9]*.json")):
-        manifest = ChunkManifest.read(path)
-        if manifest is not None:
-            yield manifest
+def copies_directory(output: Location) -> Location:
+    """Where the plans and manifests of a lake's copies are, by the copies' ids."""
+    return output / "copies"

@@ -1,7 +1,9 @@
-"""What the lake knows of its tables, and how far it has taken the change log: one file.
+"""What the lake knows of its tables, where their rows are, and how far it has taken the change log: one file.
 
-It is written whole or not at all, after the tables' own commits; what it lacks after a crash is done
-again, and passed over by the tables that have it.
+It is replaced as a whole, after the tables' own commits; what it lacks after a crash is done again, and passed
+over by the tables that have it. A table's rows stand in a directory of an id: names are entries here, so that
+RENAME, an exchange of names and a new copy of a table are one writing of this file, on every storage. A
+directory that an older catalog named and this one does not is removed after it was written.
 """
 
 from __future__ import annotations
@@ -9,18 +11,28 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
-from replica_client.errors import PositionStoreError
+from replica_client.errors import (
+    ConfigError,
+    ObjectNotFoundError,
+    PositionStoreError,
+    StorageConflictError,
+)
+from replica_client.lake.parquet_files import make_directory
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel
 from replica_client.storage.durable import replace_file
-from replica_client.storage.file_names import file_name, ignores_case
+from replica_client.storage.files import names_in, remove_tree
+from replica_client.storage.location import Location, ObjectUrl
+from replica_client.storage.object_store import ObjectStore, ObjectVersion
 
-FILE = "catalog.json"
-_FORMAT = 1
+FILE: Final = "catalog.json"
+TABLES: Final = "tables"
+"""Directory with a directory for each id."""
+
+_FORMAT: Final = 2
 
 Status = Literal["current", "copying", "left_out"]
 """``current``: kept in step with the source; ``copying``: a snapshot is due or under way;
@@ -38,7 +50,8 @@ class TableEntry:
         reason: why it is copied or left out.
         model: its definition in the lake; None while that is not known.
         copy: id of the snapshot that is due.
-        building: whether the rows of that snapshot are being put together.
+        files: id of the directory with its rows; ``""`` for none.
+        building: id of the directory in which the rows of that snapshot are put together; ``""`` for none.
     """
 
     database: str
@@ -47,7 +60,8 @@ class TableEntry:
     reason: str = ""
     model: TableModel | None = None
     copy: str = ""
-    building: bool = False
+    files: str = ""
+    building: str = ""
 
     @property
     def table(self) -> TableName:
@@ -57,13 +71,29 @@ class TableEntry:
     def needs_copy(self, reason: str) -> None:
         """A snapshot is due; an older one counts no more."""
         self.status, self.reason = "copying", reason
-        self.copy, self.building = uuid.uuid4().hex[:16], False
+        self.copy, self.building = new_id(), ""
+
+    def leave_out(self, reason: str) -> None:
+        """It has no rows in the lake: those that stand still would look like current ones."""
+        self.status, self.reason, self.copy, self.files, self.building = (
+            "left_out",
+            reason,
+            "",
+            "",
+            "",
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The entry as JSON."""
         found = {"database": self.database, "name": self.name, "status": self.status}
         model = None if self.model is None else self.model.to_json()
-        rest = {"reason": self.reason, "copy": self.copy, "building": self.building, "model": model}
+        rest = {
+            "reason": self.reason,
+            "copy": self.copy,
+            "files": self.files,
+            "building": self.building,
+            "model": model,
+        }
         return {**found, **{key: value for key, value in rest.items() if value}}
 
     @classmethod
@@ -86,76 +116,129 @@ class LakeCatalog:
         step: how far the change log was taken; see :mod:`replica_client.lake.applier`.
         history: the source's definitions there.
         tables: by database and name.
-        ignores_case: whether capital letters are escaped in names of directories; None: a new lake,
-            whose file system is asked.
     """
 
-    directory: Path
+    directory: Location
     step: int = -1
     history: SchemaHistory = field(default_factory=SchemaHistory)
     tables: dict[TableName, TableEntry] = field(default_factory=dict)
-    ignores_case: bool | None = None
+    _known: set[str] = field(default_factory=set)  # ids that a catalog named, and may be there
+    _version: ObjectVersion | None = None
 
     @classmethod
-    def load(cls, directory: Path) -> Self | None:
+    def load(cls, directory: Location) -> Self | None:
         """The catalog of a lake; None where there is none.
 
         Raises:
+            ConfigError: an older version of this package made it.
             PositionStoreError: it cannot be read.
         """
-        path = directory / FILE
+        where, version = directory / FILE, None
         try:
-            value = json.loads(path.read_text(encoding="utf-8"))
+            if isinstance(where, ObjectUrl):
+                data, version = ObjectStore(where).get()
+            else:
+                data = where.read_bytes()
+            value = json.loads(data)
+            if value["format"] == 1:
+                raise ConfigError(
+                    f"{where}: an older version made this lake, whose tables have directories of their names; "
+                    "keep it for that version, and begin anew with another output"
+                )
             if value["format"] != _FORMAT:
                 raise ValueError(f"format {value['format']}")
             tables = [TableEntry.from_json(one) for one in value["tables"]]
             history = SchemaHistory.from_json(value["history"])
-            escaped = bool(value.get("ignores_case", False))
             found = {table.table: table for table in tables}
-            return cls(directory, int(value["step"]), history, found, escaped)
-        except FileNotFoundError:
+            self = cls(directory, int(value["step"]), history, found, set(value["gone"]), version)
+        except (FileNotFoundError, ObjectNotFoundError):
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise PositionStoreError(
-                f"{path} cannot be read ({error}); restore it from a backup, or start anew in another "
+                f"{where} cannot be read ({error}); restore it from a backup, or start anew in another "
                 "directory"
             ) from None
+        self._known |= self._named()
+        return self
+
+    def reload(self) -> None:
+        """Forget what was not saved.
+
+        Raises:
+            PositionStoreError: it cannot be read.
+        """
+        saved = type(self).load(self.directory) or type(self)(self.directory)
+        self.step, self.history = saved.step, saved.history
+        self.tables.clear()
+        self.tables.update(saved.tables)
+        self._known = saved._known
 
     def save(self) -> None:
-        """Write it, whole or not at all.
+        """Replace the file, and remove the directories that it names no more.
 
         Raises:
             PositionStoreError: it cannot be written.
+            ConfigError: another process wrote it since it was loaded.
         """
+        named = self._named()
+        gone = self._known - named
         value = {
             "format": _FORMAT,
+            "written": new_id(),  # so that no two writings are the same to a store
             "step": self.step,
-            "ignores_case": bool(self.ignores_case),
             "tables": [entry.to_json() for entry in self.tables.values()],
+            "gone": sorted(gone),
             "history": self.history.to_json(),
         }
-        path = self.directory / FILE
+        where = self.directory / FILE
+        data = json.dumps(value).encode()
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            replace_file(path, json.dumps(value).encode(), mode=0o666)
+            if isinstance(where, ObjectUrl):
+                store, version = ObjectStore(where), self._version
+                self._version = (
+                    store.create("", data) if version is None else store.replace("", data, version)
+                )
+            else:
+                make_directory(self.directory)
+                replace_file(where, data, mode=0o666)
+        except StorageConflictError:
+            raise ConfigError(
+                f"{where}: another pipeline wrote it; this one ends, and nothing of what it did since is seen"
+            ) from None
         except OSError as error:
-            raise PositionStoreError(f"{path}: {error.strerror}") from None
+            raise PositionStoreError(f"{where}: {error.strerror}") from None
+        for one in gone:
+            remove_tree(self._directory(one))
+        self._known = named
 
-    def home(self, table: TableName) -> Path:
-        """Where the current rows of a table are."""
-        return self._within("tables", table)
+    def _named(self) -> set[str]:
+        entries = self.tables.values()
+        return {one for entry in entries for one in (entry.files, entry.building) if one}
 
-    def staging(self, table: TableName) -> Path:
+    def _directory(self, files: str) -> Location:
+        return self.directory / TABLES / files
+
+    def home(self, entry: TableEntry) -> Location:
+        """Where the current rows of a table are, which has some."""
+        assert entry.files
+        return self._directory(entry.files)
+
+    def staging(self, entry: TableEntry) -> Location:
         """Where the rows of a table's snapshot are put together."""
-        return self._within("building", table)
+        assert entry.building
+        return self._directory(entry.building)
 
-    def _within(self, part: str, table: TableName) -> Path:
-        if self.ignores_case is None:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            self.ignores_case = ignores_case(self.directory)
-        escaped = self.ignores_case
-        names = (file_name(name, firm=True, ignores_case=escaped) for name in table)
-        return self.directory.joinpath(part, *names)
+    def remove_unnamed(self) -> int:
+        """Remove directories of tables that a crash left before the catalog named them; returns how many.
+
+        Raises:
+            OSError: they cannot be listed.
+            StorageError: likewise, in a store.
+        """
+        unnamed = set(names_in(self.directory / TABLES)) - self._named()
+        for name in unnamed:
+            remove_tree(self._directory(name))
+        return len(unnamed)
 
     def report(self) -> list[dict[str, str]]:
         """The tables that are not current, and why."""
@@ -164,3 +247,8 @@ class LakeCatalog:
             for entry in self.tables.values()
             if entry.status != "current"
         ]
+
+
+def new_id() -> str:
+    """An id that nothing else has."""
+    return uuid.uuid4().hex[:16]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from deltalake import DeltaTable
 
-from replica_client.errors import SinkError
+from replica_client.errors import SinkError, StorageError
+from replica_client.lake.delta_files import open_delta
+from replica_client.lake.parquet_files import read_parquet
+from replica_client.storage.files import read_file
+from replica_client.storage.location import Location
 
 ORDER = [
     ("_commit_version", "ascending"),
@@ -61,12 +62,12 @@ class ChangeLogVersions:
         directory: of its Delta table.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Location) -> None:
         self.directory = directory
 
     def latest(self) -> int:
         """The number of the last version."""
-        return int(DeltaTable(str(self.directory)).version())
+        return int(open_delta(self.directory).version())
 
     def version(self, number: int) -> LoggedVersion:
         """One commit.
@@ -75,15 +76,14 @@ class ChangeLogVersions:
             SinkError: its entry in the table's log is gone.
         """
         path = self.directory / "_delta_log" / f"{number:020d}.json"
-        try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-        except FileNotFoundError:
+        data = read_file(path)
+        if data is None:
             raise SinkError(
                 f"{path} is gone: the current tables have not taken it yet; restore it, or start anew with "
                 "a snapshot"
-            ) from None
+            )
         files, transactions = [], {}
-        for line in lines:
+        for line in data.decode().splitlines():
             action = json.loads(line)
             if (add := action.get("add")) and add.get("dataChange", True):
                 statistics = json.loads(add.get("stats") or "{}")
@@ -100,11 +100,8 @@ class ChangeLogVersions:
             SinkError: a file cannot be read.
         """
         try:
-            parts = [
-                pq.read_table(self.directory / file.path, columns=list(_COLUMNS), partitioning=None)
-                for file in files
-            ]
-        except (OSError, pa.ArrowInvalid) as error:
+            parts = [read_parquet(self.directory / file.path, _COLUMNS) for file in files]
+        except (OSError, StorageError, pa.ArrowInvalid) as error:
             text = getattr(error, "strerror", None) or " ".join(str(error).split())[:300]
             raise SinkError(
                 f"{self.directory}: {text}; a file that the current tables need cannot be read (was it "

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from replica_client.errors import ConfigError, SinkError
 from replica_client.lake.applier import STEPS, local_runner
 from replica_client.lake.config import PipelineConfig, load_config
+from replica_client.lake.copies import copies_directory
+from replica_client.lake.delta_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.log_versions import ChangeLogVersions
-from replica_client.lake.pipeline_state import load_state, locked
+from replica_client.lake.pipeline_state import load_state
 from replica_client.lake.state_table import StateTable
+from replica_client.lake.writer_lock import locked
+from replica_client.storage.files import names_in, remove_tree
+from replica_client.storage.location import Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class TableUpkeep:
         size: of its files in bytes.
         files_before: before it was compacted.
         removed: files that a vacuum removed.
+        location: where its Delta table is; ``""`` where it has no rows in the lake.
     """
 
     table: str
@@ -44,6 +47,7 @@ class TableUpkeep:
     size: int = 0
     files_before: int = 0
     removed: int = 0
+    location: str = ""
 
 
 def lake_status(config: str | os.PathLike[str]) -> list[TableUpkeep]:
@@ -53,12 +57,20 @@ def lake_status(config: str | os.PathLike[str]) -> list[TableUpkeep]:
         ConfigError: the file is wrong, or there is no lake.
     """
     read, catalog = _lake(config)
-    found = [_sized("change log", read.change_log)]
-    for entry in catalog.tables.values():
-        name = ".".join(entry.table)
-        home = catalog.home(entry.table)
-        found.append(_sized(name, home, entry.status, entry.reason))
-    return found
+    return [_sized("change log", read.change_log), *table_sizes(catalog)]
+
+
+def table_sizes(catalog: LakeCatalog) -> list[TableUpkeep]:
+    """What the tables of a lake have."""
+    return [
+        _sized(
+            ".".join(entry.table),
+            catalog.home(entry) if entry.files else None,
+            entry.status,
+            entry.reason,
+        )
+        for entry in catalog.tables.values()
+    ]
 
 
 def compact_lake(config: str | os.PathLike[str]) -> list[TableUpkeep]:
@@ -76,13 +88,13 @@ def compact_lake(config: str | os.PathLike[str]) -> list[TableUpkeep]:
         _all_taken(read, catalog)
         before = _sized("change log", read.change_log)
         try:
-            DeltaTable(str(read.change_log)).optimize.compact()
+            open_delta(read.change_log).optimize.compact()
         except DeltaError as error:
             raise SinkError(f"{read.change_log}: {' '.join(str(error).split())[:300]}") from None
         found.append(_sized("change log", read.change_log, files_before=before.files))
         for entry in catalog.tables.values():
             if entry.status == "current" and entry.model is not None:
-                home = catalog.home(entry.table)
+                home = catalog.home(entry)
                 table = StateTable(home, LakeTable(entry.model), pipeline)
                 files, _ = table.compact(local_runner())
                 found.append(_sized(".".join(entry.table), home, "current", files_before=files))
@@ -101,19 +113,19 @@ def vacuum_lake(config: str | os.PathLike[str], hours: float) -> list[TableUpkee
     with locked(read.output):
         _all_taken(read, catalog)
         copies = {entry.copy for entry in catalog.tables.values() if entry.copy}
-        building = catalog.directory / "building"
-        for path in [*building.glob(".gone-*"), *(building / "copies").glob("*")]:
-            if path.name not in copies:
-                shutil.rmtree(path, ignore_errors=True)
+        for name in names_in(copies_directory(read.output)):
+            if name not in copies:
+                remove_tree(copies_directory(read.output) / name)
+        catalog.remove_unnamed()
         homes = [("change log", read.change_log)]
         homes += [
-            (".".join(entry.table), catalog.home(entry.table))
+            (".".join(entry.table), catalog.home(entry))
             for entry in catalog.tables.values()
             if entry.status == "current"
         ]
         for name, home in homes:
             try:
-                removed = DeltaTable(str(home)).vacuum(
+                removed = open_delta(home).vacuum(
                     retention_hours=int(hours), dry_run=False, enforce_retention_duration=False
                 )
             except DeltaError as error:
@@ -143,17 +155,21 @@ def _all_taken(config: PipelineConfig, catalog: LakeCatalog) -> None:
 
 def _sized(
     name: str,
-    home: Path,
+    home: Location | None,
     status: str = "",
     reason: str = "",
     *,
     files_before: int = 0,
     removed: int = 0,
 ) -> TableUpkeep:
-    try:
-        actions = pa.table(DeltaTable(str(home)).get_add_actions(flatten=True))
-    except DeltaError:
+    if home is None:
         return TableUpkeep(name, status, reason)
+    try:
+        actions = pa.table(open_delta(home).get_add_actions(flatten=True))
+    except DeltaError:
+        return TableUpkeep(name, status, reason, location=str(home))
     rows = sum(int(one or 0) for one in actions["num_records"].to_pylist())
     size = sum(int(one) for one in actions["size_bytes"].to_pylist())
-    return TableUpkeep(name, status, reason, rows, actions.num_rows, size, files_before, removed)
+    return TableUpkeep(
+        name, status, reason, rows, actions.num_rows, size, files_before, removed, str(home)
+    )

@@ -7,21 +7,17 @@ when that run was killed before its first batch.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from replica_client.errors import ConfigError, PositionStoreError, SinkError
+from replica_client.errors import PositionStoreError
 from replica_client.schema.history import SchemaHistory
 from replica_client.storage.durable import replace_file
 
 _FILE = "replica-client.json"
 _SCHEMA = "replica-client-schema.json"
-_LOCK = ".replica-client.lock"
 
 
 @dataclass(frozen=True)
@@ -30,29 +26,6 @@ class PipelineState:
 
     pipeline: str
     start: str
-
-
-@contextmanager
-def locked(output: Path) -> Iterator[None]:
-    """Hold the output directory; one pipeline at a time writes there.
-
-    Raises:
-        ConfigError: another one runs.
-        SinkError: the directory cannot be made.
-    """
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        lock = (output / _LOCK).open("a")
-    except OSError as error:
-        raise SinkError(f"{output}: {error.strerror}; choose another output directory") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ConfigError(
-                f"{output}: another pipeline writes there; stop it, or choose another output"
-            ) from None
-        yield
 
 
 def load_state(checkpoint: Path) -> PipelineState | None:

@@ -8,15 +8,16 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from replica_client.errors import SinkError
-from replica_client.storage.durable import sync_directory, sync_file
+from replica_client.errors import SinkError, StorageError
+from replica_client.lake.parquet_files import in_schema, new_file, read_parquet
+from replica_client.storage.files import remove_files
+from replica_client.storage.location import Location
 
 COMPRESSION = "zstd"
 SPLIT_SIZE = 48 << 20
@@ -42,7 +43,7 @@ class Rewrite:
         renamed: for a table whose columns changed: name by name in the file; None: they did not.
     """
 
-    directory: str
+    directory: Location
     paths: tuple[str, ...]
     size: int
     schema: pa.Schema
@@ -87,7 +88,7 @@ def run(work: Rewrite) -> list[NewFile] | None:
             rows = rows.sort_by([(name, "ascending") for name in work.key])
         step = -(-rows.num_rows // pieces)
         return [_write(work, rows.slice(at, step)) for at in range(0, rows.num_rows, step)]
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, StorageError, pa.ArrowInvalid) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:300]
         raise SinkError(
             f"{work.directory}: {', '.join(work.paths) or 'a new file'}: {reason}; what was committed before is whole"
@@ -97,7 +98,7 @@ def run(work: Rewrite) -> list[NewFile] | None:
 def _rows(work: Rewrite) -> pa.Table | None:
     parts = []
     for path in work.paths:
-        found = pq.read_table(Path(work.directory, path), partitioning=None)
+        found = read_parquet(work.directory / path)
         kept = _kept(work, found)
         unchanged = kept.num_rows == found.num_rows and work.renamed is None
         if unchanged and (work.added is None or not work.added.num_rows):
@@ -126,31 +127,12 @@ def _kept(work: Rewrite, found: pa.Table) -> pa.Table:
     return found
 
 
-def in_schema(found: pa.Table, schema: pa.Schema, renamed: dict[str, str] | None) -> pa.Table:
-    """Rows of a file in the table's schema; columns that the file does not have are null."""
-    columns = []
-    for one in schema:
-        name = one.name if renamed is None else renamed.get(one.name)
-        if name is not None and name in found.column_names:
-            columns.append(found[name].cast(one.type))
-        else:
-            columns.append(pa.nulls(found.num_rows, one.type))
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
 def _write(work: Rewrite, rows: pa.Table) -> NewFile:
     name = f"part-{uuid.uuid4().hex}.{COMPRESSION}.parquet"
-    path = Path(work.directory, name)
-    try:
-        pq.write_table(rows, path, compression=COMPRESSION, row_group_size=_ROW_GROUP)
-        sync_file(path)
-        sync_directory(path.parent)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-    found = path.stat()
+    with new_file(work.directory / name) as made:
+        pq.write_table(rows, made.stream, compression=COMPRESSION, row_group_size=_ROW_GROUP)
     statistics = _statistics(rows, work.key[0] if work.ordered else None)
-    return NewFile(name, found.st_size, int(found.st_mtime * 1000), statistics, rows.num_rows)
+    return NewFile(name, made.size, made.modified, statistics, rows.num_rows)
 
 
 def _statistics(rows: pa.Table, key: str | None) -> str:
@@ -177,7 +159,6 @@ def _json(value: Any) -> Any:
     return value
 
 
-def remove(directory: str, files: Sequence[NewFile]) -> None:
+def remove(directory: Location, files: Sequence[NewFile]) -> None:
     """Delete files that are not committed."""
-    for file in files:
-        Path(directory, file.path).unlink(missing_ok=True)
+    remove_files(*(directory / file.path for file in files))

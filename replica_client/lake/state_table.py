@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -27,10 +26,12 @@ from replica_client.lake.data_files import (
     neighbours,
     plan_data_files,
 )
-from replica_client.lake.delta_files import dataset_of
+from replica_client.lake.delta_files import data_paths, delta_address, delta_rows, open_delta
 from replica_client.lake.lake_table import COPY_KEY, LakeTable
 from replica_client.lake.net_rows import NetRows
+from replica_client.lake.parquet_files import make_directory, read_parquet
 from replica_client.lake.rewrite import NewFile, Rewrite
+from replica_client.storage.location import Location
 
 Runner = Callable[[Sequence[Rewrite]], list[list[NewFile] | None]]
 """Runs rewrites somewhere; the results are in their order."""
@@ -45,7 +46,7 @@ class StateTable:
         pipeline: under which steps are counted.
     """
 
-    def __init__(self, directory: Path, shape: LakeTable, pipeline: str) -> None:
+    def __init__(self, directory: Location, shape: LakeTable, pipeline: str) -> None:
         self.directory = directory
         self.shape = shape
         self._pipeline = pipeline
@@ -61,7 +62,7 @@ class StateTable:
     def _open(self) -> DeltaTable | None:
         try:
             if self._delta is None:
-                self._delta = DeltaTable(str(self.directory))
+                self._delta = open_delta(self.directory)
             else:
                 self._delta.update_incremental()
         except TableNotFoundError:
@@ -76,11 +77,13 @@ class StateTable:
         """
         model = self.shape.model
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            make_directory(self.directory)
+            address, options = delta_address(self.directory)
             DeltaTable.create(
-                str(self.directory),
+                address,
                 self.shape.schema,
                 mode="ignore",
+                storage_options=options,
                 name=f"{model.database}.{model.name}",
                 description="Current rows of a MySQL or MariaDB table, kept by replica_client",
                 configuration={"delta.dataSkippingStatsColumns": self.shape.key[0]},
@@ -118,7 +121,7 @@ class StateTable:
     def _rewrite(self, work: DataFileWork, gone: pa.Table, rows: pa.Table) -> Rewrite:
         data_file = work.data_file
         return Rewrite(
-            str(self.directory),
+            self.directory,
             () if data_file is None else (data_file.path,),
             0 if data_file is None else data_file.size,
             self.shape.schema,
@@ -158,7 +161,7 @@ class StateTable:
         kept = {**{name: name for name in shape.schema.names if name.startswith("_")}, **names}
         works = [
             Rewrite(
-                str(self.directory), (data_file.path,), data_file.size, shape.schema, shape.key,
+                self.directory, (data_file.path,), data_file.size, shape.schema, shape.key,
                 shape.is_ordered, renamed=kept,
             )
             for data_file in data_files
@@ -181,7 +184,7 @@ class StateTable:
         try:
             if new:
                 delta.alter.add_columns(new)
-                delta = DeltaTable(str(self.directory))
+                delta = open_delta(self.directory)
         except (DeltaError, OSError) as error:
             raise self._failed("columns cannot be added", error) from None
         self._commit(delta, [], [], step)
@@ -199,7 +202,7 @@ class StateTable:
         groups = neighbours(data_files)
         works = [
             Rewrite(
-                str(self.directory),
+                self.directory,
                 tuple(data_file.path for data_file in group),
                 sum(data_file.size for data_file in group),
                 self.shape.schema,
@@ -222,17 +225,19 @@ class StateTable:
         delta = self._open()
         if delta is None or not wanted:
             return Counter()
-        keys = dataset_of(delta).to_table(columns=[COPY_KEY])[COPY_KEY]
-        parts = pc.list_element(pc.split_pattern(keys, "#"), 0)
-        found = parts.filter(pc.is_in(parts, value_set=pa.array(sorted(wanted), pa.string())))
-        return Counter(found.to_pylist())
+        values, counted = pa.array(sorted(wanted), pa.string()), Counter[str]()
+        for file in data_files_of(delta, self.shape):
+            keys = read_parquet(self.directory / file.path, [COPY_KEY])[COPY_KEY]
+            parts = pc.list_element(pc.split_pattern(keys, "#"), 0)
+            counted.update(parts.filter(pc.is_in(parts, value_set=values)).to_pylist())
+        return counted
 
     def dataset(self) -> ds.Dataset:
         """The rows that are there now."""
         delta = self._open()
         if delta is None:
             raise SinkError(f"{self.directory}: there is no table")
-        return dataset_of(delta)
+        return delta_rows(delta, self.directory)
 
     def _commit(
         self,
@@ -263,10 +268,15 @@ class StateTable:
                 commit_properties=CommitProperties(app_transactions=counted, max_commit_retries=0),
             )
         except CommitFailedError as error:
-            rewrite.remove(str(self.directory), added)
+            # An answer may be lost, and the request sent again: then our own commit is in the way.
             self._delta = None
+            now_there = self._open()
+            there = set() if now_there is None else data_paths(now_there)
+            if added and added[0].path in there:
+                return
+            rewrite.remove(self.directory, added)
             if step is not None and self.step >= step:
-                return  # a driver that was given up did it
+                return  # a driver that was given up did it, or we without a file
             raise self._failed("somebody else changed the table", error) from None
         except (DeltaError, OSError) as error:
             raise self._failed("the commit failed", error) from None

@@ -16,8 +16,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replica_client.lake.directories import install
-from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
+from replica_client.lake.lake_catalog import LakeCatalog, TableEntry, new_id
 from replica_client.lake.log_tables import ROWS, by_table
 from replica_client.lake.log_versions import ChangeLogVersions, LoggedVersion
 from replica_client.lake.state_table import StateTable
@@ -40,10 +39,6 @@ class Tables(Protocol):
 
     def apply_net_rows(self, state: StateTable, rows: pa.Table, step: int) -> None:
         """Let the changes of rows be in a table, in one commit."""
-        ...
-
-    def discard_building(self, entry: TableEntry) -> None:
-        """Take away what was put together of a table."""
         ...
 
 
@@ -109,7 +104,7 @@ def take_copies(
         if copy.is_void:
             copy.entry.needs_copy("rows of a table without a primary key changed while it was read")
             continue
-        _show(tables.catalog, copy.entry)
+        _show(copy.entry)
         shown.add(copy.entry.table)
     return shown, rows
 
@@ -125,15 +120,10 @@ def _put_together(tables: Tables, version: LoggedVersion, step: int) -> tuple[_C
         entry = catalog.tables.get((stated["database"], stated["table"]))
         if entry is None or entry.status != "copying" or entry.copy != stated["copy"]:
             return None, count
-        if entry.building and not catalog.staging(entry.table).exists():
-            # It was moved to its place; what says so was not written.
-            _show(catalog, entry)
-            return None, count
         if not entry.building:
-            tables.discard_building(entry)
             entry.model = TableModel.from_json(*entry.table, stated["definition"])
+            entry.building = new_id()
             tables.building(entry).create()
-            entry.building = True
         low, high = min(low or stated["low"], stated["low"]), max(high, stated["high"])
         copy = copy or _Copy(entry, tables.building(entry), "", "", 0)
         if copy.state.step < step:
@@ -205,9 +195,7 @@ def _since(versions: Sequence[LoggedVersion], low: str) -> list[LoggedVersion]:
     return found[::-1]
 
 
-def _show(catalog: LakeCatalog, entry: TableEntry) -> None:
-    """Let a table that was put together take its place."""
-    source, target = catalog.staging(entry.table), catalog.home(entry.table)
-    if source.exists():
-        install(source, target, catalog.directory / "building")
-    entry.status, entry.reason, entry.copy, entry.building = "current", "", "", False
+def _show(entry: TableEntry) -> None:
+    """Let a table that was put together take its place, as soon as the catalog says so."""
+    entry.status, entry.reason, entry.copy = "current", "", ""
+    entry.files, entry.building = entry.building, ""

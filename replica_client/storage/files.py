@@ -6,6 +6,7 @@ import fnmatch
 import glob
 import io
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
@@ -241,3 +242,56 @@ def write_file(where: Location, data: Data) -> None:
         return
     where.parent.mkdir(parents=True, exist_ok=True)
     replace_file(where, bytes(data), mode=0o666)
+
+
+def read_file(where: Location) -> bytes | None:
+    """All of a small file; None where there is none.
+
+    Raises:
+        OSError: it cannot be read.
+        StorageError: likewise, in a store.
+    """
+    try:
+        return ObjectStore(where).get()[0] if isinstance(where, ObjectUrl) else where.read_bytes()
+    except (FileNotFoundError, ObjectNotFoundError):
+        return None
+
+
+def remove_files(*where: Location) -> None:
+    """Remove files; one that is not there is none.
+
+    Raises:
+        OSError: one cannot be removed.
+        StorageError: likewise, in a store.
+    """
+    for one in where:
+        if isinstance(one, ObjectUrl):
+            ObjectStore(one.parent).delete(one.name)
+        else:
+            one.unlink(missing_ok=True)
+
+
+def remove_tree(where: Location) -> None:
+    """Remove a directory with all that is in it, as far as that can be done.
+
+    Raises:
+        StorageError: the store refuses, or cannot be reached.
+    """
+    if isinstance(where, ObjectUrl):
+        store = ObjectStore(where)
+        store.delete(*[one.name for one in store.objects()])
+    else:
+        shutil.rmtree(where, ignore_errors=True)
+
+
+def names_in(where: Location) -> list[str]:
+    """Names of the files and directories directly in a directory, in order; none where it is not there.
+
+    Raises:
+        OSError: it cannot be listed.
+        StorageError: likewise, in a store.
+    """
+    if isinstance(where, ObjectUrl):
+        objects, below = ObjectStore(where).children()
+        return sorted([one.name for one in objects] + [name.rstrip("/") for name in below])
+    return sorted(path.name for path in where.iterdir()) if where.is_dir() else []

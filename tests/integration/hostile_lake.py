@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deltalake import DeltaTable
-
+from replica_client.lake import open_lake
 from replica_client.lake.config import load_config
-from replica_client.lake.delta_files import dataset_of
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.verify.verification import Verification
 from replica_client.schema.quoting import mysql_name, mysql_names
@@ -51,18 +49,16 @@ def prove_lake(source: LocalServer, directory: Path, tables: Sequence[Hostile], 
     lake = directory / "lake"
     catalog = LakeCatalog.load(lake)
     assert catalog is not None
-    there = {catalog.home(entry.table) for entry in catalog.tables.values() if entry.model}
-    assert set((lake / "tables").glob("*/*")) <= there
-    assert {path.parent.parent for path in there} == {lake / "tables"}
-    homes = {catalog.home((table.database, table.name)) for table in wanted}
-    assert len(homes) == len(wanted)
+    there = {catalog.home(entry) for entry in catalog.tables.values() if entry.files}
+    assert set((lake / "tables").iterdir()) == there
+    shown = open_lake(lake)
     for table in wanted:
         columns = [*table.columns, table.added]
         with source.connected() as connection, connection.cursor() as cursor:
             cursor.execute(f"SELECT {mysql_names(columns)} FROM {table.sql_name}")
             theirs = Counter(tuple(map(_plain, row)) for row in cursor.fetchall())
-        home = catalog.home((table.database, table.name))
-        found = dataset_of(DeltaTable(str(home))).to_table(columns=columns).to_pylist()
+        files = shown.table((table.database, table.name))
+        found = files.dataset().to_table(columns=columns).to_pylist()
         mine = Counter(tuple(_plain(row[name]) for name in columns) for row in found)
         assert mine == theirs, (table, (mine - theirs), (theirs - mine))
         rows += sum(theirs.values())

@@ -91,12 +91,15 @@ def wait_port(port: int) -> None:
     raise TimeoutError(f"nothing listens at port {port}")
 
 
-def write_config(directory: Path, url: str, master: str, trigger: str) -> Path:
+def write_config(
+    directory: Path, url: str, master: str, trigger: str, output: str = "lake"
+) -> Path:
     """The pipeline's configuration."""
     file = directory / "pipeline.toml"
     file.write_text(
         f'[source]\nurl = "{url}"\ntables = ["{DATABASE}.*"]\nstart = "snapshot"\n'
-        f'[pipeline]\noutput = "lake"\ntrigger = "{trigger}"\ninterval = "500 milliseconds"\n'
+        f'[pipeline]\noutput = "{output}"\ncheckpoint = "checkpoint"\ntrigger = "{trigger}"\n'
+        'interval = "500 milliseconds"\n'
         f'master = "{master}"\nmax_bytes_per_trigger = "1m"\n[lake]\nchunk_rows = 500\n'
         f'[spark]\n"spark.driver.extraJavaOptions" = "{_LIGHT}"\n"spark.executor.memory" = "512m"\n'
         f'"spark.executor.extraJavaOptions" = "{_LIGHT}"\n"spark.task.maxFailures" = "20"\n'

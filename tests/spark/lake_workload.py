@@ -5,13 +5,13 @@ import threading
 import time
 from collections import Counter
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pymysql
-from deltalake import DeltaTable
 
-from replica_client.lake.delta_files import dataset_of
+from replica_client.lake import open_lake
+from replica_client.storage.files import names_in
+from replica_client.storage.location import Location
 
 DATABASE = "shop"
 _NAMES = ("orders", "lines", "notes", "parts")
@@ -136,7 +136,7 @@ class Workload:
         self.statements[kind] += 1
 
 
-def compare(server: Any, lake: Path, without: tuple[str, ...] = ()) -> dict[str, int]:
+def compare(server: Any, lake: Location, without: tuple[str, ...] = ()) -> dict[str, int]:
     """Every row of every other table, read with the driver and from Delta; returns rows by table.
 
     Fails with the first rows that differ.
@@ -145,14 +145,17 @@ def compare(server: Any, lake: Path, without: tuple[str, ...] = ()) -> dict[str,
     names = [str(row[0]) for row in server.query(
         "select table_name from information_schema.tables where table_schema = %s", (DATABASE,))]  # fmt: skip
     names = [name for name in names if name not in without]
-    there = sorted(path.name for path in (lake / "tables" / DATABASE).iterdir())
+    found_there = open_lake(lake)
+    there = sorted(name for database, name in found_there.names() if database == DATABASE)
     assert sorted(names) == there, (names, there)
+    directories = names_in(lake / "tables")
+    assert len(directories) == len(found_there.names()), "there are directories of no table"
     for name in names:
         with server.connected() as connection, connection.cursor() as cursor:
             cursor.execute(f"select * from {DATABASE}.`{name}`")
             columns = [one[0] for one in cursor.description]
             theirs = Counter(tuple(map(repr, map(_plain, row))) for row in cursor.fetchall())
-        table = dataset_of(DeltaTable(str(lake / "tables" / DATABASE / name))).to_table()
+        table = found_there.table((DATABASE, name)).arrow()
         kept = [one for one in table.column_names if not one.startswith("_")]
         assert sorted(kept) == sorted(columns), (name, kept, columns)
         mine = Counter(

@@ -37,7 +37,7 @@ def log(tmp_path):
 
 
 def test_a_batch_is_taken_once(log):
-    writer = ChangeLogWriter(str(log), "p")
+    writer = ChangeLogWriter(log, "p")
     for _ in range(3):
         writer.commit([writer.write(iter([rows(0, 10)])), None], 0)
         assert change_log_row_count(log) == 10
@@ -47,7 +47,7 @@ def test_a_batch_is_taken_once(log):
 
 
 def test_files_of_a_repeated_batch_are_removed(log):
-    writer = ChangeLogWriter(str(log), "p")
+    writer = ChangeLogWriter(log, "p")
     writer.commit([writer.write(iter([rows(0, 10)]))], 0)
     before = sorted(path.name for path in log.iterdir())
     writer.commit([writer.write(iter([rows(0, 10)]))], 0)
@@ -55,7 +55,7 @@ def test_files_of_a_repeated_batch_are_removed(log):
 
 
 def test_what_was_not_committed_is_not_there(log):
-    writer = ChangeLogWriter(str(log), "p")
+    writer = ChangeLogWriter(log, "p")
     message = writer.write(iter([rows(0, 10)]))
     assert (log / message.path).exists()
     assert change_log_rows(log) == []
@@ -64,7 +64,7 @@ def test_what_was_not_committed_is_not_there(log):
 
 
 def test_task_without_rows_leaves_no_file(log):
-    writer = ChangeLogWriter(str(log), "p")
+    writer = ChangeLogWriter(log, "p")
     assert writer.write(iter([])).path == ""
     assert writer.write(iter([rows(0, 0)])).path == ""
     writer.commit([writer.write(iter([]))], 0)
@@ -73,14 +73,14 @@ def test_task_without_rows_leaves_no_file(log):
 
 def test_pipelines_count_for_themselves(log):
     for pipeline in ("p", "q"):
-        writer = ChangeLogWriter(str(log), pipeline)
+        writer = ChangeLogWriter(log, pipeline)
         writer.commit([writer.write(iter([rows(0, 3)]))], 0)
     assert change_log_row_count(log) == 6
 
 
 def test_the_loser_of_a_race_commits_nothing(log):
     """A driver that was killed may have a Java that still commits: both want version 1."""
-    writer = ChangeLogWriter(str(log), "p")
+    writer = ChangeLogWriter(log, "p")
     stale = DeltaTable(str(log))
     message = writer.write(iter([rows(0, 3)]))
     writer.commit([message], 0)
@@ -105,7 +105,7 @@ def test_directory_that_cannot_be_made(tmp_path):
 
 def test_table_that_went_away_is_one_line(tmp_path):
     (tmp_path / "gone").mkdir()
-    writer = ChangeLogWriter(str(tmp_path / "gone"), "p")
+    writer = ChangeLogWriter(tmp_path / "gone", "p")
     message = writer.write(iter([rows(0, 1)]))
     with pytest.raises(SinkError) as caught:
         writer.commit([message], 7)

@@ -26,7 +26,7 @@ ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
 
 def _work(directory, number, paths=()):
     removed = pa.table({"id": pa.array([number], pa.int64())})
-    return Rewrite(str(directory), paths, 100, ROWS.schema, ("id",), True, removed, ROWS[:number])
+    return Rewrite(directory, paths, 100, ROWS.schema, ("id",), True, removed, ROWS[:number])
 
 
 def test_each_task_once_and_in_order(spark):

@@ -12,6 +12,8 @@ from replica_client.lake.config import load_config
 from replica_client.lake.verify.verification import Verification
 from replica_client.spark.pipeline.query_failures import PurgedRangeError
 from replica_client.spark.pipeline.runner import run_pipeline
+from replica_client.storage.files import read_file
+from replica_client.storage.location import location
 from tests.spark.lake_kills import prove, write_config
 from tests.spark.lake_workload import DATABASE, Workload, compare
 
@@ -21,7 +23,9 @@ def verified(config):
 
 
 @pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
-def test_copied_followed_and_verified(fresh_server, tmp_path, name):
+def test_copied_followed_and_verified(fresh_server, tmp_path, name, make_bucket):
+    """One of them with its output in an object store."""
+    lake = tmp_path / "lake" if name.startswith("mysql") else location(f"{make_bucket()}/deep/lake")
     server = fresh_server(name, ["binlog-row-metadata=FULL"])
     workload = Workload(server, 1)
     workload.prepare()
@@ -34,12 +38,12 @@ def test_copied_followed_and_verified(fresh_server, tmp_path, name):
     server.execute(f"insert into {DATABASE}.child values (10, 1), (20, 2)")
     # MariaDB has no word of what the foreign key does in its binlog.
     without = ("child",) if name == "mariadb-11.8" else ()
-    config = write_config(tmp_path, server.url(), "local[2]", "available-now")
+    config = write_config(tmp_path, server.url(), "local[2]", "available-now", str(lake))
     result = run_pipeline(config)
     assert [one["table"] for one in result.not_current] == [f"shop.{one}" for one in without]
     assert result.tables == 6 - len(without)
     assert result.copied == 4000 + 300 + 200 + 4 - 2 * len(without)
-    assert compare(server, tmp_path / "lake", without)["orders"] == 4000
+    assert compare(server, lake, without)["orders"] == 4000
     for sql in (
         "delete from parent where id = 1",
         "update orders set v = v + 1 where id < 50",
@@ -58,9 +62,10 @@ def test_copied_followed_and_verified(fresh_server, tmp_path, name):
     result = run_pipeline(config)
     assert result.tables == 7 - len(without)
     assert result.copied == 300
-    assert result.report is not None and "<svg" in result.report.read_text()
-    assert "Lag of the change log</h2><svg" in result.report.read_text()
-    rows = compare(server, tmp_path / "lake", without)
+    assert result.report is not None
+    report = (read_file(result.report) or b"").decode()
+    assert "<svg" in report and "Lag of the change log</h2><svg" in report
+    rows = compare(server, lake, without)
     assert rows.pop("child", 1) == rows.pop("parent") == 1
     assert rows == {"orders": 4001, "lines": 300, "remarks": 198, "parts": 2, "made": 1}
     found = verified(config)
@@ -94,7 +99,7 @@ def test_copied_followed_and_verified(fresh_server, tmp_path, name):
             config.read_text().replace("[source]", '[source]\nrecord_losses = ["gtid_gap"]')
         )
         result = run_pipeline(config)
-        assert result.copied == sum(compare(server, tmp_path / "lake").values())
+        assert result.copied == sum(compare(server, lake).values())
         assert {one.outcome for one in verified(config).values()} == {"equal"}
 
 

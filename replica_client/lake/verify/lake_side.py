@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from replica_client.lake.lake_table import LakeTable
-from replica_client.lake.rewrite import in_schema
+from replica_client.lake.parquet_files import in_schema, parquet_file
 from replica_client.lake.verify.row_groups import Checksum, Checksums, Grouping
+from replica_client.storage.location import Location
 
 _ROWS_AT_ONCE: Final = 20_000
 
@@ -29,7 +28,7 @@ class FileTask:
         groups: whose rows are wanted; None: checksums are.
     """
 
-    path: str
+    path: Location
     size: int
     grouping: Grouping
     groups: frozenset[int] | None = None
@@ -58,8 +57,9 @@ def file_rows(task: FileTask) -> list[dict[str, Any]]:
 
 def _rows(task: FileTask) -> Iterator[dict[str, Any]]:
     schema = LakeTable(task.grouping.table).schema
-    for batch in pq.ParquetFile(Path(task.path)).iter_batches(_ROWS_AT_ONCE):
-        yield from in_schema(pa.Table.from_batches([batch]), schema, None).to_pylist()
+    with parquet_file(task.path) as file:
+        for batch in file.iter_batches(_ROWS_AT_ONCE):
+            yield from in_schema(pa.Table.from_batches([batch]), schema, None).to_pylist()
 
 
 def together(parts: Sequence[Checksums]) -> Checksums:

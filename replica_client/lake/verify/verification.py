@@ -11,16 +11,15 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, Literal
 
 import pyarrow as pa
-from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from replica_client.errors import ConfigError, ServerError
 from replica_client.lake.applier import STEPS
 from replica_client.lake.config import PipelineConfig
+from replica_client.lake.delta_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import LakeTable, keys_of
 from replica_client.lake.log_versions import ChangeLogVersions
@@ -46,6 +45,7 @@ from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import SchemaChange
 from replica_client.snapshot import Window
 from replica_client.snapshot.present_definitions import read_definitions
+from replica_client.storage.location import Location
 from replica_client.transport.connection import SourceConnection
 
 Outcome = Literal["equal", "different", "undecided", "left_out"]
@@ -298,7 +298,7 @@ class Verification:
         entry: TableEntry,
         one: TableReport,
         grouping: Grouping,
-        files: Sequence[tuple[str, int]],
+        files: Sequence[tuple[Location, int]],
         groups: Sequence[int],
     ) -> None:
         texts, window = await source_rows(connection, grouping, groups, self._config.lake.locking)
@@ -348,15 +348,15 @@ class Verification:
                         Difference(text, row if there else None, None if there else row)
                     )
 
-    def _files(self, entry: TableEntry) -> list[tuple[str, int]]:
-        home = self._catalog.home(entry.table)
+    def _files(self, entry: TableEntry) -> list[tuple[Location, int]]:
+        home = self._catalog.home(entry)
         try:
-            delta = DeltaTable(str(home))
+            delta = open_delta(home)
         except TableNotFoundError:
             raise ConfigError(f"{home}: the table is gone; restore it, or start anew") from None
         found = pa.table(delta.get_add_actions(flatten=True))
         return [
-            (str(Path(home, path)), int(size))
+            (home / path, int(size))
             for path, size in zip(
                 found["path"].to_pylist(), found["size_bytes"].to_pylist(), strict=True
             )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,8 +24,14 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from replica_client.errors import SinkError
-from replica_client.lake.change_log_files import COMPRESSION, Statistics, commit_files
-from replica_client.storage.durable import sync_directory, sync_file
+from replica_client.lake.change_log_files import (
+    COMPRESSION,
+    Statistics,
+    commit_files,
+    remove_uncommitted,
+)
+from replica_client.lake.parquet_files import new_file
+from replica_client.storage.location import Location, location
 
 FORMAT = "replica-client-change-log"
 
@@ -50,7 +56,12 @@ class ChangeLogSink(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> ChangeLogWriter:
         """Writes one query's batches."""
-        return ChangeLogWriter(self.options["table"], self.options["pipeline"])
+        options = {
+            name.removeprefix("storage."): value
+            for name, value in self.options.items()
+            if name.startswith("storage.")
+        }
+        return ChangeLogWriter(location(self.options["table"], options), self.options["pipeline"])
 
 
 class ChangeLogWriter(DataSourceStreamArrowWriter):
@@ -61,35 +72,29 @@ class ChangeLogWriter(DataSourceStreamArrowWriter):
         pipeline: id under which batches are counted.
     """
 
-    def __init__(self, table: str, pipeline: str) -> None:
+    def __init__(self, table: Location, pipeline: str) -> None:
         self._table = table
         self._pipeline = pipeline
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFile:
         """Write a task's rows into a file; called by executors."""
         name = f"part-{uuid.uuid4().hex}.{COMPRESSION}.parquet"
-        path = Path(self._table, name)
-        writer: pq.ParquetWriter | None = None
+        path = self._table / name
+        rows = (batch for batch in iterator if batch.num_rows)
+        first = next(rows, None)
+        if first is None:
+            return WrittenFile()
         statistics = Statistics()
         try:
-            for batch in iterator:
-                if not batch.num_rows:
-                    continue
-                if writer is None:
-                    writer = pq.ParquetWriter(path, batch.schema, compression=COMPRESSION)
-                writer.write_batch(batch)
-                statistics.add(batch)
-            if writer is None:
-                return WrittenFile()
-            writer.close()
-            sync_file(path)
-            sync_directory(path.parent)
+            with new_file(path) as made:
+                with pq.ParquetWriter(made.stream, first.schema, compression=COMPRESSION) as writer:
+                    for batch in chain((first,), rows):
+                        writer.write_batch(batch)
+                        statistics.add(batch)
         except OSError as error:
-            path.unlink(missing_ok=True)
             reason = error.strerror or error
             raise SinkError(f"{path}: {reason}; what was committed before is whole") from None
-        found = path.stat()
-        return WrittenFile(name, found.st_size, int(found.st_mtime * 1000), statistics.text())
+        return WrittenFile(name, made.size, made.modified, statistics.text())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Add a batch's files to the table, all or none; called on the driver."""
@@ -106,5 +111,5 @@ class ChangeLogWriter(DataSourceStreamArrowWriter):
         self._remove([m for m in messages if isinstance(m, WrittenFile) and m.path])
 
     def _remove(self, files: list[WrittenFile]) -> None:
-        for file in files:
-            Path(self._table, file.path).unlink(missing_ok=True)
+        # A commit whose answer was lost may be there.
+        remove_uncommitted(self._table, [file.path for file in files])

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,7 +16,13 @@ from replica_client.lake import rewrite
 from replica_client.lake.applier import Applied, Applier, cannot_hold, local_runner
 from replica_client.lake.change_log_files import commit_files
 from replica_client.lake.config import PipelineConfig
-from replica_client.lake.copies import ChunkManifest, ChunkTask, CopyPlan, copy_chunk
+from replica_client.lake.copies import (
+    ChunkManifest,
+    ChunkTask,
+    CopyPlan,
+    copies_directory,
+    copy_chunk,
+)
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.lake.rewrite import NewFile, Rewrite
@@ -33,6 +37,8 @@ from replica_client.schema.model import TableModel
 from replica_client.snapshot import begin_between, low_watermark
 from replica_client.snapshot.present_definitions import cascaded_tables, read_definitions
 from replica_client.spark.pipeline.executors import on_executors
+from replica_client.storage.files import remove_files, remove_tree
+from replica_client.storage.location import Location
 from replica_client.transport.connection import SourceConnection
 
 CASCADED: Final = (
@@ -140,6 +146,8 @@ class LakeRun:
         self.catalog = LakeCatalog.load(config.output) or LakeCatalog(config.output)
         if self._options.letter_case is not None:
             self.catalog.history.casefold_names(self._options.letter_case != 0)
+        self.catalog.save()  # another process that thinks that the lake is its own writes no more
+        self.catalog.remove_unnamed()
         self.applier = Applier(
             self.catalog,
             ChangeLogVersions(config.change_log),
@@ -186,7 +194,7 @@ class LakeRun:
             if entry.table in cascaded:
                 reason = CASCADED
             if plan is None or reason:
-                entry.status, entry.reason, entry.copy = "left_out", reason, ""
+                entry.leave_out(reason)
                 self.catalog.save()
                 continue
             manifests = self._manifests(entry.copy)
@@ -194,8 +202,8 @@ class LakeRun:
             tasks += [
                 ChunkTask(
                     self._options.connect,
-                    str(self._config.change_log),
-                    str(manifests),
+                    self._config.change_log,
+                    manifests,
                     entry.copy,
                     number,
                     plan.table,
@@ -235,8 +243,8 @@ class LakeRun:
             cascaded = await cascaded_tables(connection, list(plans))
         return plans, cascaded
 
-    def _manifests(self, copy: str) -> Path:
-        return self._config.output / "building" / "copies" / copy
+    def _manifests(self, copy: str) -> Location:
+        return copies_directory(self._config.output) / copy
 
     def log_copies(self, reached: Position | None) -> bool:
         """Let copies that the stream has passed be part of the change log.
@@ -263,7 +271,7 @@ class LakeRun:
                 for manifest in manifests
             ]
             application = f"{self._pipeline}/snapshot/{copy}"
-            commit_files(str(self._config.change_log), application, 1, actions)
+            commit_files(self._config.change_log, application, 1, actions)
             self.copied.tables += 1
             self.copied.rows += sum(manifest.rows for manifest in manifests)
             del self._read[table]
@@ -271,9 +279,8 @@ class LakeRun:
         return logged
 
     def _forget(self, copy: str, manifests: Sequence[ChunkManifest]) -> None:
-        for manifest in manifests:
-            (self._config.change_log / manifest.path).unlink(missing_ok=True)
-        shutil.rmtree(self._manifests(copy), ignore_errors=True)
+        remove_files(*(self._config.change_log / manifest.path for manifest in manifests))
+        remove_tree(self._manifests(copy))
 
     @property
     def complete(self) -> bool:

@@ -21,6 +21,7 @@ from replica_client.errors import ConfigError, ReplicaClientError, TransportErro
 from replica_client.lake.change_log_files import open_change_log
 from replica_client.lake.change_log_schema import CHANGE_LOG_SCHEMA
 from replica_client.lake.config import PipelineConfig, load_config
+from replica_client.lake.delta_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.pipeline_state import (
     PipelineState,
@@ -28,9 +29,9 @@ from replica_client.lake.pipeline_state import (
     keep_schema,
     kept_schema,
     load_state,
-    locked,
 )
 from replica_client.lake.source_options import SourceOptions
+from replica_client.lake.writer_lock import locked
 from replica_client.position.position import Position
 from replica_client.schema.history import SchemaHistory
 from replica_client.spark.pipeline import change_log
@@ -43,7 +44,7 @@ from replica_client.spark.pipeline.spark_session import make_session
 from replica_client.spark.source import data_source
 from replica_client.spark.source.live_plan import SCHEMA_KEY, LivePlanner
 from replica_client.spark.source.readers import make_planner
-from replica_client.storage.location import Location, location
+from replica_client.storage.location import Location, ObjectUrl, location
 
 _LOOK = 0.2
 _TRIES = 10
@@ -73,7 +74,7 @@ class PipelineResult:
 
     rows: int
     position: str
-    change_log: Path
+    change_log: Location
     version: int
     tables: int = 0
     copied: int = 0
@@ -148,7 +149,7 @@ def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineRes
     finally:
         progress.stop()
         _stop(spark, None if run is None else run.query)
-    version = DeltaTable(str(config.change_log)).version()
+    version = open_delta(config.change_log).version()
     position = progress.position or _checkpoint_position(config)
     result = PipelineResult(progress.rows, position, config.change_log, version)
     if lake is None:
@@ -164,7 +165,7 @@ def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineRes
     if config.lake.report:
         path = location(config.lake.report)
         if isinstance(path, Path):
-            path = config.output / path
+            path = config.output / str(path)
         write_report(path, config.origin, result, lake, history)
         result = replace(result, report=path)
     return result
@@ -328,6 +329,7 @@ def _start(spark: SparkSession, config: PipelineConfig, state: PipelineState) ->
     reader = spark.readStream.format(data_source.FORMAT)
     for name, value in _source_options(config, state).items():
         reader = reader.option(name, value)
+    stored = config.output.options if isinstance(config.output, ObjectUrl) else ()
     last = functions.max("_commit_timestamp").cast("double").alias(LAST_COMMIT)
     writer = (
         reader.load()
@@ -335,6 +337,7 @@ def _start(spark: SparkSession, config: PipelineConfig, state: PipelineState) ->
         .writeStream.format(change_log.FORMAT)
         .option("table", str(config.change_log))
         .option("pipeline", state.pipeline)
+        .options(**{f"storage.{name}": value for name, value in stored})
         .option("checkpointLocation", str(config.checkpoint))
         .outputMode("append")
         .queryName("change_log")
@@ -383,9 +386,9 @@ def _state(config: PipelineConfig) -> PipelineState:
     return state
 
 
-def _table(directory: Path) -> DeltaTable | None:
+def _table(directory: Location) -> DeltaTable | None:
     try:
-        return DeltaTable(str(directory))
+        return open_delta(directory)
     except TableNotFoundError:
         return None
 

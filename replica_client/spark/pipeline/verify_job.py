@@ -13,6 +13,7 @@ from rich.console import Console
 
 from replica_client.lake.config import PipelineConfig, load_config
 from replica_client.lake.lake_catalog import LakeCatalog
+from replica_client.lake.maintenance import table_sizes
 from replica_client.lake.verify.lake_side import FileTask, Mapper, map_here
 from replica_client.lake.verify.verification import Verification, VerifyReport
 from replica_client.spark.pipeline.executors import on_executors
@@ -66,8 +67,4 @@ def _size(config: PipelineConfig) -> int:
     catalog = LakeCatalog.load(config.output)
     if catalog is None:
         return 0
-    return sum(
-        path.stat().st_size
-        for path in (catalog.directory / "tables").rglob("*.parquet")
-        if path.is_file()
-    )
+    return sum(one.size for one in table_sizes(catalog))

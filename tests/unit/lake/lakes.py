@@ -1,7 +1,6 @@
 """A change log written by hand, and the lake that is made of it."""
 
 import json
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,10 +12,12 @@ from replica_client.lake.change_log_files import Statistics, commit_files, open_
 from replica_client.lake.change_log_schema import CHANGE_LOG_SCHEMA, statement_json
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.log_versions import ChangeLogVersions
+from replica_client.lake.parquet_files import new_file
 from replica_client.position.position import Position
 from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import SchemaHistory, schema_change
+from replica_client.storage.location import Location
 
 CONTEXT = StatementContext("d", ServerFlavor.MYSQL, (9, 7, 0), server_charset="utf8mb4")
 
@@ -24,7 +25,7 @@ CONTEXT = StatementContext("d", ServerFlavor.MYSQL, (9, 7, 0), server_charset="u
 class HandLog:
     """Each `commit` is a version; `ddl`, `insert` … make its rows, one transaction each."""
 
-    def __init__(self, directory: Path, pipeline: str = "p") -> None:
+    def __init__(self, directory: Location, pipeline: str = "p") -> None:
         self.directory = directory
         open_change_log(directory, CHANGE_LOG_SCHEMA)
         self._pipeline = pipeline
@@ -82,11 +83,11 @@ class HandLog:
             text = json.dumps({**stated, "low": low, "high": high})
             self.add("snapshot_chunk", table, None, text, row=len(rows))
             actions.append(self._file(f"copy-{copy}-{number:08}.parquet"))
-        commit_files(str(self.directory), f"{self._pipeline}/snapshot/{copy}", 1, actions)
+        commit_files(self.directory, f"{self._pipeline}/snapshot/{copy}", 1, actions)
 
     def commit(self):
         action = self._file(f"part-{self._batch}.parquet")
-        commit_files(str(self.directory), self._pipeline, self._batch, [action])
+        commit_files(self.directory, self._pipeline, self._batch, [action])
         self._batch += 1
         return self
 
@@ -99,17 +100,14 @@ class HandLog:
         ]
         self._rows = []
         batch = pa.record_batch(arrays, schema=CHANGE_LOG_SCHEMA)
-        path = self.directory / name
-        pq.write_table(pa.Table.from_batches([batch]), path)
+        with new_file(self.directory / name) as made:
+            pq.write_table(pa.Table.from_batches([batch]), made.stream)
         statistics = Statistics()
         statistics.add(batch)
-        found = path.stat()
-        return AddAction(
-            path.name, found.st_size, {}, int(found.st_mtime * 1000), True, statistics.text()
-        )
+        return AddAction(name, made.size, {}, made.modified, True, statistics.text())
 
 
-def applier(lake: Path, log: HandLog, **options) -> Applier:
+def applier(lake: Location, log: HandLog, **options) -> Applier:
     """A new process's engine, from what the lake says."""
     catalog = LakeCatalog.load(lake) or LakeCatalog(lake)
     runner = options.pop("runner", local_runner())

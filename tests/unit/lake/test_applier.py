@@ -126,7 +126,7 @@ def test_ddl_that_keeps_rows(log, lake):
     log.ddl("drop table t").commit()
     engine.run()
     assert ("d", "t") not in engine.catalog.tables
-    assert not engine.catalog.home(("d", "t")).exists()
+    assert list((lake / "tables").iterdir()) == []
 
 
 def test_tables_exchange_their_names(log, lake):
@@ -162,7 +162,7 @@ def test_ddl_that_changes_rows_asks_for_a_copy(log, lake, statement):
     entry = other.catalog.tables[("d", "t")]
     assert entry.status == "left_out"
     assert entry.reason
-    assert not other.catalog.home(("d", "t")).exists()
+    assert list((lake / "b" / "tables").iterdir()) == []
 
 
 def test_a_row_that_lacks_columns_is_refused(log, lake):
@@ -226,7 +226,7 @@ def test_killed_anywhere_each_change_is_taken_once(log, lake, seed, monkeypatch)
     """Dies before or after every write that it makes, at random, and begins again."""
     rng = random.Random(seed)
     tables = random_history(log, rng, 12)
-    from replica_client.lake import directories, state_table
+    from replica_client.lake import lake_catalog, state_table
     from replica_client.lake.lake_catalog import LakeCatalog
 
     def deadly(owner, name):
@@ -245,8 +245,8 @@ def test_killed_anywhere_each_change_is_taken_once(log, lake, seed, monkeypatch)
     deadly(LakeCatalog, "save")
     deadly(state_table.StateTable, "_commit")
     deadly(state_table.StateTable, "create")
-    deadly(directories, "install")
-    deadly(directories, "_write")
+    deadly(lake_catalog, "replace_file")
+    deadly(lake_catalog, "remove_tree")
     kills = 0
     while True:
         engine = applier(lake, log, threads=1)

@@ -32,7 +32,7 @@ def write(tmp_path, text):
         ("source = 1\n", ["[source]"]),
         (
             GOOD.replace('"lake"', '"s3://b/lake"'),
-            ["[pipeline] output", "s3:// is not supported here"],
+            ["[pipeline] output", "needs checkpoint, a directory on this machine"],
         ),
         (GOOD.replace('"lake"', '"hdfs://b/a"'), ["[pipeline] output", "hdfs:// is not supported"]),
         (GOOD + 'checkpoint = "s3a://b/lake"\n', ["checkpoint", "s3a:// is not supported here"]),

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from replica_client.lake import applier as applier_module
-from replica_client.lake import directories, state_table, taken_copies
+from replica_client.lake import lake_catalog, state_table, taken_copies
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.log_versions import ChangeLogVersions
 from tests.unit.lake.lakes import HandLog, applier, rows_of
@@ -155,8 +155,9 @@ def test_killed_anywhere(log, lake, seed, round_rows, monkeypatch):
     deadly(LakeCatalog, "save")
     deadly(state_table.StateTable, "_commit")
     deadly(state_table.StateTable, "create")
-    deadly(directories, "discard")
-    deadly(taken_copies, "install")
+    deadly(lake_catalog, "replace_file")
+    deadly(lake_catalog, "remove_tree")
+    deadly(taken_copies, "_show")
     kills = 0
     while True:
         engine = applier(lake, log, threads=1, can_copy=True)

@@ -1,0 +1,151 @@
+"""One pipeline at a time writes a lake.
+
+On this machine the system's lock of a file says so. In a store it is an object that its owner writes anew every
+few seconds, each time under the condition that nobody else did: another one that finds it waits until it has
+stood still for long, and takes it over then. Who lost it without knowing writes no catalog any more: that has
+conditions of its own (:mod:`replica_client.lake.lake_catalog`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from replica_client.errors import (
+    ConfigError,
+    ObjectNotFoundError,
+    SinkError,
+    StorageConflictError,
+    StorageError,
+)
+from replica_client.storage.location import Location, ObjectUrl
+from replica_client.storage.object_store import ObjectStore, ObjectVersion
+
+LOCK: Final = ".replica-client.lock"
+RENEWAL: Final = 4.0
+"""Seconds between two writings of the object."""
+
+PATIENCE: Final = 20.0
+"""Seconds that an object must have stood still to be given up by its owner."""
+
+_LOOK: Final = 1.0
+
+
+@contextmanager
+def locked(output: Location) -> Iterator[None]:
+    """Hold the output; one pipeline at a time writes there.
+
+    Raises:
+        ConfigError: another one runs.
+        SinkError: the directory cannot be made.
+        StorageError: the store cannot be used: it ignores conditions, refuses, or cannot be reached.
+    """
+    if isinstance(output, ObjectUrl):
+        with _Lease(output).kept():
+            yield
+        return
+    with _locked_directory(output):
+        yield
+
+
+@contextmanager
+def _locked_directory(output: Path) -> Iterator[None]:
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        lock = (output / LOCK).open("a")
+    except OSError as error:
+        raise SinkError(f"{output}: {error.strerror}; choose another output directory") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise _refusal(output) from None
+        yield
+
+
+def _refusal(output: Location, owner: str = "") -> ConfigError:
+    by = f" ({owner})" if owner else ""
+    return ConfigError(
+        f"{output}: another pipeline writes there{by}; stop it, or choose another output"
+    )
+
+
+class _Lease:
+    """The object of a store that says who writes."""
+
+    def __init__(self, output: ObjectUrl) -> None:
+        self._output = output
+        self._store = ObjectStore(output)
+        self._owner = f"process {os.getpid()} of {socket.gethostname()}"
+        self._ended = threading.Event()
+        self._count = 0
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        self._store.require_conditional_put()
+        self._version = self._taken()
+        renewal = threading.Thread(target=self._renew, name="lake-lease", daemon=True)
+        renewal.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            renewal.join()
+            with suppress(StorageError):
+                self._store.replace(LOCK, self._stated(free=True), self._version)
+
+    def _stated(self, *, free: bool = False) -> bytes:
+        self._count += 1
+        value = {
+            "owner": "" if free else self._owner,
+            "count": self._count,
+            "id": os.urandom(8).hex(),
+        }
+        return json.dumps(value).encode()
+
+    def _taken(self) -> ObjectVersion:
+        """The version of the object that is ours.
+
+        Raises:
+            ConfigError: somebody else lives.
+        """
+        try:
+            data, version = self._store.get(LOCK)
+        except ObjectNotFoundError:
+            with suppress(StorageConflictError):
+                return self._store.create(LOCK, self._stated())
+            data, version = self._store.get(LOCK)
+        owner = _owner_in(data)
+        until = time.monotonic() + PATIENCE
+        while owner and time.monotonic() < until:
+            time.sleep(_LOOK)
+            if self._store.status(LOCK).version.e_tag != version.e_tag:
+                raise _refusal(self._output, owner)
+        try:
+            return self._store.replace(LOCK, self._stated(), version)
+        except StorageConflictError:
+            raise _refusal(self._output) from None
+
+    def _renew(self) -> None:
+        while not self._ended.wait(RENEWAL):
+            try:
+                self._version = self._store.replace(LOCK, self._stated(), self._version)
+            except StorageConflictError:
+                return  # another one took it; the catalog refuses us
+            except StorageError:
+                continue
+
+
+def _owner_in(data: bytes) -> str:
+    try:
+        return str(json.loads(data)["owner"])
+    except (ValueError, KeyError, TypeError):
+        return "an unknown one"

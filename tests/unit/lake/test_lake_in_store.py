@@ -1,0 +1,131 @@
+"""A lake in an object store: the same tables, one writer at a time, and no store that ignores conditions."""
+
+import random
+
+import pyarrow as pa
+import pytest
+
+from replica_client.errors import ConfigError, StorageError
+from replica_client.lake import open_lake, rewrite, state_table, writer_lock
+from replica_client.lake.change_log_files import commit_files, remove_uncommitted
+from replica_client.lake.delta_files import open_delta
+from replica_client.lake.lake_catalog import LakeCatalog
+from replica_client.lake.lake_table import LakeTable
+from replica_client.lake.rewrite import Rewrite
+from replica_client.lake.writer_lock import locked
+from replica_client.storage.location import location
+from tests.unit.lake.lakes import HandLog, applier, rows_of
+from tests.unit.lake.test_applier import random_history
+from tests.unit.schema.tables import history_of
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_killed_anywhere_in_a_store_each_change_is_taken_once(bucket, monkeypatch):
+    output = location(bucket) / "deep" / "lake"
+    rng = random.Random(5)
+    log = HandLog(output / "change_log")
+    tables = random_history(log, rng, 2)
+
+    def deadly(owner, name):
+        function = getattr(owner, name)
+
+        def call(*args, **kwargs):
+            if rng.random() < 0.07:
+                raise Killed
+            found = function(*args, **kwargs)
+            if rng.random() < 0.07:
+                raise Killed
+            return found
+
+        monkeypatch.setattr(owner, name, call)
+
+    deadly(LakeCatalog, "save")
+    deadly(state_table.StateTable, "_commit")
+    while True:
+        engine = applier(output, log, threads=1)
+        try:
+            engine.run(versions=1)
+            if engine.catalog.step // (1 << 20) >= engine.log.latest():
+                break
+        except Killed:
+            pass
+    lake = open_lake(str(output))
+    assert sorted(lake.names()) == sorted(("d", name) for name in tables)
+    for name, (_, rows) in tables.items():
+        found = sorted((row["id"], row["v"]) for row in rows_of(engine, name))
+        assert found == sorted((row["id"], row["v"]) for row in rows), name
+        shown = lake.table(f"d.{name}").arrow().to_pylist()
+        assert sorted((row["id"], row["v"]) for row in shown) == found
+
+
+def test_a_commit_whose_answer_was_lost_keeps_its_files(tmp_path):
+    """deltalake sends it again, and finds its own commit in the way."""
+    model = history_of("create table t (id int primary key)").table(("d", "t"))
+    table = state_table.StateTable(tmp_path / "t", LakeTable(model), "p")
+    table.create()
+    stale = open_delta(tmp_path / "t")
+    rows = pa.table({"id": pa.array([1], pa.int32())})
+    work = Rewrite(tmp_path / "t", (), 0, rows.schema, ("id",), True, None, rows)
+    added = rewrite.run(work)
+    for _ in range(2):
+        table._commit(stale, [], added, 1)
+    assert table.dataset().to_table().to_pylist() == [{"id": 1}]
+
+
+def test_a_batch_whose_answer_was_lost_is_not_taken_for_another_ones(tmp_path):
+    log = HandLog(tmp_path / "log").ddl("create table t (id int)")
+    action = log._file("part-0.parquet")
+    for _ in range(2):
+        assert commit_files(log.directory, "p", 0, [action])
+    again = log.ddl("create table u (id int)")._file("part-1.parquet")
+    assert not commit_files(log.directory, "p", 0, [again])
+    remove_uncommitted(log.directory, [action.path, again.path])
+    assert [path.name for path in log.directory.glob("*.parquet")] == ["part-0.parquet"]
+
+
+def test_who_did_not_see_the_last_writing_writes_no_catalog(bucket):
+    output = location(bucket) / "lake"
+    first = LakeCatalog(output)
+    first.save()
+    other = LakeCatalog.load(output)
+    first.save()
+    with pytest.raises(ConfigError, match="another pipeline wrote it"):
+        other.save()
+    with pytest.raises(ConfigError, match="another pipeline wrote it"):
+        LakeCatalog(output).save()
+    first.save()
+
+
+def test_one_of_two_drivers_is_refused(bucket, monkeypatch):
+    monkeypatch.setattr(writer_lock, "RENEWAL", 0.02)
+    monkeypatch.setattr(writer_lock, "_LOOK", 0.05)
+    output = location(bucket) / "lake"
+    with locked(output):
+        with pytest.raises(ConfigError, match=r"another pipeline writes there \(process \d+ of "):
+            with locked(output):
+                pass
+    with locked(output):
+        pass  # who ended left it
+
+
+def test_a_driver_that_died_is_followed(bucket, monkeypatch):
+    monkeypatch.setattr(writer_lock, "PATIENCE", 0.2)
+    monkeypatch.setattr(writer_lock, "_LOOK", 0.05)
+    output = location(bucket) / "lake"
+    dead = writer_lock._Lease(output)
+    dead._taken()
+    before = LakeCatalog(output)
+    before.save()
+    with locked(output):
+        LakeCatalog.load(output).save()
+        with pytest.raises(ConfigError):
+            before.save()
+
+
+def test_a_store_that_ignores_conditions_is_refused(make_bucket):
+    with pytest.raises(StorageError, match="ignores"):
+        with locked(location(make_bucket("careless")) / "lake"):
+            pass
