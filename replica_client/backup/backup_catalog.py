@@ -19,7 +19,8 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
@@ -92,6 +93,9 @@ class Catalog:
     source: SourceIdentity = field(default_factory=SourceIdentity)
     files: list[FileRecord] = field(default_factory=list)
     _encoded: dict[str, str] = field(default_factory=dict, repr=False)
+    _writing: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    _prepared: int = 0
+    _written: int = 0
 
     @classmethod
     def load(cls, directory: Path) -> Catalog:
@@ -140,13 +144,30 @@ class Catalog:
         Raises:
             OSError: it could not be written; the old one is whole.
         """
+        self.prepared()()
+
+    def prepared(self) -> Callable[[], None]:
+        """What writes the index as it is now, to be called in another thread while this one goes on.
+
+        An older state never takes the place of a newer one.
+        """
         head = {"format": _FORMAT, "version": _VERSION, "source": asdict(self.source)}
         entries = ",\n  ".join(map(self._entry, self.files))
         text = f'{json.dumps(head)[:-1]},\n "files": [\n  {entries}\n ]}}\n'
-        temporary = self.directory / f".{INDEX_NAME}.tmp"
-        with naming(temporary):
-            path = self.directory / INDEX_NAME
-            replace_file(path, text.encode("ascii"), mode=0o666, temporary=temporary)
+        self._prepared += 1
+        number = self._prepared
+
+        def write() -> None:
+            with self._writing:
+                if number < self._written:
+                    return
+                temporary = self.directory / f".{INDEX_NAME}.tmp"
+                with naming(temporary):
+                    path = self.directory / INDEX_NAME
+                    replace_file(path, text.encode("ascii"), mode=0o666, temporary=temporary)
+                self._written = number
+
+        return write
 
     def _entry(self, record: FileRecord) -> str:
         """A line of the index; a finished file's is kept until :meth:`forget`."""

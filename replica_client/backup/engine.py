@@ -143,6 +143,7 @@ class Backup:
         self._indexed = 0.0
         self._from_start = False
         self._asked_inside = False
+        self._syncing: asyncio.Task[None] | None = None
         self.newest: FileRecord | None = None
         self.status = BackupStatus()
 
@@ -248,28 +249,36 @@ class Backup:
     async def _follow(self, catalog: Catalog, receiver: BackupReceiver) -> None:
         """One connection, until its end."""
         dump = await self._connect(catalog, receiver)
+        try:
+            async with dump:
+                await self._take(dump, receiver)
+        finally:
+            await self._end_sync()
+
+    async def _take(self, dump: DumpStream, receiver: BackupReceiver) -> None:
         interval = self._options.sync_interval
         synced = time.monotonic()
-        async with dump:
-            while True:
-                try:
-                    async with asyncio.timeout(interval):
-                        events = await dump.read()
-                except TimeoutError:
-                    events = None
-                if events:
-                    receiver.receive(events)
-                    self._from_start &= not receiver.confirmed
-                waited_for = bool(events) and dump.semi_sync_active
-                if events == [] or waited_for or time.monotonic() - synced >= interval:
-                    await asyncio.to_thread(self._sync, receiver)
-                    synced = time.monotonic()
-                if events:
-                    self._report(receiver)
-                if waited_for and receiver.copy is not None:
-                    await dump.acknowledge_semi_sync(receiver.copy.record.name, receiver.copy.size)
-                if events == []:
-                    return
+        while True:
+            try:
+                async with asyncio.timeout(interval):
+                    events = await dump.read()
+            except TimeoutError:
+                events = None
+            if events:
+                receiver.receive(events)
+                self._from_start &= not receiver.confirmed
+                self._report(receiver)
+            waited_for = bool(events) and dump.semi_sync_active
+            if events == [] or waited_for:
+                await self._end_sync()
+                await asyncio.to_thread(self._sync, receiver)
+                synced = time.monotonic()
+            elif time.monotonic() - synced >= interval and await self._begin_sync(receiver):
+                synced = time.monotonic()
+            if waited_for and receiver.copy is not None:
+                await dump.acknowledge_semi_sync(receiver.copy.record.name, receiver.copy.size)
+            if events == []:
+                return
 
     async def _connect(self, catalog: Catalog, receiver: BackupReceiver) -> DumpStream:
         options = self._options
@@ -297,11 +306,30 @@ class Backup:
             await connection.close()
 
     def _sync(self, receiver: BackupReceiver) -> None:
+        _take_all(self._steps(receiver))
+
+    def _steps(self, receiver: BackupReceiver) -> list[Callable[[], None]]:
         now = time.monotonic()
         save = now - self._indexed >= _INDEX_INTERVAL
-        receiver.sync(save=save)
+        steps = receiver.begin_sync(save=save)
         if save:
             self._indexed = now
+        return steps
+
+    async def _begin_sync(self, receiver: BackupReceiver) -> bool:
+        """Have a thread put on disk what came so far, while more comes; False while it is at the last piece."""
+        if self._syncing is not None and not self._syncing.done():
+            return False
+        await self._end_sync()
+        if steps := self._steps(receiver):
+            self._syncing = asyncio.create_task(asyncio.to_thread(_take_all, steps))
+        return True
+
+    async def _end_sync(self) -> None:
+        """Wait for the thread, and raise what it met."""
+        syncing, self._syncing = self._syncing, None
+        if syncing is not None:
+            await syncing
 
     def _report(self, receiver: BackupReceiver) -> None:
         copy, status = receiver.copy, self.status
@@ -313,3 +341,8 @@ class Backup:
     def _reached(self, receiver: BackupReceiver) -> str:
         copy = receiver.copy
         return "" if copy is None else f"{copy.record.name}:{copy.size}"
+
+
+def _take_all(steps: list[Callable[[], None]]) -> None:
+    for step in steps:
+        step()

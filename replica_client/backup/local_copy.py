@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from struct import Struct
 from typing import Any, Final
@@ -277,12 +277,30 @@ class LocalCopy:
         Raises:
             OSError: the disk is full, or failed.
         """
+        rest = self.begin_sync()
+        if rest is not None:
+            rest()
+
+    def begin_sync(self) -> Callable[[], None] | None:
+        """What has what was flushed so far on disk, to be called in another thread while this one appends.
+
+        None when all of it is on disk. The entry in the index says so already: it is to be saved after the call.
+        """
         self.flush()
-        if self._dirty:
-            with naming(self.path):
-                os.fsync(self._handle)
-            self._dirty = False
         self._describe()
+        if not self._dirty:
+            return None
+        self._dirty = False
+        handle = os.dup(self._handle)
+
+        def sync() -> None:
+            try:
+                with naming(self.path):
+                    os.fsync(handle)
+            finally:
+                os.close(handle)
+
+        return sync
 
     def _describe(self) -> None:
         record, before, after = self.record, self._gtid_positions.before, self._gtid_positions.after

@@ -122,16 +122,25 @@ class BackupReceiver:
         Raises:
             OSError: the disk is full, or failed.
         """
+        for step in self.begin_sync(save=save):
+            step()
+
+    def begin_sync(self, *, save: bool = False) -> list[Callable[[], None]]:
+        """As :meth:`sync`, but in steps that another thread may take while this one receives."""
         copy = self.copy
+        steps: list[Callable[[], None]] = []
         if copy is None:
-            return
+            return steps
         if not copy.record.finished:
             size = copy.record.size
-            copy.sync()
+            sync = copy.begin_sync()
+            if sync is not None:
+                steps.append(sync)
             self._lagging |= copy.record.size != size
         if self._unsaved or (save and self._lagging):
-            self._catalog.save()
+            steps.append(self._catalog.prepared())
             self._unsaved = self._lagging = False
+        return steps
 
     def connected(self, file: str, position: int) -> None:
         """A new dump begins, asked for from there; ``""`` is the first file that the source has."""

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import ssl
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Self
 
 from replica_client.constants.flavor import ServerFlavor
@@ -48,6 +48,7 @@ class BinlogServer:
         unix_socket: path to listen on as well.
         comment: the server's ``version_comment``.
         server_uuid: of the server; None: of the first GTID in the files.
+        on_dump: called when a client has asked for a dump.
 
     Attributes:
         port: where it listens, once started.
@@ -72,6 +73,7 @@ class BinlogServer:
         unix_socket: str | None = None,
         comment: str = "replica_client",
         server_uuid: str | None = None,
+        on_dump: Callable[[], None] | None = None,
     ) -> None:
         self.library = library
         self.host = host
@@ -87,6 +89,7 @@ class BinlogServer:
             self.server_uuid = str(uuid.uuid4())
         self.connections = 0
         self.failed_logins = 0
+        self._on_dump = on_dump
         self._tls_required = tls_required
         self._unix_socket = unix_socket
         self._accounts = {account.user: account for account in accounts}
@@ -208,6 +211,8 @@ class BinlogServer:
 
     def dump_begins(self, session: ServerSession) -> None:
         """End an older dump of the same replica."""
+        if self._on_dump is not None:
+            self._on_dump()
         for other in self.sessions:
             if other is session or not other.dump_server_id:
                 continue

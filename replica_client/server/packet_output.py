@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from replica_client.server.direct_socket import WHOLE, DirectSocket
+from replica_client.server.framed_chunks import CHUNK_SIZE
 from replica_client.wire.compressed_packets import Compression, encode_frames
-from replica_client.wire.framing import encode_packets, event_packets, packet_count
-
-CHUNK_SIZE = 256 * 1024
+from replica_client.wire.framing import MAX_PIECE_SIZE, encode_packets, packet_count
 
 
 class Output:
@@ -34,22 +34,82 @@ class Output:
         self.chunk_size = CHUNK_SIZE
         self._write_timeout = write_timeout
         self._pending = bytearray()
+        self._direct: DirectSocket | None = None
+        self._rest = WHOLE
 
     @property
     def pending_size(self) -> int:
         """Bytes that wait for :meth:`flush`."""
-        return len(self._pending)
+        return len(self._rest) + len(self._pending)
 
     def packet(self, payload: bytes) -> None:
         """Queue a payload."""
         self._pending += encode_packets(payload, self.sequence)
         self.sequence = (self.sequence + packet_count(len(payload))) & 0xFF
 
-    def events(self, data: bytes) -> int:
-        """Queue the events with which a piece of a binlog file begins; returns how many bytes they have."""
-        packets, size, self.sequence = event_packets(data, self.sequence)
-        self._pending += packets
-        return size
+    def start_packet(self, size: int) -> None:
+        """Queue the header of a packet whose payload comes by :meth:`raw`."""
+        self._pending += min(size, MAX_PIECE_SIZE).to_bytes(3, "little")
+        self._pending.append(self.sequence)
+        self.sequence = (self.sequence + 1) & 0xFF
+
+    def raw(self, data: bytes) -> None:
+        """Queue bytes of a payload whose packet was begun."""
+        self._pending += data
+
+    # Directly to the socket, where nothing has to be done to the bytes.
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether :meth:`send_now` may be used."""
+        return self._direct is not None
+
+    def begin_direct(self) -> None:
+        """Send without copies from here on, where the connection has neither TLS nor compression."""
+        sock = self.writer.get_extra_info("socket")
+        tls = self.writer.get_extra_info("ssl_object") is not None
+        waiting = self.writer.transport.get_write_buffer_size()
+        if sock is not None and not tls and self.compression is None and not waiting:
+            self._direct = DirectSocket(sock, self._write_timeout)
+
+    def end_direct(self) -> None:
+        """Back to asyncio's way, with what was not sent yet."""
+        if self._direct is None:
+            return
+        self._direct.close()
+        self._direct = None
+        if self._rest:
+            self.writer.write(bytes(self._rest))
+            self._rest = WHOLE
+
+    def send_now(self, packets: bytearray) -> bool:
+        """Send packets that are numbered already; what is not taken at once waits for :meth:`flush`.
+
+        Only while :attr:`is_direct`, and while nothing waits.
+
+        Returns:
+            Whether all of them were taken.
+
+        Raises:
+            ConnectionError: the client is gone.
+        """
+        assert self._direct is not None
+        self._rest = self._direct.send_some(memoryview(packets))
+        return not self._rest
+
+    async def send(self, packets: bytearray) -> None:
+        """Send packets that are numbered already, behind those that wait.
+
+        Raises:
+            ConnectionError: as of :meth:`flush`.
+        """
+        if self.pending_size:
+            await self.flush()
+        if self._direct is None:
+            self._pending += packets
+        elif self.send_now(packets):
+            return
+        await self.flush()
 
     async def flush(self) -> None:
         """Send what is queued.
@@ -57,18 +117,28 @@ class Output:
         Raises:
             ConnectionError: the client is gone, or took nothing for too long.
         """
-        data = self._take()
-        self.writer.write(data)
+        if self._direct is not None:
+            await self._flush_direct(self._direct)
+            return
+        self.writer.write(self._take())
         try:
             async with asyncio.timeout(self._write_timeout):
                 await self.writer.drain()
         except TimeoutError:
             raise ConnectionAbortedError("the client takes nothing") from None
 
-    def _take(self) -> bytes:
+    async def _flush_direct(self, direct: DirectSocket) -> None:
+        while self.pending_size:
+            if not self._rest:
+                self._rest = memoryview(self._take())
+            self._rest = direct.send_some(self._rest)
+            if self._rest:
+                await direct.writable()
+
+    def _take(self) -> bytearray | bytes:
         """The queued packets as they go over the connection."""
-        data = bytes(self._pending)
-        self._pending.clear()
-        if self.compression is not None and data:
-            data, self.frame_number = encode_frames(data, self.compression, self.frame_number)
-        return data
+        data, self._pending = self._pending, bytearray()
+        if self.compression is None or not data:
+            return data
+        frames, self.frame_number = encode_frames(bytes(data), self.compression, self.frame_number)
+        return frames

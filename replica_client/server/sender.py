@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Final
 
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.encoder import encode_event
@@ -18,49 +19,18 @@ from replica_client.binlog.header import EventHeader
 from replica_client.binlog.layout import HEADER_SIZE, TYPE_OFFSET
 from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag, EventType
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.errors import ServerError
-from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, format_uuid
+from replica_client.errors import ReplicaClientError
+from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
+from replica_client.server.dump_start import DumpOrder, find_start
 from replica_client.server.packet_output import Output
 from replica_client.server.served_files import ServedFile
-from replica_client.server.served_library import BinlogLibrary, gtid_list, make_event
+from replica_client.server.served_library import BinlogLibrary, fatal, gtid_list, make_event
 from replica_client.server.transactions import GTID_TYPES
 from replica_client.transport.server_info import parse_version
-from replica_client.wire.framing import SEMI_SYNC_MAGIC
+from replica_client.wire.framing import MAX_PIECE_SIZE, SEMI_SYNC_MAGIC
 from replica_client.wire.packets import EofPacket
 
-FATAL = 1236
-
-
-@dataclass(frozen=True, slots=True)
-class DumpOrder:
-    """What a client asked for.
-
-    Attributes:
-        file: name, empty: the first one, or the one that GTIDs lead to.
-        position: in it.
-        non_block: end at the end.
-        gtid_set: GTIDs that the client has; None: by file and position.
-        checksum: what the client can take; None: it did not say.
-        heartbeat_period: seconds; 0: none.
-        heartbeat_v2: heartbeats with 64-bit positions.
-        annotate_rows: MariaDB: send ANNOTATE_ROWS events.
-        semi_sync: every event has the semi-synchronous header, transaction ends ask for a reply.
-    """
-
-    file: str = ""
-    position: int = FIRST_EVENT
-    non_block: bool = False
-    gtid_set: GtidSet | MariadbGtidSet | None = None
-    checksum: ChecksumAlgorithm | None = None
-    heartbeat_period: float = 0.0
-    heartbeat_v2: bool = False
-    annotate_rows: bool = True
-    semi_sync: bool = False
-
-
-def fatal(message: str) -> ServerError:
-    """Error 1236, with which sources end dumps."""
-    return ServerError(FATAL, "HY000", message)
+_PIECE_SIZE: Final = 1 << 20
 
 
 class DumpSender:
@@ -86,6 +56,9 @@ class DumpSender:
         self._skipped_to: int | None = None
         self._state = MariadbGtidSet()
         self._checksums = order.checksum is ChecksumAlgorithm.CRC32
+        self._growth = asyncio.Event()
+        self._at_end: ServedFile | None = None
+        self._last_sent = 0.0
 
     async def run(self) -> None:
         """Send until the end of the files (non_block), or for ever.
@@ -93,14 +66,18 @@ class DumpSender:
         Raises:
             ServerError: the order cannot be served.
         """
-        file, position = self._start()
-        growth = self._library.subscribe()
+        file, position, before = find_start(self._library, self._order)
+        if before is not None:
+            self._state = before
+        self._output.begin_direct()
+        self._library.subscribe(self._grew)
         try:
-            await self._run(file, position, growth)
+            await self._run(file, position)
         finally:
-            self._library.unsubscribe(growth)
+            self._library.unsubscribe(self._grew)
+            self._output.end_direct()
 
-    async def _run(self, file: ServedFile, position: int, growth: asyncio.Event) -> None:
+    async def _run(self, file: ServedFile, position: int) -> None:
         first = True
         while True:
             self._check_checksum(file)
@@ -118,7 +95,7 @@ class DumpSender:
                     self._gtid_list(file, position)
             first = False
             self.file, self.position = file, position
-            position = await self._send_file(file, position, growth)
+            position = await self._send_file(file, position)
             following = self._library.after(file)
             if following is None:
                 break
@@ -137,76 +114,6 @@ class DumpSender:
         new = parse_version(self._library.server_version) >= (5, 7, 0)
         return isinstance(have, GtidSet) and bool(have) and new
 
-    # Where to start.
-
-    def _start(self) -> tuple[ServedFile, int]:
-        order = self._order
-        if isinstance(order.gtid_set, GtidSet) and not order.file:
-            return self._start_by_gtids(order.gtid_set), FIRST_EVENT
-        if isinstance(order.gtid_set, MariadbGtidSet):
-            file = self._start_by_position(order.gtid_set)
-            if isinstance(file.previous, MariadbGtidSet):
-                self._state = file.previous
-            if parse_version(self._library.server_version) >= (11, 4, 0):
-                return file, file.head_size  # these servers have an index of GTIDs
-            return file, FIRST_EVENT
-        found = self._library.find(order.file)
-        if found is None:
-            raise fatal("Could not find first log file name in binary log index file")
-        if order.position < FIRST_EVENT:
-            raise fatal(
-                "Client requested source to start replication from position < 4, which is impossible"
-            )
-        if order.position > found.size:
-            raise fatal("Client requested source to start replication from position > file size")
-        return found, order.position
-
-    def _start_by_gtids(self, have: GtidSet) -> ServedFile:
-        if not self._library.has_gtids:
-            raise fatal(
-                "The replication sender thread cannot start in AUTO_POSITION mode: "
-                "this server has GTID_MODE = OFF instead of ON."
-            )
-        executed = self._library.executed()
-        uuid = self._library.server_uuid()
-        if isinstance(executed, GtidSet) and uuid is not None:
-            surplus = [sid for sid, _ in (have - executed).intervals() if format_uuid(sid) == uuid]
-            if surplus:
-                raise fatal(
-                    "Replica has more GTIDs than the source has, using the source's SERVER_UUID"
-                )
-        for file in reversed(self._library.files):
-            previous = file.previous if isinstance(file.previous, GtidSet) else GtidSet()
-            if previous <= have:
-                return file
-        missing = self._library.purged()
-        raise fatal(
-            "Cannot replicate because the source purged required binary logs. Replicate the missing "
-            "transactions from elsewhere, or provision a new replica from backup. The GTID set sent "
-            f"by the replica is '{have}', and the missing transactions are '{missing}'"
-        )
-
-    def _start_by_position(self, have: MariadbGtidSet) -> ServedFile:
-        executed = self._library.executed()
-        for gtid in have.positions():
-            if not isinstance(executed, MariadbGtidSet) or executed.reached(gtid.domain_id) < (
-                gtid.sequence
-            ):
-                raise ServerError(
-                    1236,
-                    "HY000",
-                    f"Error: connecting slave requested to start from GTID {gtid}, "
-                    "which is not in the master's binlog",
-                )
-        for file in reversed(self._library.files):
-            previous = file.previous
-            if not isinstance(previous, MariadbGtidSet) or previous <= have:
-                return file
-        raise fatal(
-            "Could not find GTID state requested by slave in any binlog files. Probably the slave state "
-            "is too old and required binlog files have been purged."
-        )
-
     def _check_checksum(self, file: ServedFile) -> None:
         if file.format.checksum_size and self._order.checksum is None:
             raise fatal(
@@ -216,7 +123,7 @@ class DumpSender:
 
     # Events.
 
-    async def _send_file(self, file: ServedFile, position: int, growth: asyncio.Event) -> int:
+    async def _send_file(self, file: ServedFile, position: int) -> int:
         if position < file.size and file.header_at(position) is None:
             head = file.read(position, HEADER_SIZE)
             raise fatal(f"bogus data in log event at {position}: {head[:8].hex()}")
@@ -225,7 +132,7 @@ class DumpSender:
             if not self._sends_all(file) and self._have is not None and position <= file.head_size:
                 position = await self._pass_over(file, position, self._have)
             while True:
-                growth.clear()
+                self._growth.clear()
                 if self._sends_all(file):
                     position = await self._send_chunks(file, position)
                 else:
@@ -236,7 +143,7 @@ class DumpSender:
                     self._end_of_skip(file, file.size)
                     return position
                 self._end_of_skip(file, position)
-                await self._wait(file, position, growth)
+                position = await self._wait(file, position)
 
     def _sends_all(self, file: ServedFile) -> bool:
         """Whether every event of a file goes out as it stands there."""
@@ -245,30 +152,119 @@ class DumpSender:
             return False
         if self._skipping or self._skipped_to is not None or not self.sends_chunks:
             return False
-        have, before = self._have, file.previous
-        if self._has_passed:
-            return True
-        if isinstance(have, GtidSet):
-            return isinstance(before, GtidSet) and have <= before
-        if isinstance(have, MariadbGtidSet):
-            return isinstance(before, MariadbGtidSet) and have <= before
-        return True
+        if not self._has_passed:
+            have, before = self._have, file.previous
+            if isinstance(have, GtidSet):
+                self._has_passed = isinstance(before, GtidSet) and have <= before
+            elif isinstance(have, MariadbGtidSet):
+                self._has_passed = isinstance(before, MariadbGtidSet) and have <= before
+        return self._has_passed
 
     async def _send_chunks(self, file: ServedFile, position: int) -> int:
-        """Send what is there, many events at a time."""
+        """Send what is there, many events at a time, from buffers that all clients share."""
+        chunks, output = self._library.chunks, self._output
+        await output.flush()
         while True:
-            data = file.read(position, self._output.chunk_size)
-            sent = self._output.events(data)
-            if not sent:
+            chunk = chunks.get(file, position, output.sequence)
+            if chunk.size:
+                output.sequence = chunk.sequence
+                position += chunk.size
+                await output.send(chunk.packets)
+            else:
                 header = file.header_at(position)
                 if header is None:
                     return position
-                # Larger than a chunk, or than a packet.
-                self._put(file.read(position, header.event_size))
-                sent = header.event_size
-            position += sent
-            await self._output.flush()
+                await self._send_large(file, position, header.event_size)
+                position += header.event_size
             self.position = position
+            await asyncio.sleep(0)  # a client that takes everything at once keeps nobody waiting
+
+    async def _send_large(self, file: ServedFile, position: int, size: int) -> None:
+        """Send an event that is larger than a chunk, in pieces: it is never in memory as a whole."""
+        output = self._output
+        payload, at = size + 1, 0
+        while True:
+            end = min(payload, at + MAX_PIECE_SIZE)
+            output.start_packet(end - at)
+            whole = end - at == MAX_PIECE_SIZE
+            if not at:
+                output.raw(b"\0")
+                at = 1
+            while at < end:
+                piece = file.read(position + at - 1, min(_PIECE_SIZE, end - at))
+                if not piece:
+                    raise ConnectionAbortedError("the file is shorter than it was")
+                output.raw(piece)
+                at += len(piece)
+                await output.flush()
+            if not whole:
+                await output.flush()
+                return
+
+    # At the end of the last file.
+
+    def _grew(self) -> None:
+        """The library grew: who waits at its end gets it at once; all others see it when they come there."""
+        file = self._at_end
+        if file is None or not self._push(file):
+            self._growth.set()
+
+    def _push(self, file: ServedFile) -> bool:
+        """Send what came to the last file; False when that is not all that there is to do."""
+        output, chunks = self._output, self._library.chunks
+        if file is not self._library.files[-1] or output.pending_size:
+            return False
+        try:
+            while self.position < file.size:
+                chunk = chunks.get(file, self.position, output.sequence)
+                if not chunk.size:
+                    return False
+                output.sequence = chunk.sequence
+                self.position += chunk.size
+                self._last_sent = asyncio.get_running_loop().time()
+                if not output.send_now(chunk.packets):
+                    return False
+        except (OSError, ReplicaClientError):
+            return False  # the dump's task meets it, too
+        return True
+
+    async def _wait(self, file: ServedFile, position: int) -> int:
+        """Wait until the file grows, and send heartbeats meanwhile; returns up to where all was sent."""
+        await self._output.flush()
+        self.position = position
+        loop = asyncio.get_running_loop()
+        period = self._order.heartbeat_period
+        self._last_sent = loop.time()
+        if self._output.is_direct and self._sends_all(file):
+            self._at_end = file
+        try:
+            while not self._growth.is_set():
+                try:
+                    async with asyncio.timeout_at(self._last_sent + period if period else None):
+                        await self._growth.wait()
+                except TimeoutError:
+                    if loop.time() < self._last_sent + period:
+                        continue
+                    if file.header_at(self.position) is not None:
+                        break  # a heartbeat would tell of a position behind it
+                    self._idle(file, self.position)
+                    self._last_sent = loop.time()
+                    await self._output.flush()
+        finally:
+            self._at_end = None
+        return self.position
+
+    def _idle(self, file: ServedFile, position: int) -> None:
+        """Queue a heartbeat.
+
+        The client follows a ROTATE, whether that file is here or not; a heartbeat that names another one stops a
+        MySQL replica for good (MY-013118).
+        """
+        following = file.next_file
+        if following is None:
+            self._heartbeat(file, position)
+        else:
+            self._heartbeat(file, FIRST_EVENT, following)
 
     async def _pass_over(
         self, file: ServedFile, position: int, have: GtidSet | MariadbGtidSet
@@ -357,25 +353,6 @@ class DumpSender:
         elif self._order.heartbeat_period:
             self._heartbeat(file, position)
 
-    async def _wait(self, file: ServedFile, position: int, growth: asyncio.Event) -> None:
-        await self._output.flush()
-        self.position = position
-        period = self._order.heartbeat_period
-        try:
-            async with asyncio.timeout(period or None):
-                await growth.wait()
-        except TimeoutError:
-            if file.header_at(position) is not None:
-                return  # it grew in the same moment: a heartbeat would tell of a place that comes later
-            # The client follows a ROTATE, whether that file is here or not; a heartbeat that names another one
-            # stops a MySQL replica for good (MY-013118).
-            following = file.next_file
-            if following is None:
-                self._heartbeat(file, position)
-            else:
-                self._heartbeat(file, FIRST_EVENT, following)
-            await self._output.flush()
-
     def _wire_format(self, file: ServedFile) -> BinlogFormat:
         """Layout of events that are artificial.
 
@@ -447,11 +424,3 @@ def _joined(
     if isinstance(have, MariadbGtidSet) and isinstance(more, MariadbGtidSet):
         return have | more
     return more
-
-
-def checksum_of_text(value: object) -> ChecksumAlgorithm | None:
-    """What a client's @…_binlog_checksum says; None when it was not set."""
-    if value is None:
-        return None
-    text = str(value).upper()
-    return ChecksumAlgorithm.CRC32 if text in ("CRC32", "1") else ChecksumAlgorithm.OFF

@@ -65,6 +65,7 @@ class ServedFile:
         head_size: where the first event after the descriptive ones is.
         previous: GTIDs of all files before it; None when it does not say.
         transactions: which stand where in it.
+        following: the file after it, once it was purged; None before.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class ServedFile:
         self._headers: dict[int, EventHeader] = {}
         self._last: int | None = None
         self.previous: GtidSet | MariadbGtidSet | None = None
+        self.following: ServedFile | None = None
         self._read_head()
         self.transactions = Transactions(self)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Final
 
 from replica_client.binlog.context import BinlogFormat, EventContext
 from replica_client.binlog.encoder import encode_event
@@ -19,9 +19,12 @@ from replica_client.binlog.header import EventHeader
 from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.errors import BinlogFormatError, ConfigError
+from replica_client.errors import BinlogFormatError, ConfigError, ServerError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtidSet
+from replica_client.server.framed_chunks import FramedChunks
 from replica_client.server.served_files import ServedFile
+
+_FATAL: Final = 1236
 
 
 def make_event(
@@ -48,6 +51,11 @@ def gtid_list(gtids: MariadbGtidSet) -> MariadbGtidListEvent:
     return MariadbGtidListEvent(listed, extra=b"" if listed else bytes(2))
 
 
+def fatal(message: str) -> ServerError:
+    """Error 1236, with which sources end dumps."""
+    return ServerError(_FATAL, "HY000", message)
+
+
 class BinlogLibrary:
     """The files; growing them wakes every dump that waits at the end.
 
@@ -57,12 +65,14 @@ class BinlogLibrary:
     Attributes:
         files: in order, at least one.
         gtid_mode: whether the MySQL server that writes them has GTIDs on; None: as the files say.
+        chunks: pieces of the files as packets, for all clients.
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self.files: list[ServedFile] = []
         self.gtid_mode: bool | None = None
-        self._growth: set[asyncio.Event] = set()
+        self.chunks = FramedChunks()
+        self._listeners: dict[Callable[[], None], None] = {}
         self._executed: tuple[str, int, GtidSet | MariadbGtidSet] | None = None
         self._paths = list(paths)
         self._open()
@@ -140,11 +150,19 @@ class BinlogLibrary:
         return next((file for file in self.files if file.name == name), None)
 
     def after(self, file: ServedFile) -> ServedFile | None:
-        """The file after one; None for the last one, the first for one that was purged."""
-        if file not in self.files:
-            return self.files[0]
-        index = self.files.index(file) + 1
-        return self.files[index] if index < len(self.files) else None
+        """The file after one; None for the last one.
+
+        Raises:
+            ServerError: the file was purged, and the one after it, too.
+        """
+        following = file.following
+        if following is not None and following.following is not None:
+            raise fatal(
+                f"Could not find next log; {following.name} was purged before this replica had read it"
+            )
+        if following is not None or file is self.files[-1]:
+            return following
+        return self.files[self.files.index(file) + 1]
 
     # Growing and shrinking.
 
@@ -238,21 +256,22 @@ class BinlogLibrary:
         file = self.find(name)
         if file is None:
             raise ConfigError(f"the source has no file {name}")
-        self.files = self.files[self.files.index(file) :]
+        kept = self.files.index(file)
+        for gone, following in zip(self.files[:kept], self.files[1 : kept + 1], strict=True):
+            gone.following = following
+        self.files = self.files[kept:]
 
-    def subscribe(self) -> asyncio.Event:
-        """An event that is set whenever the library grows."""
-        event = asyncio.Event()
-        self._growth.add(event)
-        return event
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Call a function whenever the library grows, the oldest listener first."""
+        self._listeners[listener] = None
 
-    def unsubscribe(self, event: asyncio.Event) -> None:
+    def unsubscribe(self, listener: Callable[[], None]) -> None:
         """No more of it."""
-        self._growth.discard(event)
+        self._listeners.pop(listener, None)
 
     def _wake(self) -> None:
-        for event in self._growth:
-            event.set()
+        for listener in list(self._listeners):
+            listener()
 
 
 def expand(paths: Iterable[Path]) -> list[Path]:

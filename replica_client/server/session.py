@@ -14,8 +14,9 @@ from replica_client.constants.commands import Command, DumpFlag
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ProtocolError, ReplicaClientError, ServerError
 from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.server.dump_start import DumpOrder, checksum_of_text
 from replica_client.server.packet_output import Output
-from replica_client.server.sender import DumpOrder, DumpSender, checksum_of_text
+from replica_client.server.sender import DumpSender
 from replica_client.server.understood_sql import SqlSession
 from replica_client.wire.auth.server import DIALOG_QUESTION, ServerLogin, is_final
 from replica_client.wire.command_packets import (

@@ -7,7 +7,8 @@ import socket
 import struct
 from collections.abc import Sequence
 
-from replica_client.server.packet_output import CHUNK_SIZE, Output
+from replica_client.server.framed_chunks import CHUNK_SIZE
+from replica_client.server.packet_output import Output
 from replica_client.testing.faults import CutAt, CutInFile, Drip, Fault, SendBytes, Stall
 
 SMALL_CHUNK_SIZE = 4096
@@ -33,8 +34,14 @@ class ScriptedOutput(Output):
         self._garbage = [fault for fault in faults if isinstance(fault, SendBytes)]
         self._drips = [fault for fault in faults if isinstance(fault, Drip)]
         self._scripted = bool(self._cuts or self._stalls or self._garbage or self._drips)
+        self._faulty = bool(faults)
         near = any(isinstance(fault, CutAt | CutInFile | SendBytes) for fault in faults)
         self.chunk_size = SMALL_CHUNK_SIZE if near else CHUNK_SIZE
+
+    def begin_direct(self) -> None:
+        """Without faults; those count the bytes that go through :meth:`flush`."""
+        if not self._faulty:
+            super().begin_direct()
 
     def misnumbered_packet(self, payload: bytes) -> None:
         """Queue a payload under the next number but one."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from replica_client.errors import ServerError
-from replica_client.server.sender import DumpOrder, DumpSender
+from replica_client.server.dump_start import DumpOrder
+from replica_client.server.sender import DumpSender
 from replica_client.server.served_files import ServedFile
 from replica_client.server.served_library import BinlogLibrary
 from replica_client.testing.faults import (

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from replica_client.server.sender import DumpOrder, DumpSender
+from replica_client.server.dump_start import DumpOrder
+from replica_client.server.sender import DumpSender
 from replica_client.server.session import ServerSession
 from replica_client.testing.faults import Fault, SlowHandshake
 from replica_client.testing.scripted_output import ScriptedOutput

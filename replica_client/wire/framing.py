@@ -239,7 +239,7 @@ def encode_packets(payload: bytes, sequence: int = 0) -> bytes:
             return bytes(out)
 
 
-def event_packets(data: bytes, sequence: int) -> tuple[bytes, int, int]:
+def event_packets(data: bytes, sequence: int) -> tuple[bytearray, int, int]:
     """Whole events, one behind the other as in a binlog file, as the packets of a dump.
 
     Args:
@@ -251,17 +251,23 @@ def event_packets(data: bytes, sequence: int) -> tuple[bytes, int, int]:
         event that is not whole, has an impossible size, or needs more than one packet.
     """
     end: cython.Py_ssize_t = len(data)
-    packets = bytearray((end // _SMALLEST_EVENT) * 5 + end)
-    out: cython.p_uchar = packets
     events: cython.p_const_uchar = data
     number: cython.int = sequence & 0xFF
     at: cython.Py_ssize_t = 0
     to: cython.Py_ssize_t = 0
+    count: cython.Py_ssize_t = 0
     length: cython.Py_ssize_t
     while end - at >= _SMALLEST_EVENT:
         length = load_le(events, at + _SIZE_OFFSET, 4)
         if length < _SMALLEST_EVENT or length + 1 >= _MAX_PIECE or length > end - at:
             break
+        at += length
+        count += 1
+    packets = bytearray(at + count * 5)
+    out: cython.p_uchar = packets
+    at = 0
+    while count:
+        length = load_le(events, at + _SIZE_OFFSET, 4)
         out[to] = (length + 1) & 0xFF
         out[to + 1] = (length + 1) >> 8 & 0xFF
         out[to + 2] = (length + 1) >> 16
@@ -270,7 +276,8 @@ def event_packets(data: bytes, sequence: int) -> tuple[bytes, int, int]:
         at += length
         to += 5 + length
         number = (number + 1) & 0xFF
-    return bytes(packets[:to]), at, number
+        count -= 1
+    return packets, at, number
 
 
 def packet_count(payload_size: int) -> int:

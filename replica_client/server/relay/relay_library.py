@@ -30,6 +30,22 @@ class RelayLibrary(BinlogLibrary):
         """Whether there is nothing to serve yet."""
         return not self.files
 
+    def grow(self, name: str) -> bool:
+        """Look for what was appended to the newest file, cheaply, and tell who waits for it.
+
+        Args:
+            name: of the source's file that was appended to.
+
+        Returns:
+            Whether that was the newest file that is served; else :meth:`refresh` has to look for new ones.
+        """
+        epoch = self._epochs.current
+        if epoch is None or not self.files or self.files[-1].name != epoch.served_name(name):
+            return False
+        if self.files[-1].grow():
+            self._wake()
+        return True
+
     def refresh(self) -> bool:
         """Look for what was appended and for new files; returns whether there is any."""
         changed = False

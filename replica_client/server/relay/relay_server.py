@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import ssl
 from collections.abc import Iterable, Sequence
@@ -29,6 +30,8 @@ DEFAULT_LIMITS: Final = Limits(
     logins=128,
     user_connections=None,
 )
+
+_PAUSE: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,7 @@ class Relay:
         self._accounts = list(accounts)
         self._options = options or RelayOptions()
         self._growth = asyncio.Event()
+        self._came = asyncio.Event()
         self._ended_epochs = 0
         self._server_uuid = ""
         self.server: BinlogServer | None = None
@@ -114,7 +118,7 @@ class Relay:
                 self._hosts,
                 epochs,
                 options.upstream,
-                on_growth=self._growth.set,
+                on_growth=self._grew,
                 on_epoch=self._epoch_began,
                 on_gtid_mode=library.tell_gtid_mode,
             )
@@ -129,6 +133,12 @@ class Relay:
                 if self.server is not None:
                     await self.server.close()
                 self.clients.save()
+
+    def _grew(self, name: str) -> None:
+        """The source's file of that name grew: who waits for it has it before anything else is done."""
+        library = self.library
+        if self.server is None or self._ended_epochs or library is None or not library.grow(name):
+            self._growth.set()
 
     async def _serve(self, library: RelayLibrary) -> None:
         """Start when there is something to serve, and tell waiting dumps of everything that comes."""
@@ -157,6 +167,7 @@ class Relay:
             semi_sync=options.semi_sync,
             comment="replica_client relay",
             server_uuid=self._server_uuid,
+            on_dump=self._came.set,
         )
         await server.start()
         self.server = server
@@ -172,14 +183,13 @@ class Relay:
         """Note where clients are, and remove what nobody needs."""
         retention = self._options.retention
         while True:
-            await asyncio.sleep(self._options.upkeep_seconds)
-            if self.server is not None:
-                for session in self.server.sessions:
-                    clients.see(session)
+            await self._next_upkeep()
+            self._see(clients)
             clients.forget(retention.client_seconds)
             await asyncio.to_thread(clients.save)
             if library.is_empty:
                 continue
+            self._see(clients)  # who came while that was written
             count = removable(library, retention, clients)
             gone, kept = library.files[:count], library.files[count]
             if not gone:
@@ -189,6 +199,19 @@ class Relay:
                 if file.path is not None:
                     await asyncio.to_thread(file.path.unlink, missing_ok=True)
                 _LOG.info("removed %s (%d bytes)", file.name, file.size)
+
+    async def _next_upkeep(self) -> None:
+        """Wait, but not when a client has come: it is in the file before the relay can die."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._options.upkeep_seconds):
+                await self._came.wait()
+        await asyncio.sleep(_PAUSE)
+        self._came.clear()
+
+    def _see(self, clients: Clients) -> None:
+        if self.server is not None:
+            for session in self.server.sessions:
+                clients.see(session)
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from replica_client.errors import BackupMismatchError
+from replica_client.server.served_files import ServedFile
 from replica_client.server.served_library import BinlogLibrary
 from replica_client.server.session import ServerSession
 from replica_client.storage.durable import replace_file
 
 _NAME: Final = "clients.json"
+
+ON_THE_WAY: Final = 16 << 20
+"""Bytes that were sent and may not have been read: both kernels' buffers, and the client's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +121,9 @@ def removable(library: BinlogLibrary, retention: Retention, clients: Clients) ->
     needed = len(files) - 1
     names = {file.name: at for at, file in enumerate(files)}
     for client in clients.all.values():
-        needed = min(needed, names.get(client.file, needed))
+        at = names.get(client.file)
+        if at is not None:
+            needed = min(needed, _first_needed(files, at, client.position))
     oldest = None if retention.seconds is None else time.time() - retention.seconds
     total = sum(file.size for file in files)
     count = 0
@@ -128,3 +135,12 @@ def removable(library: BinlogLibrary, retention: Retention, clients: Clients) ->
         total -= file.size
         count += 1
     return count
+
+
+def _first_needed(files: Sequence[ServedFile], at: int, position: int) -> int:
+    """The oldest file that a client may ask for again: what was sent to it may still be on the way."""
+    left = ON_THE_WAY - position
+    while left > 0 and at > 0:
+        at -= 1
+        left -= files[at].size
+    return at

@@ -61,7 +61,7 @@ class Upstream:
         hosts: of the source and of the servers that may take its place.
         epochs: the directories.
         options: how.
-        on_growth: called after each piece that was written.
+        on_growth: called after each piece that was written, with the name of the source's file.
         on_epoch: called when a new epoch has begun.
         on_gtid_mode: called with whether a MySQL source has GTIDs on, at each connection.
 
@@ -78,7 +78,7 @@ class Upstream:
         epochs: Epochs,
         options: UpstreamOptions,
         *,
-        on_growth: Callable[[], None],
+        on_growth: Callable[[str], None],
         on_epoch: Callable[[], None],
         on_gtid_mode: Callable[[bool], None],
     ) -> None:
@@ -146,7 +146,7 @@ class Upstream:
         if status.connections > self._connected:
             self._connected = status.connections
         self.error, self.connected = status.error, bool(status.connections and not status.error)
-        self._on_growth()
+        self._on_growth(status.file)
 
     async def _epoch(self, host: ConnectOptions) -> tuple[Epoch, str]:
         """The epoch of a host's server, and the file at which a new one begins."""
