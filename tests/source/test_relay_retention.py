@@ -1,0 +1,177 @@
+"""A relay removes old files, but none that a client which it knows has not read."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from replica_client.errors import UnknownBinlogError
+from replica_client.server.accounts import Account
+from replica_client.server.relay import retention
+from replica_client.server.relay.relay_server import Relay, RelayOptions
+from replica_client.server.relay.retention import Clients, KnownClient, Retention, removable
+from replica_client.server.served_library import BinlogLibrary
+from replica_client.testing import BinlogSource
+from replica_client.transport.dump import DumpStream
+from replica_client.transport.request import DumpRequest
+from replica_client.transport.url import parse_url
+from replica_client.wire.auth.stored import stored_password
+from tests.source.binlogs import BinlogMaker, events_in, is_artificial, next_position_of
+from tests.source.conftest import read_all, start_dump
+
+REQUEST = DumpRequest("binlog.000001", 4)
+
+
+def files(directory: Path, count: int, size: int) -> tuple[list[Path], list[bytes]]:
+    paths, events = [], []
+    for number in range(1, count + 1):
+        maker = BinlogMaker(first=number)
+        maker.transaction(size)
+        if number < count:
+            maker.rotate(f"binlog.{number + 1:06}")
+        paths.append(maker.save(directory / f"binlog.{number:06}"))
+        events += maker.events
+    return paths, events
+
+
+def test_no_file_goes_that_a_client_has_not_read(tmp_path, monkeypatch) -> None:
+    rng = random.Random(22)
+    (tmp_path / "served").mkdir()
+    paths, _ = files(tmp_path / "served", 9, 1000)
+    gone = 0
+    for number in range(300):
+        library = BinlogLibrary(paths)
+        total = sum(file.size for file in library.files)
+        clients = Clients(tmp_path)
+        on_the_way = rng.choice((0, 1, 1000, 5000))
+        monkeypatch.setattr(retention, "ON_THE_WAY", on_the_way)
+        for client in range(rng.randrange(4)):
+            at = rng.randrange(len(paths))
+            position = rng.randrange(4, library.files[at].size + 1)
+            name = library.files[at].name
+            clients.all[str(client)] = KnownClient("user", name, position, time.time())
+        size = rng.choice((None, 0, 1, total // 2, total))
+        seconds = rng.choice((None, -1.0, 3600.0))
+        count = removable(library, Retention(size, seconds), clients)
+        gone += count
+        for client in clients.all.values():
+            older = [f.size for f in library.files if f.name < client.file]
+            before = client.position + sum(older)
+            for file in library.files[:count]:
+                end = sum([f.size for f in library.files if f.name <= file.name])
+                assert file.name < client.file, number
+                assert end <= before - on_the_way, number
+        assert count < len(paths)
+        if size is None and seconds is None:
+            assert not count
+    assert gone > 100
+
+
+@asynccontextmanager
+async def relaying(source: BinlogSource, directory: Path, **kept: float) -> AsyncIterator[Relay]:
+    account = Account(
+        "replica", "mysql_native_password", stored_password("mysql_native_password", b"x")
+    )
+    options = RelayOptions(port=0, upkeep_seconds=0.05, retention=Retention(size=1, **kept))
+    relay = Relay([parse_url(source.url)], directory, [account], options)
+    running = asyncio.create_task(relay.run())
+    try:
+        async with asyncio.timeout(30):
+            await relay.listening.wait()
+        yield relay
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def url_of(relay: Relay) -> str:
+    assert relay.server is not None
+    return f"mysql://replica:x@127.0.0.1:{relay.server.port}/?tls=disabled"
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+def kept(relay: Relay) -> list[str]:
+    assert relay.library is not None
+    return [file.name for file in relay.library.files]
+
+
+async def take(stream: DumpStream, count: int) -> list[bytes]:
+    found: list[bytes] = []
+    async with asyncio.timeout(30):
+        while len(found) < count:
+            some = await stream.read()
+            found += [e for e in some if not is_artificial(e) and next_position_of(e)]
+    return found
+
+
+@pytest.fixture(autouse=True)
+def all_that_was_sent_was_read(monkeypatch) -> None:
+    monkeypatch.setattr(retention, "ON_THE_WAY", 0)
+
+
+async def test_a_relay_that_may_keep_one_byte(tmp_path) -> None:
+    # More than the kernel takes for a client that reads nothing.
+    paths, events = files(tmp_path, 10, 2_000_000)
+    async with BinlogSource(paths[0]) as source:
+        async with relaying(source, tmp_path / "relay") as relay:
+            slow = await start_dump(url_of(relay), REQUEST, queue_size=1 << 16, heartbeat_period=1)
+            await until(lambda: relay.clients is not None and relay.clients.all)
+            for path in paths[1:]:
+                source.add_file(path)
+            await until(lambda: kept(relay)[-1] == paths[-1].name)
+            await asyncio.sleep(0.3)  # several times upkeep_seconds
+            assert len(kept(relay)) > 2  # those that it has not read
+            await slow.close()
+            first = kept(relay)[0]
+        # It was away, and so was the relay: both come back, and nothing is missing.
+        async with relaying(source, tmp_path / "relay") as relay:
+            assert kept(relay)[0] == first
+            position = next_position_of(events[0]) if first == "binlog.000001" else 4
+            wanted = [event for path in paths if path.name >= first for event in events_in(path)]
+            if position != 4:
+                wanted = wanted[1:]
+            stream = await start_dump(
+                url_of(relay), DumpRequest(first, position), heartbeat_period=1
+            )
+            async with stream:
+                assert await take(stream, len(wanted)) == wanted
+                await until(lambda: kept(relay) == [paths[-1].name])
+            with pytest.raises(UnknownBinlogError):
+                await read_all(url_of(relay), REQUEST)
+
+
+async def test_a_client_that_is_away_for_too_long_holds_nothing(tmp_path) -> None:
+    paths, _ = files(tmp_path, 3, 10)
+    async with (
+        BinlogSource(paths) as source,
+        relaying(source, tmp_path / "relay", client_seconds=0.5) as relay,
+    ):
+        assert relay.clients is not None
+        relay.clients.all["away"] = KnownClient("replica", "binlog.000001", 4, time.time())
+        await until(lambda: len(kept(relay)) == 1)
+        assert not relay.clients.all
+
+
+async def test_the_relays_margin_keeps_what_may_be_on_the_way(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(retention, "ON_THE_WAY", 16 << 20)
+    paths, events = files(tmp_path, 3, 10)
+    async with BinlogSource(paths[0]) as source, relaying(source, tmp_path / "relay") as relay:
+        async with await start_dump(url_of(relay), REQUEST, heartbeat_period=1) as stream:
+            await until(lambda: relay.clients is not None and relay.clients.all)
+            for path in paths[1:]:
+                source.add_file(path)
+            assert len(await take(stream, len(events))) == len(events)
+            await until(lambda: {c.file for c in relay.clients.all.values()} == {"binlog.000003"})
+            await asyncio.sleep(0.2)
+            assert kept(relay) == [path.name for path in paths]
