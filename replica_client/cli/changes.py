@@ -10,8 +10,6 @@ import typer
 
 from replica_client.cli.chosen_changes import ChangeOutput, ChosenChanges
 from replica_client.cli.decode_options import InvalidText, KeyFile, decode_options
-from replica_client.cli.file_changes import write_file_changes
-from replica_client.cli.file_progress import file_progress
 from replica_client.cli.row_output import RowOutput
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
 from replica_client.cli.sources import binlog_paths, live_source, no_letter_case
@@ -19,7 +17,6 @@ from replica_client.errors import ConfigError
 from replica_client.position.losses import LOSSES_KEY, LossLedger
 from replica_client.position.prepared import PREPARED_KEY, PreparedLedger
 from replica_client.position.stores.object import position_file as open_position_file
-from replica_client.readers.files.binlog_file import open_binlog
 from replica_client.readers.saved_state import reading_state_of
 from replica_client.rows.row_change import Change
 
@@ -134,6 +131,10 @@ def changes(
         )
         write_source_changes(stream, chosen)
         return
+    from replica_client.cli.file_changes import write_file_changes
+    from replica_client.cli.file_progress import file_progress
+    from replica_client.readers.files.binlog_file import open_binlog
+
     paths = binlog_paths(sources)
     saved = None if store is None else store.load_checkpoint()
     with reading_state_of(store):

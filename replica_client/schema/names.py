@@ -29,7 +29,7 @@ from replica_client.schema.ddl.steps import (
 
 # Letters that have a lower case in Unicode and none in utf8mb3_general_ci, in which servers compare names: the
 # same on MySQL 5.6 and 9.7 and MariaDB 11.8. They stay as they are.
-_KEPT: Final = re.compile(
+_KEPT: Final = (
     "[\u0220\u023a-\u037f\u03cf-\u03d8\u03f4-\u03ff\u048a\u04c0\u04c5\u04c9\u04cd\u04f6\u04fa-\u052e"
     "\u10a0-\u1cbf\u1e9e\u1efa-\u1efe\u2132\u2183\u2c00-\ua7f5\U00010000-\U0010ffff]"
 )
@@ -43,7 +43,7 @@ def casefold_name(name: str) -> str:
 @lru_cache(maxsize=4096)
 def _casefold(name: str) -> str:
     # Letter by letter: Python looks at a letter's neighbours (the final sigma), servers do not.
-    return "".join(char if _KEPT.match(char) else char.lower()[:1] for char in name)
+    return "".join(char if re.match(_KEPT, char) else char.lower()[:1] for char in name)
 
 
 def casefold_table(table: TableName) -> TableName:

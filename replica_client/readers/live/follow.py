@@ -39,8 +39,11 @@ _T = TypeVar("_T")
 
 _TASK_NAME = "replica_client iterator"
 
-CHUNK_SIZE = 1024
-"""From how many items on what waits is sent to the iterator, though the stream has more at hand."""
+CHUNK_SIZE = 128
+"""From how many items on what waits is sent to the iterator, though the stream has more at hand.
+
+Of larger chunks the garbage collector looks at all objects while they wait, again and again.
+"""
 
 _Mark = Position | Transaction
 _Chunk = tuple[list[Any], _Mark | None]

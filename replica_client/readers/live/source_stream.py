@@ -48,7 +48,7 @@ from replica_client.transport.server_info import ServerInfo
 if TYPE_CHECKING:
     from replica_client.rows.batching import BatchAssembler, RecordBatch
 
-_GROUP_SIZE = 1024
+_GROUP_SIZE = 128
 
 
 class SourceStream(AsynchronousOnly):
@@ -263,7 +263,7 @@ class SourceStream(AsynchronousOnly):
                     yield event
 
     async def event_groups(self) -> AsyncGenerator[list[BinlogEvent], None]:
-        """As :meth:`events`, with those together that came in one packet: at most 1,024.
+        """As :meth:`events`, with those together that came in one packet: about 128 at most.
 
         :attr:`position` lies behind all of them.
 

@@ -11,11 +11,14 @@ from replica_client.schema.ddl.statement_context import StatementContext
 
 WORD, NAME, STRING, NUMBER, OPERATOR = "word", "name", "string", "number", "operator"
 
+# Letters, _, $ and all beyond ASCII, by what they are not: a class that ends at U+10FFFF takes Python 2 ms to compile.
+_LETTER: Final = r"[^\x00-#%-@\[-^`{-\x7f]"
+_LETTER_OR_DIGIT: Final = r"[^\x00-#%-/:-@\[-^`{-\x7f]"
 _SPACE = re.compile(r"[\s\x00]+")
 _LINE_COMMENT = re.compile(r"(?:#|--(?=[\s\x00]|$))[^\n]*")
 _COMMENT_MARK = re.compile(r"/\*|\*/")
 _EXECUTABLE = re.compile(r"/\*(M?)!([0-9]{5,6})?")
-_WORD = re.compile(r"[0-9]*[A-Za-z_$\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*")
+_WORD = re.compile(f"[0-9]*{_LETTER}{_LETTER_OR_DIGIT}*")
 _NUMBER = re.compile(
     r"0[xX][0-9A-Fa-f]+(?![A-Za-z0-9_$])|0b[01]+(?![A-Za-z0-9_$])"
     r"|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z_$])"
@@ -23,7 +26,7 @@ _NUMBER = re.compile(
 # What most of a statement is made of: words, names in backquotes, strings without escapes and doubled quotes,
 # and operators that begin nothing else.
 _PLAIN = re.compile(
-    r"[\s\x00]*(?:([A-Za-z_$\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*+)(?!')"
+    rf"[\s\x00]*(?:({_LETTER}{_LETTER_OR_DIGIT}*+)(?!')"
     r"|`([^`]*+)`(?!`)|'([^'\\]*+)'(?!')|([(),=;]))"
 )
 _UNQUOTED: Final = {quote: re.compile(f"[^{quote}\\\\]+") for quote in "`'\""}
