@@ -31,6 +31,7 @@ from replica_client.binlog.events.query import QueryEvent
 from replica_client.binlog.server_version import parse_server_version
 from replica_client.codec.charsets import UndecodableTextError, UnknownCollationError, decode_text
 from replica_client.constants.event_types import EventFlag
+from replica_client.constants.flavor import ServerFlavor
 from replica_client.schema.catalog import tables_touched
 from replica_client.schema.character_sets import BINARY, charset_of_id
 from replica_client.schema.ddl.column_clause import ColumnText
@@ -164,6 +165,13 @@ def query_context(body: QueryEvent, layout: BinlogFormat) -> StatementContext:
     return StatementContext.of_query(body, layout.flavor, version)
 
 
+def _context_of(event: BinlogEvent, layout: BinlogFormat) -> StatementContext:
+    """The same, with whether it used a temporary table."""
+    version = parse_server_version(layout.server_version)
+    temporary = _uses_temporary(event, layout, version)
+    return StatementContext.of_query(event.body, layout.flavor, version, temporary)
+
+
 def read_query(
     event: BinlogEvent,
     layout: BinlogFormat,
@@ -224,8 +232,7 @@ def _read(
     exists: Callable[[TableName], bool] | None,
 ) -> ReadQuery:
     body = event.body
-    context = query_context(body, layout)
-    context = replace(context, uses_temporary=_uses_temporary(event, layout, context))
+    context = _context_of(event, layout)
     if provenance.in_group and _CREATE.match(body.query):
         # One that found its table is in no transaction.
         context = replace(context, is_done=True)
@@ -254,7 +261,7 @@ def _read(
 
 
 def _uses_temporary(
-    event: BinlogEvent, layout: BinlogFormat, context: StatementContext
+    event: BinlogEvent, layout: BinlogFormat, version: tuple[int, int, int]
 ) -> bool | None:
     """Whether a statement used a temporary table: servers flag it, and what calls a function of its session.
 
@@ -268,8 +275,8 @@ def _uses_temporary(
         return None
     if event.header.flags & EventFlag.LOG_EVENT_THREAD_SPECIFIC_F:
         return None if _OF_THREAD.search(event.body.query) else True
-    since = _ALWAYS_FLAGGED[context.is_mariadb]
-    return False if context.version >= since else None
+    since = _ALWAYS_FLAGGED[layout.flavor == ServerFlavor.MARIADB]
+    return False if version >= since else None
 
 
 def _may_be_the_servers(query: bytes, context: StatementContext) -> bool:

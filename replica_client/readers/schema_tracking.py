@@ -10,13 +10,13 @@ from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import UnknownTableError
-from replica_client.readers.query_text import UNKNOWN, Provenance, read_query
+from replica_client.readers.query_text import UNKNOWN, Provenance, ReadQuery, read_query
 from replica_client.readers.statement_effects import first_word, may_change_rows
 from replica_client.readers.surface import remedies
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import Absent, TableChange, TableState, Unverified
-from replica_client.schema.ddl.rows_changed import changed_tables
-from replica_client.schema.ddl.steps import RenameTables, TableName, Unrelated
+from replica_client.schema.ddl.rows_changed import changed_tables, filled_tables
+from replica_client.schema.ddl.steps import CreateTable, RenameTables, TableName, Unrelated
 from replica_client.schema.history import LogPosition, SchemaChange, SchemaHistory, schema_change
 from replica_client.schema.model import TableModel
 from replica_client.schema.names import casefold_table
@@ -26,6 +26,7 @@ from replica_client.schema.resolve import (
     lacks_charset,
     may_have_hash_columns,
     resolve,
+    resolve_if_fitting,
     tells_everything,
     with_hash_columns,
 )
@@ -71,6 +72,8 @@ class SchemaTracker:
         self._exact, self._any_case = selection, selection.casefolded()
         self._on_unknown = on_unknown
         self._on_mismatch = on_mismatch
+        # The statement that was read last: it is asked about several times.
+        self._last: tuple[BinlogEvent, Provenance, int, ReadQuery] | None = None
 
     def read_ahead(
         self, event: BinlogEvent, binlog_format: BinlogFormat, provenance: Provenance
@@ -79,6 +82,17 @@ class SchemaTracker:
         read = read_query(event, binlog_format, provenance, self._exists)
         if may_change_rows(event.body.query):
             changed_tables(read.text, read.context)
+
+    def _read(
+        self, event: BinlogEvent, binlog_format: BinlogFormat, provenance: Provenance
+    ) -> ReadQuery:
+        """Read a statement; once, until it moves the history on."""
+        last, revision = self._last, self.history.revision
+        if last is not None and last[0] is event and last[1:3] == (provenance, revision):
+            return last[3]
+        read = read_query(event, binlog_format, provenance, self._exists)
+        self._last = (event, provenance, revision, read)
+        return read
 
     def run(
         self,
@@ -102,7 +116,8 @@ class SchemaTracker:
         flags = body.status.gtid_flags3
         if flags is not None and flags & (_START_ALTER | _ROLLBACK_ALTER):
             return []
-        read = read_query(event, binlog_format, provenance, self._exists)
+        read = self._read(event, binlog_format, provenance)
+        self._last = None  # a long statement is not to stay
         changes = self.history.apply(read.meaning, read.context, event.file, event.position)
         return [
             schema_change(change, read.text, event.file, event.position, index, read.context)
@@ -154,7 +169,9 @@ class SchemaTracker:
         body = event.body
         if not may_change_rows(body.query):
             return ()
-        read = read_query(event, binlog_format, provenance, self._exists)
+        read = self._read(event, binlog_format, provenance)
+        if isinstance(read.meaning, CreateTable) and read.doubtful is None:
+            return filled_tables(read.meaning)
         tables = changed_tables(read.text, read.context)
         if tables is None:
             return None
@@ -288,7 +305,7 @@ class SchemaTracker:
         if not stated and (lacks_charset(shape, state) or self._lacks_labels(state)):
             return None
         state = with_hash_columns(shape, state, binlog_format.flavor)
-        return None if find_mismatch(shape, state) else resolve(shape, state)
+        return resolve_if_fitting(shape, state)
 
     def _disagree(self, table_map: TableMapEvent, state: TableModel, reason: str) -> None:
         text = f"{table_map.schema}.{table_map.table}: {reason}"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import count, islice
 from typing import Final
 
+from replica_client.codec.sized_cache import SizedCache
 from replica_client.constants.column_types import ColumnType
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaMismatchError
@@ -48,6 +49,11 @@ _HASHED: Final = frozenset(
         *(size + kind for size in ("tiny", "", "medium", "long") for kind in ("text", "blob")),
     )
 )
+_COLUMN_SIZE: Final = 256
+_FITTING: SizedCache[
+    tuple[int, int, tuple[tuple[str, int], ...]],
+    tuple[tuple[ColumnShape, ...], tuple[ColumnModel, ...], tuple[ColumnShape, ...] | None],
+] = SizedCache(256)
 _LABELLED: Final = (_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET)
 
 
@@ -158,6 +164,26 @@ def resolve(shape: TableShape, model: TableModel) -> TableShape:
             f"{shape.database}.{shape.table}: {reason}; the binlog has {describe_shape(shape)}; "
             f"the definition is {model}"
         )
+    return _resolved(shape, model)
+
+
+def resolve_if_fitting(shape: TableShape, model: TableModel) -> TableShape | None:
+    """The same, but None where the definition is not that of the table map.
+
+    Tables that look alike share their columns' shapes and definitions, and are compared once.
+    """
+    # Both are kept with what was made of them, so that no others can have their ids.
+    key = (id(shape.columns), id(model.columns), model.primary_key)
+    known = _FITTING.get(key)
+    if known is None:
+        fits = not find_mismatch(shape, model)
+        columns = _resolved(shape, model).columns if fits else None
+        known = (shape.columns, model.columns, columns)
+        _FITTING.put(key, known, _COLUMN_SIZE * len(model.columns))
+    return None if known[2] is None else TableShape(shape.database, shape.table, known[2])
+
+
+def _resolved(shape: TableShape, model: TableModel) -> TableShape:
     names = {column.name: at for at, column in enumerate(model.columns)}
     indexes = {names[name]: at for at, (name, _) in enumerate(model.primary_key) if name in names}
     definitions = [

@@ -81,7 +81,9 @@ async def measure(server: LocalServer, database: str, count: int, directory: Pat
     costs = Costs(count)
     url, store = server.url(), directory / f"{count}.position"
     begun = time.perf_counter()
-    async with rc.connect(url, tables=[f"{database}.t7"], position_store=directory / "one"):
+    async with rc.connect(
+        url, tables=[f"{database}.t7"], position_store=directory / f"{count}.one"
+    ):
         costs.one_opened = time.perf_counter() - begun
     begun = time.perf_counter()
     async with rc.connect(url, tables=[f"{database}.*"], position_store=store) as stream:

@@ -121,11 +121,8 @@ def _short_string(block: ByteReader) -> bytes:
 
 
 def _parse_variable(code: int, block: ByteReader, found: dict[str, Any]) -> bool:
-    """Parse the value of ``code`` into ``found``; False when the code is not known."""
-    if code in _INTEGERS:
-        name, size = _INTEGERS[code]
-        found[name] = block.uint(size)
-    elif code == 2:
+    """Parse the value of ``code``, of no fixed size, into ``found``; False when the code is not known."""
+    if code == 2:
         found["catalog"] = _short_string(block)
         block.skip(1)
     elif code == 3:
@@ -163,17 +160,27 @@ def _parse_variable(code: int, block: ByteReader, found: dict[str, Any]) -> bool
 
 
 def _parse(data: bytes) -> QueryStatus:
-    block = ByteReader(data)
     found: dict[str, Any] = {}
     codes: list[int] = []
+    at, size = 0, len(data)
     try:
-        while block.remaining:
-            start = block.offset
-            code = block.uint(1)
+        while at < size:
+            code = data[at]
             codes.append(code)
+            integer = _INTEGERS.get(code)
+            if integer is not None and at + integer[1] < size:
+                name, width = integer
+                found[name] = int.from_bytes(data[at + 1 : at + 1 + width], "little")
+                at += 1 + width
+                continue
+            block = ByteReader(data)
+            block.skip(at + 1)
+            if integer is not None:
+                block.uint(integer[1])  # it is cut
             if not _parse_variable(code, block, found):
-                found["unparsed"] = data[start:]
+                found["unparsed"] = data[at:]
                 break
+            at = block.offset
     except ShortBufferError as error:
         raise TruncatedEventError(f"status variable {codes[-1]}: {error}") from error
     return QueryStatus(**found, codes=tuple(codes))

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.schema.ddl.create import read_behind_name, read_table_head
+from replica_client.schema.ddl.create import TableHead, read_behind_name, read_table_head
 from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
 from replica_client.schema.ddl.lexer import LexerError, Token, tokenize
 from replica_client.schema.ddl.statement_context import StatementContext
@@ -22,6 +22,12 @@ _KEPT: Final = 256
 _LONGEST: Final = 4096
 # Comments and strings, whose brackets are none; a name in backquotes would not be closed.
 _DOUBTFUL: Final = re.compile(r"['\"#/]|--")
+
+_NAME: Final = r"(?:`([^`]+)`|([a-z_][a-z0-9_]*))"
+_PLAIN: Final = re.compile(
+    rf"CREATE[ \n]+TABLE[ \n]+(IF[ \n]+NOT[ \n]+EXISTS[ \n]+)?(?:{_NAME}\.)?{_NAME}[ \n]*\Z",
+    re.IGNORECASE,
+)
 
 
 def read_alike(text: str, context: StatementContext) -> CreateTable | None:
@@ -34,12 +40,8 @@ def read_alike(text: str, context: StatementContext) -> CreateTable | None:
     at = text.find("(")
     if at < 0 or len(text) - at > _LONGEST or _DOUBTFUL.search(text, 0, at):
         return None
-    try:
-        cursor = Cursor(tokenize(text[:at], context))
-        head = read_table_head(cursor, context) if cursor.take("CREATE") else None
-    except (LexerError, NotUnderstoodError):
-        return None
-    if head is None or not cursor.done:
+    head = _head(text[:at], context)
+    if head is None:
         return None
     found = _behind_name(
         text[at:],
@@ -50,6 +52,21 @@ def read_alike(text: str, context: StatementContext) -> CreateTable | None:
         context.connection_charset,
     )
     return None if found is None else replace(found, **head._asdict())
+
+
+def _head(text: str, context: StatementContext) -> TableHead | None:
+    """What stands before the bracket; None where it is not understood, or more than that."""
+    plain = _PLAIN.match(text) if text.isascii() else None
+    if plain is not None:
+        if_not_exists, quoted_database, database, quoted_name, name = plain.groups()
+        table = (quoted_database or database or context.database, quoted_name or name)
+        return TableHead(table, if_not_exists is not None, or_replace=False, temporary=False)
+    try:
+        cursor = Cursor(tokenize(text, context))
+        head = read_table_head(cursor, context) if cursor.take("CREATE") else None
+    except (LexerError, NotUnderstoodError):
+        return None
+    return head if head is not None and cursor.done else None
 
 
 @lru_cache(_KEPT)

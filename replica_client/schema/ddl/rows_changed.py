@@ -46,7 +46,7 @@ def _tables(text: str, context: StatementContext) -> tuple[TableName, ...] | Non
         # It was read a moment ago.
         meaning = read_statement(text, context)
         if isinstance(meaning, CreateTable):
-            return _filled(meaning)
+            return filled_tables(meaning)
     try:
         cursor = Cursor(without_prefix(tokenize(text, context)))
         return _changed(cursor, text, context)
@@ -70,7 +70,7 @@ def _changed(cursor: Cursor, text: str, context: StatementContext) -> tuple[Tabl
         word = cursor.step().upper
     if word == "CREATE":
         meaning = read_statement(text, context)
-        return _filled(meaning) if isinstance(meaning, CreateTable) else ()
+        return filled_tables(meaning) if isinstance(meaning, CreateTable) else ()
     if word == "WITH":
         # The statement behind the common table expressions.
         while cursor.token.upper not in _VERBS:
@@ -99,7 +99,7 @@ def _changed(cursor: Cursor, text: str, context: StatementContext) -> tuple[Tabl
     return _deleted(cursor, database)
 
 
-def _filled(made: CreateTable) -> tuple[TableName, ...]:
+def filled_tables(made: CreateTable) -> tuple[TableName, ...]:
     """The table itself, where a query fills it."""
     return (made.table,) if made.select and not made.temporary else ()
 

@@ -88,7 +88,11 @@ class StatementContext:
 
     @classmethod
     def of_query(
-        cls, event: QueryEvent, flavor: ServerFlavor, version: tuple[int, int, int]
+        cls,
+        event: QueryEvent,
+        flavor: ServerFlavor,
+        version: tuple[int, int, int],
+        uses_temporary: bool | None = None,
     ) -> Self:
         """The context that a QUERY event carries."""
         status = event.status
@@ -105,4 +109,5 @@ class StatementContext:
             charset_of_id(status.character_set_client),
             charset_of_id(status.collation_connection),
             bool(status.character_set_database),
+            uses_temporary,
         )

@@ -11,6 +11,7 @@ from replica_client.schema.resolve import (
     find_mismatch,
     lacks_charset,
     resolve,
+    resolve_if_fitting,
     tells_everything,
     with_hash_columns,
 )
@@ -148,3 +149,41 @@ def test_hash_columns_of_mariadb() -> None:
     assert with_hash_columns(shape(col(3), col(8)), no_text, ServerFlavor.MARIADB) is no_text
     other = shape(col(3), col(252, metadata=2), col(3))
     assert with_hash_columns(other, text, ServerFlavor.MARIADB) is text
+
+
+ALIKE = (
+    "a INT PRIMARY KEY, b VARCHAR(30)",
+    "b INT, a VARCHAR(30), PRIMARY KEY (a, b)",
+    "a INT, b VARCHAR(30)",
+    "a INT, b VARCHAR(31)",
+    "a INT NOT NULL, b VARCHAR(30)",
+    "a INT",
+    "x INT UNSIGNED, b VARCHAR(30) INVISIBLE",
+)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_alike_tables_are_resolved_as_each_alone(named: bool) -> None:
+    """Shapes and definitions that are shared, in every pair and twice: as resolve(), or None where it raises."""
+    models = [model(sql) for sql in ALIKE]
+    shapes = [
+        shape(
+            col(3, nullable=nullable, name="a", resolved=named),
+            col(15, length=length, name="b", resolved=named),
+        )
+        for nullable in (False, True)
+        for length in (120, 124)
+    ]
+    for _ in range(2):
+        for one in shapes:
+            for known in (*models, *(m.renamed("e", "u") for m in models)):
+                try:
+                    expected = resolve(one, known)
+                except SchemaMismatchError:
+                    expected = None
+                other = TableShape("e", "u", one.columns)
+                assert resolve_if_fitting(one, known) == expected
+                found = resolve_if_fitting(other, known)
+                assert (found and found.columns) == (expected and expected.columns)
+                assert found is None or (found.database, found.table) == ("e", "u")
+    assert any(resolve_if_fitting(one, known) for one in shapes for known in models)
