@@ -134,7 +134,7 @@ class BinlogTable:
             SchemaError: a table's definition is not known, or is not that of its rows.
             BinlogDecodeError: a fault in a file; everything before it was given.
         """
-        from replica_client.archive.decoding import reader_of
+        from replica_client.archive.unified import reader_of
 
         wanted = self.schema.names
         needed = dict.fromkeys(wanted)

@@ -9,13 +9,14 @@ from dataclasses import replace
 import pyarrow as pa
 
 from replica_client.archive.contents import Contents, look_at
-from replica_client.archive.decoding import Decoding, batches_in_order
 from replica_client.binlog.options import DecodeOptions
 from replica_client.position.position import Position
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.files.binlog_file import BinlogFileReader
 from replica_client.readers.files.file_bytes import BinlogFile
 from replica_client.readers.files.file_range import spooled
+from replica_client.readers.files.piece_batches import Decoding, PieceReading, decoded_in_order
+from replica_client.readers.files.pieces import Piece
 from replica_client.readers.start_position import Start
 from replica_client.rows.selection import Selection, exact_pattern
 from replica_client.rows.where import Condition
@@ -114,4 +115,10 @@ class FileTables:
         selection = Selection([pattern], columns={pattern: columns})
         how = Decoding(replace(self._assembly, selection=selection), self._decode, where, max_rows)
         pieces = [one for one in contents.pieces if one.must_read or table in one.tables]
-        return batches_in_order(contents, pieces, how, self._threads)
+
+        def read(piece: Piece) -> PieceReading:
+            return PieceReading(piece, contents.files, contents.history_at(piece), how)
+
+        threads = min(self._threads, len(pieces))
+        found = decoded_in_order(pieces, read, threads)
+        return (batch for _, batches in found for batch in batches)

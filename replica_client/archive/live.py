@@ -10,10 +10,10 @@ from dataclasses import replace
 import pyarrow as pa
 
 from replica_client.archive.contents import SeenSchemas
-from replica_client.archive.decoding import chosen_rows
 from replica_client.binlog.options import DecodeOptions
 from replica_client.position.position import Position
 from replica_client.readers.assembler import AssemblyOptions
+from replica_client.readers.files.piece_batches import chosen_rows
 from replica_client.readers.live.connect import connect
 from replica_client.readers.live.follow import FollowedSource
 from replica_client.readers.notices import batches_of

@@ -22,7 +22,7 @@ Other types have nothing in common; to read such a table is an error that says w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -161,3 +161,11 @@ def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
 def _digits(value: Any) -> str | None:
     # Arrow writes small numbers with an exponent.
     return None if value is None else format(value, "f")
+
+
+def reader_of(
+    schema: pa.Schema, batches: Iterator[pa.RecordBatch], columns: Sequence[str]
+) -> pa.RecordBatchReader:
+    """Batches as a stream of some columns of a unified schema."""
+    wanted = pa.schema([schema.field(name) for name in columns], schema.metadata)
+    return pa.RecordBatchReader.from_batches(wanted, (fitted(one, wanted) for one in batches))

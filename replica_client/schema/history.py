@@ -22,7 +22,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 from replica_client.errors import SchemaError, SourceChangedError
 from replica_client.schema.catalog import (
@@ -71,6 +71,9 @@ KEPT_GONE: Final = 1000
 
 _FORMAT: Final = "replica-client-schema"
 _VERSION: Final = 1
+
+TemporaryTables: TypeAlias = frozenset[tuple[int, str, str]]
+"""Temporary tables: the session's thread, database and name of each."""
 
 START: Final = LogPosition("", 0, 0, "")
 """Before everything."""
@@ -336,6 +339,16 @@ class SchemaHistory:
     def is_temporary(self, thread_id: int, name: TableName) -> bool:
         """Whether a name is that of a temporary table in a session."""
         return (thread_id, *self._casefolded(name)) in self._temporary
+
+    @property
+    def temporary_tables(self) -> TemporaryTables:
+        """The temporary tables of all sessions."""
+        return frozenset(self._temporary)
+
+    @temporary_tables.setter
+    def temporary_tables(self, tables: TemporaryTables) -> None:
+        self._temporary = set(tables)
+        self.revision += 1
 
     def hide(self, thread_id: int, name: TableName) -> None:
         """A temporary table of a session has a name, which is that of another table, too."""

@@ -84,7 +84,9 @@ class BinlogFileReader:
         losses: LossLedger | None = None,
         lower_case_table_names: int | None = None,
         prepared: PreparedLedger | None = None,
+        threads: int = 1,
     ) -> None:
+        self._threads = threads
         self._letter_case = lower_case_table_names
         self._files = list(files)
         self._assembly = assembly
@@ -300,7 +302,8 @@ class BinlogFileReader:
 
         Args:
             max_rows: rows that a batch has at most.
-            max_seconds: a batch is given after this time at the latest, when there is work.
+            max_seconds: a batch is given after this time at the latest, when there is work; with several
+                threads when a piece of the file was decoded.
             notices: as in :meth:`changes`; all rows before a notice come in batches before it.
 
         Raises:
@@ -314,6 +317,11 @@ class BinlogFileReader:
         from replica_client.rows.batching import BatchAssembler
 
         batches = BatchAssembler(max_rows, self._decode)
+        if self._threads > 1 and not self._assembly.record_losses:
+            begin, stop = self._range()
+            if begin.passed is None and not isinstance(stop, datetime.datetime):
+                yield from self._piece_batches(begin, stop, max_rows, notices)
+                return
         deadline = time.monotonic() + max_seconds
         for ready in self._steps(batches, notices):
             yield from ready
@@ -325,6 +333,49 @@ class BinlogFileReader:
         reached = self._reached()
         yield from batches.flush()
         self.position = reached
+
+    def _piece_batches(
+        self, begin: Begin, stop: Position | None, max_rows: int, notices: bool
+    ) -> Iterator[RecordBatch | Notice]:
+        """The same from several threads, each of which decodes pieces of the files."""
+        from replica_client.readers.files.piece_batches import (
+            Decoding,
+            PieceReading,
+            decoded_in_order,
+        )
+        from replica_client.readers.files.pieces import Piece, Pieces
+
+        self._files = spooled(self._files)
+        self._new_assembler(begin)
+        self._from_start(begin.position)
+        before = self.history
+        found = before.copy()
+        pieces = Pieces(
+            self._files,
+            self._assembly,
+            self._decode,
+            found,
+            begin.position,
+            stop,
+            pending=self.prepared,
+        )
+        how = Decoding(self._assembly, self._decode, None, max_rows, notices)
+        revision = found.revision
+
+        def read(piece: Piece) -> PieceReading:
+            nonlocal before, revision
+            if found.revision == revision and piece.stop is not None:
+                # What nothing changes, several threads can look at.
+                return PieceReading(piece, self._files, before, how)
+            reading = PieceReading(piece, self._files, before.copy(), how)
+            before, revision = found.copy(), found.revision
+            return reading
+
+        for reading, batches in decoded_in_order(pieces, read, self._threads):
+            yield from batches
+            self.history, self.prepared = reading.history, reading.pending
+            if reading.piece.reached is not None:
+                self.position = reading.piece.reached
 
     def _reached(self) -> Position:
         if self._reader is not None and self._reader.inside is not None:
@@ -463,6 +514,7 @@ def open_binlog(
     prepared: PreparedLedger | None = None,
     memory_map: bool = False,
     lower_case_table_names: int | None = None,
+    threads: int = 1,
 ) -> BinlogFileReader:
     """Open binlog files.
 
@@ -491,6 +543,8 @@ def open_binlog(
             position; a copy of it goes on. Others are looked for in the files before the start.
         memory_map: read the pages of files where the operating system keeps them, which saves a copy.
             A file must not become shorter while it is read: the operating system ends the process then.
+        threads: that decode the rows of ``batches()`` at the same time, pieces of about 8 MB of a file each; the
+            order stays. One reads where a time is the stop, or losses are recorded.
 
     Raises:
         ConfigError: no such file, or an option is wrong.
@@ -506,8 +560,19 @@ def open_binlog(
         raise ConfigError("files are read from a position or a time to a position or a time")
     if lower_case_table_names not in (None, 0, 1, 2):
         raise ConfigError(f"lower_case_table_names {lower_case_table_names!r}: it is 0, 1 or 2")
+    if threads < 1:
+        raise ConfigError(f"threads {threads}: at least 1 is wanted")
     files = binlog_files(source, memory_map)
     tell_plain()
     return BinlogFileReader(
-        files, assembly, decode, begin, end, schema, losses, lower_case_table_names, prepared
+        files,
+        assembly,
+        decode,
+        begin,
+        end,
+        schema,
+        losses,
+        lower_case_table_names,
+        prepared,
+        threads,
     )

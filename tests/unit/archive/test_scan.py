@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import replica_client as rc
-from replica_client.archive import contents
 from replica_client.errors import ConfigError, ReplicaClientError, TruncatedEventError
+from replica_client.readers.files import pieces
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
 FILES = sorted(DATA.glob("shop-bin.0*"))
@@ -42,7 +42,7 @@ def compared(rows: list[dict[str, Any]]) -> list[list[tuple[str, str]]]:
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("piece_size", [1, 5000, 1 << 23])
 def test_same_as_batches(monkeypatch: pytest.MonkeyPatch, threads: int, piece_size: int) -> None:
-    monkeypatch.setattr(contents, "PIECE_SIZE", piece_size)
+    monkeypatch.setattr(pieces, "PIECE_SIZE", piece_size)
     monkeypatch.setattr("replica_client.readers.files.file_bytes.CHUNK_SIZE", 700)
     scanned = rc.scan_binlog(DATA, threads=threads)
     expected = of_batches(rc.open_binlog(DATA))
@@ -57,7 +57,7 @@ def test_same_as_batches(monkeypatch: pytest.MonkeyPatch, threads: int, piece_si
 @pytest.mark.parametrize("path", GOLDENS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_goldens(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     """Whatever servers write: XA, payloads, savepoints, ALTERs, statements as text."""
-    monkeypatch.setattr(contents, "PIECE_SIZE", 1)
+    monkeypatch.setattr(pieces, "PIECE_SIZE", 1)
     monkeypatch.setattr("replica_client.readers.files.file_bytes.CHUNK_SIZE", 512)
     try:
         expected = of_batches(rc.open_binlog(path))
@@ -191,7 +191,7 @@ def test_a_cut_file(tmp_path: Path) -> None:
 
 def test_what_stands_before_a_fault_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that cannot be decoded: found when its piece is decoded, behind the pieces before it."""
-    monkeypatch.setattr(contents, "PIECE_SIZE", 1)
+    monkeypatch.setattr(pieces, "PIECE_SIZE", 1)
     monkeypatch.setattr("replica_client.readers.files.file_bytes.CHUNK_SIZE", 700)
     whole = rc.open_binlog(FILES[0], tables="shop.orders")
     positions = [change.position for change in whole.changes()]

@@ -1,0 +1,210 @@
+"""Pieces of binlog files as record batches, in order, several decoded at the same time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from replica_client.binlog.options import DecodeOptions
+from replica_client.errors import DataLossError, ReplicaClientError
+from replica_client.position.losses import loss_kinds
+from replica_client.position.prepared import PreparedLedger
+from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
+from replica_client.readers.event_feed import EventFeed
+from replica_client.readers.fast.row_fast_path import RowFastPath
+from replica_client.readers.files.file_batches import FileBatches, FileSteps
+from replica_client.readers.files.file_bytes import BinlogFile, open_events
+from replica_client.readers.files.file_prepared import FilePrepared
+from replica_client.readers.files.pieces import PIECE_SIZE, Piece, files_between
+from replica_client.readers.prepared_rows import PreparedRows
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.batching import BatchAssembler, RecordBatch
+from replica_client.rows.conditions import matches
+from replica_client.rows.where import Condition
+from replica_client.schema.history import SchemaHistory
+
+_LARGE = 8
+"""A piece of so many times the usual size is not decoded ahead, as its batches would be in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How rows are decoded.
+
+    Attributes:
+        assembly: which tables and columns.
+        decode: how values are decoded.
+        where: what one of a change's rows must meet; None: nothing.
+        max_rows: rows that a batch has at most.
+        notices: whether schema changes and losses are given, too.
+    """
+
+    assembly: AssemblyOptions
+    decode: DecodeOptions
+    where: Condition | None
+    max_rows: int
+    notices: bool = False
+
+
+class PieceReading:
+    """Reads a piece.
+
+    Args:
+        piece: what is read.
+        files: all of them, in order.
+        history: what tables look like where the piece begins; it is moved on.
+        how: rows are decoded.
+
+    Attributes:
+        piece: as given.
+        history: as given.
+        pending: XA transactions that are prepared behind what was read.
+    """
+
+    def __init__(
+        self, piece: Piece, files: Sequence[BinlogFile], history: SchemaHistory, how: Decoding
+    ) -> None:
+        self.piece, self.history = piece, history
+        self.pending: PreparedLedger = piece.pending.copy()
+        self._files, self._how = files, how
+
+    def batches(self) -> Iterator[Any]:
+        """The rows, and notices among them where they are wanted.
+
+        Raises:
+            BinlogDecodeError: the first fault; what stands before it was given.
+            DataLossError: a change that cannot be delivered as rows.
+        """
+        piece, how = self.piece, self._how
+        for loss in piece.gaps:
+            if loss.kind not in loss_kinds(how.assembly.record_losses):
+                raise DataLossError(loss.reason)
+        feed = EventFeed(how.decode, piece.start, mode="file")
+        prepared = FilePrepared(
+            self.pending, lambda: self._files, how.decode, self.history, self._assembler
+        )
+        assembler = self._assembler(self.history, prepared)
+        batches = BatchAssembler(how.max_rows, how.decode)
+        if how.where is None:
+            steps: FileSteps = FileBatches(
+                feed,
+                assembler,
+                batches,
+                piece.stop,
+                lambda _: None,
+                notices=how.notices,
+                shares=True,
+            )
+        else:
+            steps = FileSteps(feed, assembler, RowFastPath(feed, assembler, True), piece.stop)
+        for start, file in files_between(piece.files, piece.start, piece.stop):
+            feed.new_decoder(file.name)
+            with file.open() as stream:
+                source = open_events(stream, file.name, how.decode)
+                for ready in steps.read(source, file.name, start.offset):
+                    if how.where is None:
+                        yield from ready
+                        continue
+                    for transaction in ready:
+                        yield from chosen_rows(batches, transaction, how.where)
+            if steps.stopped:
+                break
+        yield from batches.flush()
+
+    def _assembler(self, history: SchemaHistory, rows: PreparedRows) -> TransactionAssembler:
+        return TransactionAssembler(self._how.assembly, self._how.decode, None, history, rows)
+
+
+def chosen_rows(
+    batches: BatchAssembler, transaction: Transaction, where: Condition
+) -> Iterator[RecordBatch]:
+    """The batches that the changes of a transaction fill that meet a condition.
+
+    Raises:
+        ConfigError: the condition does not fit the table.
+        DataLossError: a row image lacks what decides.
+    """
+    version, stamp = transaction.commit_version, transaction.commit_timestamp_us
+    if stamp is None and transaction.xa_commit:
+        stamp = transaction.timestamp * 1_000_000
+    for rows in transaction.rows:
+        for change in rows:
+            if matches(where, change):
+                known = change.timestamp * 1_000_000 if stamp is None else stamp
+                yield from batches.add_change(rows, change, version, known)
+
+
+def decoded_in_order(
+    pieces: Iterable[Piece], read: Callable[[Piece], PieceReading], threads: int
+) -> Iterator[tuple[PieceReading, Iterable[Any]]]:
+    """Readings of pieces in the order of the binlog, and their batches, decoded by so many threads.
+
+    Args:
+        pieces: in order; they are asked for as they are needed.
+        read: makes what reads a piece; called in this thread before another piece is asked for.
+        threads: 1 decodes where the batches are taken.
+
+    Raises:
+        ReplicaClientError: of :meth:`PieceReading.batches` and of the pieces; what stands before it was given.
+    """
+    if threads < 2:
+        for piece in pieces:
+            reading = read(piece)
+            yield reading, reading.batches()
+        return
+    left = iter(pieces)
+    fault: ReplicaClientError | None = None
+    ahead: deque[tuple[PieceReading, Future[_Decoded] | None]] = deque()
+    with ThreadPoolExecutor(threads, "replica_client decoding") as pool:
+        try:
+            while True:
+                while fault is None and len(ahead) <= threads:
+                    try:
+                        reading = read(next(left))
+                    except StopIteration:
+                        break
+                    except ReplicaClientError as error:
+                        fault = error  # behind all that was found before it
+                        break
+                    large = reading.piece.size > _LARGE * PIECE_SIZE
+                    ahead.append((reading, None if large else pool.submit(_decode, reading)))
+                if not ahead:
+                    break
+                reading, work = ahead.popleft()
+                if work is None:
+                    yield reading, reading.batches()
+                    continue
+                decoded = work.result()
+                yield reading, decoded.given()
+        finally:
+            for _, work in ahead:
+                if work is not None:
+                    work.cancel()
+    if fault is not None:
+        raise fault
+
+
+@dataclass(slots=True)
+class _Decoded:
+    """The batches of a piece, and what came behind them instead of the rest."""
+
+    batches: list[Any]
+    fault: Exception | None = None
+
+    def given(self) -> Iterator[Any]:
+        """The batches, and then the fault."""
+        yield from self.batches
+        if self.fault is not None:
+            raise self.fault
+
+
+def _decode(reading: PieceReading) -> _Decoded:
+    found = _Decoded([])
+    try:
+        found.batches += reading.batches()
+    except Exception as fault:  # noqa: BLE001 - it is raised where the batches are taken
+        found.fault = fault
+    return found

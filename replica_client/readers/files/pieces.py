@@ -1,0 +1,234 @@
+"""Binlog files cut into pieces of whole transactions, which can be decoded each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.events.table_map import TableMapEvent
+from replica_client.binlog.file_scan import FIRST_EVENT
+from replica_client.binlog.options import DecodeOptions
+from replica_client.errors import ConfigError, ReplicaClientError
+from replica_client.position.losses import LOSS_KINDS, Loss
+from replica_client.position.position import Position
+from replica_client.position.prepared import PreparedLedger
+from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
+from replica_client.readers.event_feed import EventFeed
+from replica_client.readers.fast.column_fast_path import ColumnFastPath
+from replica_client.readers.files.file_batches import FileSteps
+from replica_client.readers.files.file_bytes import BinlogFile, open_events
+from replica_client.readers.files.file_prepared import FilePrepared
+from replica_client.readers.prepared_rows import PreparedRows
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.batching import BatchAssembler
+from replica_client.rows.image import RowImageDecoder
+from replica_client.schema.ddl.steps import TableName
+from replica_client.schema.history import SchemaHistory, TemporaryTables
+from replica_client.schema.shape import TableShape
+
+PIECE_SIZE = 8 << 20
+"""Bytes of binlog that are decoded together, about: whole transactions."""
+
+Saw = Callable[[TableShape, RowImageDecoder], None]
+"""Is told that rows of a wanted table come, and what it looks like."""
+
+
+@dataclass(slots=True)
+class Piece:
+    """A range of whole transactions.
+
+    Attributes:
+        start: before the first one.
+        files: those that it touches.
+        pending: XA transactions that are prepared at its start.
+        temporary: temporary tables that sessions have there.
+        stop: behind the last one; None: it is read to the end of its files, or the fault before that.
+        reached: the position behind it, with its GTID set where that is known.
+        tables: wanted tables with rows in it.
+        must_read: whether it may have rows of others too, or what has to stop the reading.
+        gaps: losses before its first transaction that the files tell only from one to the next.
+    """
+
+    start: Position
+    files: tuple[BinlogFile, ...]
+    pending: PreparedLedger
+    temporary: TemporaryTables
+    stop: Position | None = None
+    reached: Position | None = None
+    tables: set[TableName] = field(default_factory=set)
+    must_read: bool = False
+    gaps: list[Loss] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """Bytes, as far as they are in one file; else none that is known."""
+        if len(self.files) > 1 or self.stop is None:
+            return 1 << 62
+        return self.stop.offset - self.start.offset
+
+
+class _Looking(TransactionAssembler):
+    """Tells what tables look like whose rows come, and passes the rows over."""
+
+    def __init__(self, saw: Saw, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._saw = saw
+
+    def _decoder_of(self, table_map: TableMapEvent, decoder: BinlogDecoder) -> None:
+        found = super()._decoder_of(table_map, decoder)
+        if found is not None:
+            self._saw(*found)
+
+    def undoubted_decoder(
+        self, table_map: TableMapEvent, decoder: BinlogDecoder
+    ) -> tuple[tuple[TableShape, RowImageDecoder] | None] | None:
+        """As of :class:`TransactionAssembler`; no table is wanted."""
+        found = super().undoubted_decoder(table_map, decoder)
+        if found is None or found[0] is None:
+            return found
+        self._saw(*found[0])
+        return (None,)
+
+
+class Pieces:
+    """Goes through files once, without decoding a row, and cuts them.
+
+    Args:
+        files: in order; none is a stream.
+        assembly: which tables.
+        decode: how events are decoded; every checksum is looked at.
+        history: what tables look like where reading begins; it is moved on.
+        begin: between transactions; None: with the files.
+        end: no transaction that begins there or later counts.
+        pending: XA transactions that are prepared where reading begins.
+        saw: is told of tables, before what has their rows is given.
+
+    Attributes:
+        history: as given; what tables look like behind the piece that was given last.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[BinlogFile],
+        assembly: AssemblyOptions,
+        decode: DecodeOptions,
+        history: SchemaHistory,
+        begin: Position | None,
+        end: Position | None,
+        *,
+        pending: PreparedLedger | None = None,
+        saw: Saw | None = None,
+    ) -> None:
+        self._files, self._decode = list(files), decode
+        self._begin, self._end = begin, end
+        self._also = saw
+        self.history = history
+        self._feed = EventFeed(decode, begin, mode="file")
+        # Losses are for who reads the pieces.
+        stated = frozenset(LOSS_KINDS) - {"undecodable"}
+        assembly = replace(assembly, record_losses=stated, full_rows=False)
+
+        def again(known: SchemaHistory, rows: PreparedRows) -> TransactionAssembler:
+            return _Looking(self._saw, assembly, decode, None, known, rows)
+
+        ledger = PreparedLedger() if pending is None else pending.copy()
+        self._prepared = FilePrepared(ledger, lambda: self._files, decode, history, again)
+        assembler = _Looking(self._saw, assembly, decode, None, history, self._prepared)
+        self._fast_path = ColumnFastPath(self._feed, assembler, BatchAssembler(2, decode), True)
+        self._steps = FileSteps(self._feed, assembler, self._fast_path, end)
+        self._piece: Piece | None = None
+
+    def __iter__(self) -> Iterator[Piece]:
+        """The pieces; they cover the files.
+
+        Raises:
+            BinlogDecodeError: the first fault; the last piece goes up to it.
+            DataLossError: the source logged that it lost changes; the same.
+            ConfigError: the files do not have the begin.
+        """
+        try:
+            yield from self._read()
+        except ReplicaClientError:
+            if self._piece is not None:
+                yield self._piece
+            raise
+        yield from self._closed()
+
+    def _read(self) -> Iterator[Piece]:
+        for start, file in files_between(self._files, self._begin, self._end):
+            if self._piece is not None and self._feed.tracker.in_transaction:
+                # Relay logs: a transaction goes on in the next file.
+                self._piece.files = (*self._piece.files, file)
+            else:
+                yield from self._closed()
+                self._open(start, file)
+            self._feed.new_decoder(file.name)
+            with file.open() as stream:
+                source = open_events(stream, file.name, self._decode)
+                for ready in self._steps.read(source, file.name, start.offset):
+                    for transaction in ready:
+                        self._take(transaction)
+                    if self._is_enough(file):
+                        yield from self._closed()
+                        self._open(Position(file.name, self._feed.tracker.offset), file)
+                        # So that the tables of the next piece are seen again.
+                        self._fast_path.forget()
+            if self._steps.stopped:
+                return
+
+    def _open(self, start: Position, file: BinlogFile) -> None:
+        pending = self._prepared.ledger.copy()
+        self._piece = Piece(start, (file,), pending, self.history.temporary_tables)
+
+    def _closed(self) -> Iterator[Piece]:
+        piece, tracker = self._piece, self._feed.tracker
+        if piece is not None:
+            piece.stop = Position(tracker.file or piece.start.file, tracker.offset)
+            piece.reached = tracker.position
+            self._piece = None
+            yield piece
+
+    def _is_enough(self, file: BinlogFile) -> bool:
+        """Whether a piece is large enough and nothing is open."""
+        piece, tracker = self._piece, self._feed.tracker
+        if piece is None or tracker.in_transaction or tracker.file != file.name:
+            return False
+        first = piece.start.offset if piece.start.file == file.name else FIRST_EVENT
+        return tracker.offset - first >= PIECE_SIZE
+
+    def _saw(self, shape: TableShape, decoder: RowImageDecoder) -> None:
+        if self._piece is not None:
+            self._piece.tables.add((shape.database, shape.table))
+        if self._also is not None:
+            self._also(shape, decoder)
+
+    def _take(self, transaction: Transaction) -> None:
+        """A transaction that is not ordinary."""
+        piece = self._piece
+        if piece is not None:
+            piece.must_read |= transaction.xa_commit or bool(transaction.losses)
+            piece.gaps += [loss for loss in transaction.losses if loss.kind == "gtid_gap"]
+
+
+def files_between(
+    files: Sequence[BinlogFile], begin: Position | None, end: Position | None
+) -> Iterator[tuple[Position, BinlogFile]]:
+    """The files from one position to another, and where each is begun to read.
+
+    Raises:
+        ConfigError: the file of the first position is not among them.
+    """
+    names = [file.name for file in files]
+    if begin is not None and begin.file not in names:
+        raise ConfigError(
+            f"since {begin}: no such file among {', '.join(names[:5])}{' …' if names[5:] else ''}"
+        )
+    for file in files[names.index(begin.file) if begin is not None else 0 :]:
+        start = Position(file.name, FIRST_EVENT)
+        if begin is not None and begin.file == file.name and begin.offset > FIRST_EVENT:
+            start = Position(file.name, begin.offset)
+        if end is not None and start >= end:
+            return
+        yield start, file
