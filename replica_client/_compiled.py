@@ -31,6 +31,7 @@ from replica_client import _cython
 
 # Literal: scripts/build_hook.py reads it without importing the package.
 COMPILED_MODULES: tuple[str, ...] = (
+    "replica_client.archive.key_scan",
     "replica_client.binlog.event_search",
     "replica_client.binlog.values.decimal",
     "replica_client.binlog.values.json_binary",

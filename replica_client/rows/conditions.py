@@ -54,6 +54,15 @@ _DATE: Final = re.compile(
 _TIME: Final = re.compile(r"(-?)(\d{1,3}):([0-5]\d):([0-5]\d)(?:\.(\d{1,6}))?", re.ASCII)
 
 
+def is_equal(column: str, value: Any, literal: Value) -> bool:
+    """Whether a value of a column is what a literal says; NULL never is.
+
+    Raises:
+        ConfigError: the literal is of another kind than the column.
+    """
+    return value is not None and _compared(column, value, "=", literal)
+
+
 class _Undecided:
     """The outcome of a test of a column that the row image left out."""
 
@@ -154,7 +163,7 @@ def _alike(column: str, value: Any, sign: str, literal: Value) -> tuple[Any, Any
         if isinstance(value, bytes):
             return value, literal.encode()
         if isinstance(value, Temporal):
-            return value, _temporal(column, value, literal)
+            return value, temporal_literal(column, value, literal)
     elif isinstance(value, float):
         return value, float(literal)
     elif isinstance(value, (int, Decimal)):
@@ -176,7 +185,17 @@ def _json(document: JsonDocument, literal: Value) -> tuple[Any, Any]:
     )
 
 
-def _temporal(column: str, value: Temporal, text: str) -> Temporal:
+def temporal_literal(column: str, value: Temporal, text: str) -> Temporal:
+    """What a text means for a column of temporal values.
+
+    Args:
+        column: its name.
+        value: one of its values, for their type.
+        text: of the literal.
+
+    Raises:
+        ConfigError: it is no such value.
+    """
     pattern = _TIME if isinstance(value, Time) else _DATE
     match = pattern.fullmatch(text.strip())
     if match is None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from replica_client.archive.file_index import FileIndex, is_current, make_index
+from replica_client.archive.file_list import ListedFile, list_files
 from replica_client.lake.source_options import SourceOptions
-from replica_client.spark.source.file_index import FileIndex, is_current, make_index
-from replica_client.spark.source.file_list import ListedFile, list_files
 from replica_client.spark.source.index_store import IndexStore
 
 

@@ -7,6 +7,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from replica_client.archive.file_list import ListedFile, list_files
+from replica_client.archive.statement_meaning import PLAIN_CONTROL, ReadStatement
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
@@ -28,8 +30,6 @@ from replica_client.schema.catalog import Absent, TableChange
 from replica_client.schema.history import SchemaChange, SchemaHistory, schema_change
 from replica_client.schema.model import TableModel
 from replica_client.schema.names import casefold_table
-from replica_client.spark.source.file_list import ListedFile, list_files
-from replica_client.spark.source.statement_meaning import PLAIN_CONTROL, ReadStatement
 from replica_client.storage.files import file_or_none
 from replica_client.storage.location import Location
 

@@ -10,6 +10,9 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from replica_client.archive.file_index import STEP, FileIndex
+from replica_client.archive.file_list import ListedFile, check_no_gap, from_position
+from replica_client.archive.transaction_ranges import FileTransactionRanges, TransactionRange
 from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.errors import ConfigError, DataLossError, UnknownTableError
 from replica_client.gtid import GtidSet, MariadbGtidSet
@@ -20,12 +23,9 @@ from replica_client.readers.start_position import timestamp_of
 from replica_client.rows.selection import Selection
 from replica_client.schema.shape import TableShape
 from replica_client.spark.source.file_catalog import FileCatalog
-from replica_client.spark.source.file_index import STEP, FileIndex
-from replica_client.spark.source.file_list import ListedFile, check_no_gap, from_position
 from replica_client.spark.source.file_table import table_maps
 from replica_client.spark.source.read_ranges import BinlogRange, Filters, cut_rows
 from replica_client.spark.source.schema_timeline import SchemaTimeline
-from replica_client.spark.source.transaction_ranges import FileTransactionRanges, TransactionRange
 from replica_client.spark.source.typed import TypedTable, plan_table
 
 _FIRST_WAIT = 0.002

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from replica_client.archive.file_list import ListedFile
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.event_types import EventType
 from replica_client.readers.files.file_bytes import BinlogFile, open_events
-from replica_client.spark.source.file_list import ListedFile
 
 _WANTED = (
     EventType.FORMAT_DESCRIPTION_EVENT,

@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 
 from replica_client._version import __version__
-from replica_client.spark.source.file_index import FileIndex
+from replica_client.archive.file_index import FileIndex
 from replica_client.storage.location import local_path
 
 _LOG = logging.getLogger("replica_client")

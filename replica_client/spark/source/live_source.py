@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from replica_client.archive.transaction_ranges import TransactionRange, TransactionRangeTracker
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.file_scan import FIRST_EVENT
@@ -26,7 +27,6 @@ from replica_client.readers.start_position import Start
 from replica_client.schema.shape import TableShape
 from replica_client.spark.source.live_partition import server_id
 from replica_client.spark.source.live_watch import LiveWatch
-from replica_client.spark.source.transaction_ranges import TransactionRange, TransactionRangeTracker
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.dump import DumpStream
 from replica_client.transport.request import DumpRequest

@@ -14,6 +14,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from replica_client.archive.file_index import QUERIES, concerns_tables
+from replica_client.archive.statement_meaning import ReadStatement
+from replica_client.archive.transaction_ranges import TransactionRangeTracker
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
@@ -29,10 +32,7 @@ from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import LogPosition, SchemaHistory
 from replica_client.schema.model import DatabaseModel, TableModel
 from replica_client.schema.names import casefold_name, casefold_table
-from replica_client.spark.source.file_index import QUERIES, concerns_tables
 from replica_client.spark.source.live_source import LiveSource, ranged_events
-from replica_client.spark.source.statement_meaning import ReadStatement
-from replica_client.spark.source.transaction_ranges import TransactionRangeTracker
 from replica_client.transport.connection import SourceConnection
 from replica_client.wire.server_errors import TRANSIENT_ERRORS
 

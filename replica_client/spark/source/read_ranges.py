@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 
+from replica_client.archive.file_list import ListedFile
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
@@ -17,7 +18,6 @@ from replica_client.readers.surface import options_of
 from replica_client.schema.history import SchemaHistory
 from replica_client.spark.source.envelope import with_variants
 from replica_client.spark.source.envelope_batches import EnvelopeChanges
-from replica_client.spark.source.file_list import ListedFile
 from replica_client.spark.source.file_partition import Changes, file_batches
 from replica_client.spark.source.live_partition import live_batches
 from replica_client.spark.source.lost_range import lost_batch

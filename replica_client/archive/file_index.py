@@ -14,6 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from replica_client.archive.file_list import ListedFile
+from replica_client.archive.statement_meaning import PLAIN_CONTROL, ReadStatement
+from replica_client.archive.transaction_ranges import FileTransactionRanges, TransactionRange
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.file_scan import MAGIC_SIZE
@@ -22,9 +25,6 @@ from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.gtid import GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.position.position import Position
 from replica_client.schema.ddl.steps import Unrelated
-from replica_client.spark.source.file_list import ListedFile
-from replica_client.spark.source.statement_meaning import PLAIN_CONTROL, ReadStatement
-from replica_client.spark.source.transaction_ranges import FileTransactionRanges, TransactionRange
 from replica_client.storage.files import open_file
 
 STEP = 1 << 20

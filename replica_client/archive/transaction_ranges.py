@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple
 
+from replica_client.archive.file_list import ListedFile
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.file_scan import MAGIC_SIZE, FileKind, file_kind
@@ -25,7 +26,6 @@ from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker, TransactionBoundary
 from replica_client.readers.fast.transaction_scan import MORE, UNUSUAL, TransactionScan
 from replica_client.readers.files.file_bytes import open_events
-from replica_client.spark.source.file_list import ListedFile
 from replica_client.storage.files import open_file, read_at
 
 _PASSED_OVER = types_of(EventClass.ROWS, EventClass.TABLE_MAP, EventClass.ANNOTATION)
@@ -178,7 +178,7 @@ class FileTransactionRanges:
             return
         with open_file(file.where) as stream:
             head = read_at(stream, 0, _HEAD_SIZE)
-            if file_kind(head) is FileKind.PLAIN and not _encrypts_events(head):
+            if is_plain(head):
                 yield from self._plain(file, stream)
                 return
         yield from self._streamed(file)
@@ -298,6 +298,15 @@ class FileTransactionRanges:
                     yield position, data
                 else:
                     source.skip_to(first)
+
+
+def is_plain(head: bytes) -> bool:
+    """Whether a file that begins so can be read from anywhere: neither it nor its events are encrypted.
+
+    Raises:
+        BinlogDecodeError: it is no binlog.
+    """
+    return file_kind(head) is FileKind.PLAIN and not _encrypts_events(head)
 
 
 def _event_at(stream: BinaryIO, position: int, header_size: int, limit: int) -> bytes | None:

@@ -1,0 +1,347 @@
+"""An archive of binlog files: what happened to a row, a column, a table."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replica_client.archive.binlog_archive import (
+    ArchiveSource,
+    IndexedFile,
+    IndexedFiles,
+    keyed,
+)
+from replica_client.archive.index_format import IndexedBlock
+from replica_client.archive.question import BlockChoice, ChangeTest, ColumnStep, Key, Question
+from replica_client.archive.range_reader import transactions_between
+from replica_client.archive.statement_texts import StatementTexts
+from replica_client.binlog.options import DecodeOptions
+from replica_client.errors import ConfigError, GtidFormatError
+from replica_client.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
+from replica_client.position.losses import LOSS_KINDS, LossLedger
+from replica_client.position.position import Position
+from replica_client.readers.assembler import AssemblyOptions
+from replica_client.readers.start_position import parse_start
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.json_values import quote
+from replica_client.rows.row_change import Change
+from replica_client.rows.selection import Selection
+from replica_client.rows.where import Value, parse_where
+from replica_client.schema.history import SchemaHistory
+
+if TYPE_CHECKING:
+    from replica_client.rows.batching import RecordBatch
+
+When = Position | GtidSet | MariadbGtidSet | str | datetime.datetime | None
+"""A position, a GTID set, a time, or one of them as text."""
+_KINDS = ("insert", "update", "delete")
+_RECORDED = tuple(kind for kind in LOSS_KINDS if kind not in ("undecodable", "incomplete_row"))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundChange:
+    """A change that was found, with what its transaction tells.
+
+    Attributes:
+        change: the row before and after, and where it stands.
+        transaction: that it was part of.
+        statement: the text of its statement, where the binlog has it (``binlog_rows_query_log_events``,
+            ``binlog_annotate_row_events``).
+    """
+
+    change: Change
+    transaction: Transaction
+    statement: str | None = None
+
+    @property
+    def thread_id(self) -> int | None:
+        """Number of the source's connection; None where the binlog does not tell."""
+        return self.transaction.thread_id
+
+    @property
+    def commit_time(self) -> datetime.datetime:
+        """When it was committed: to the microsecond where the source logs it (MySQL 8.0), else to the second."""
+        micros = self.transaction.commit_timestamp_us
+        if micros is None:
+            micros = self.transaction.timestamp * 1_000_000
+        return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(
+            microseconds=micros
+        )
+
+    def to_json(self) -> str:
+        """The line that ``replica-client find --json`` prints: that of the change, and what is known besides."""
+        text = self.change.to_json()[:-1]
+        thread = "null" if self.thread_id is None else str(self.thread_id)
+        statement = "null" if self.statement is None else quote(self.statement)
+        time = quote(self.commit_time.isoformat())
+        return f'{text}, "commit_time": {time}, "thread_id": {thread}, "statement": {statement}}}'
+
+
+class Found:
+    """The changes that a question finds, in the order of the binlog; each iteration looks anew.
+
+    Made by :meth:`Archive.find`.
+
+    Attributes:
+        losses: changes that could not be looked at, of the last iteration: statements that the binlog has as text.
+    """
+
+    def __init__(self, archive: Archive, questions: Sequence[Question], statements: bool) -> None:
+        self._archive, self._questions, self._statements = archive, questions, statements
+        self.losses = LossLedger()
+
+    def __iter__(self) -> Iterator[FoundChange]:
+        texts = StatementTexts(self._archive.files) if self._statements else None
+        for transaction, _, change in self._rows():
+            text = None if texts is None else texts.of(transaction, change)
+            yield FoundChange(change, transaction, text)
+
+    def _rows(self) -> Iterator[tuple[Transaction, RowsOfEvent, Change]]:
+        self.losses = LossLedger()
+        tests = [(one, ChangeTest(one)) for one in self._questions]
+        for transaction in self._archive.transactions(self._questions):
+            for loss in transaction.losses:
+                self.losses.add(loss, transaction.start)
+            asked = [test for one, test in tests if one.takes_transaction(transaction)]
+            if not asked:
+                continue
+            for rows in transaction.rows:
+                for change in rows:
+                    if any(test.takes(change) for test in asked):
+                        yield transaction, rows, change
+
+    def count(self) -> int:
+        """How many there are."""
+        return sum(1 for _ in self._rows())
+
+    def batches(self, max_rows: int = 16384) -> Iterator[RecordBatch]:
+        """The same as Arrow record batches, as those of :func:`~replica_client.open_binlog`.
+
+        Args:
+            max_rows: rows that a batch has at most.
+
+        Raises:
+            ConfigError: pyarrow is not installed.
+        """
+        from replica_client.rows.batching import BatchAssembler
+
+        batches = BatchAssembler(max_rows, self._archive.files.decode)
+        for transaction, rows, change in self._rows():
+            stamp = transaction.commit_timestamp_us
+            if stamp is None:
+                seconds = transaction.timestamp if transaction.xa_commit else change.timestamp
+                stamp = seconds * 1_000_000
+            yield from batches.add_change(rows, change, transaction.commit_version, stamp)
+        yield from batches.flush()
+
+
+class Archive:
+    """Many binlog files with indexes; made by :func:`open_archive`.
+
+    Attributes:
+        files: with their indexes, which are made when they are first needed.
+
+    Examples:
+        >>> archive = rc.open_archive("shop-bin.*")
+        >>> [one.change.kind for one in archive.find("shop.orders", key=1)]
+        ['insert', 'update']
+    """
+
+    def __init__(self, files: IndexedFiles) -> None:
+        self.files = files
+
+    def index(self) -> list[IndexedFile]:
+        """All files with their indexes; those that are missing, old or damaged are made.
+
+        Raises:
+            BinlogDecodeError: a fault in a file.
+        """
+        return list(self.files)
+
+    def find(
+        self,
+        tables: Sequence[str] | str | None = None,
+        key: Key | None = None,
+        *,
+        column: str | None = None,
+        before: Value | None = None,
+        after: Value | None = None,
+        where: str | None = None,
+        since: When = None,
+        until: When = None,
+        gtid: GtidSet | MariadbGtidSet | str | None = None,
+        thread: int | None = None,
+        kind: Sequence[str] | str | None = None,
+        statements: bool = True,
+    ) -> Found:
+        """The changes that meet all that is asked for.
+
+        Only blocks of the files that may have such changes are read. Tables are meant by the name that they had
+        at the time; :meth:`history` follows one through RENAME TABLE.
+
+        Args:
+            tables: ``database.table``, or patterns; None: all.
+            key: of one row: the value of its primary key, a sequence of the values of its columns, or a mapping by
+                name. Texts are equal where every character is, whatever the collation.
+            column: that changed.
+            before: the value that it had; ``column`` is wanted with it.
+            after: the value that it got; likewise.
+            where: a condition that the row before or after meets, as ``changes --where`` takes it.
+            since: where to start: a position, a GTID set or a time (of the transaction's end).
+            until: the first that does not count.
+            gtid: a set that has the transactions; MariaDB: the very GTIDs.
+            thread: number of the source's connection.
+            kind: ``insert``, ``update``, ``delete``, or several.
+            statements: give the texts of statements, where the binlog has them.
+
+        Raises:
+            ConfigError: what is asked for makes no sense.
+        """
+        question = make_question(
+            tables, key, column, before, after, where, since, until, gtid, thread, kind
+        )
+        return Found(self, [question], statements)
+
+    def transactions(self, questions: Sequence[Question]) -> Iterator[Transaction]:
+        """Transactions with all that questions ask for, and with other rows of the same blocks.
+
+        Raises:
+            BinlogDecodeError: a fault in a file.
+            DataLossError: a change that cannot be delivered as rows.
+        """
+        named = [one.patterns for one in questions if one.patterns is not None]
+        patterns = [text for one in named for text in one] if len(named) == len(questions) else None
+        assembly = AssemblyOptions(Selection(patterns), record_losses=_RECORDED)
+        for file in self.files:
+            history = self.files.history_at(Position(file.listed.name, file.listed.size))
+            wanted: dict[int, IndexedBlock] = {}
+            for question in questions:
+                for block in BlockChoice(question, self.files.decode).of(file, history):
+                    wanted[block.start] = block
+            for start, end in _joined([wanted[at] for at in sorted(wanted)]):
+                yield from self._between(
+                    Position(file.listed.name, start), Position(file.listed.name, end), assembly
+                )
+
+    def _between(
+        self, start: Position, stop: Position, assembly: AssemblyOptions
+    ) -> Iterator[Transaction]:
+        files = [one for one in self.files.binlog_files if one.name == start.file]
+        return transactions_between(
+            files,
+            self.files.binlog_files,
+            self.files.history_at(start),
+            start,
+            stop,
+            assembly,
+            self.files.decode,
+        )
+
+
+def _joined(blocks: Sequence[IndexedBlock]) -> Iterator[tuple[int, int]]:
+    """Ranges of blocks that follow each other."""
+    start = end = -1
+    for block in blocks:
+        if block.start != end:
+            if end >= 0:
+                yield start, end
+            start = block.start
+        end = block.end
+    if end >= 0:
+        yield start, end
+
+
+def make_question(
+    tables: Sequence[str] | str | None = None,
+    key: Key | None = None,
+    column: str | None = None,
+    before: Value | None = None,
+    after: Value | None = None,
+    where: str | None = None,
+    since: When = None,
+    until: When = None,
+    gtid: GtidSet | MariadbGtidSet | str | None = None,
+    thread: int | None = None,
+    kind: Sequence[str] | str | None = None,
+) -> Question:
+    """A question; see :meth:`Archive.find`.
+
+    Raises:
+        ConfigError: it makes no sense.
+    """
+    if column is None and (before is not None or after is not None):
+        raise ConfigError("name the column whose values before and after are asked for")
+    kinds = frozenset((kind,) if isinstance(kind, str) else kind or ())
+    if not kinds <= set(_KINDS):
+        raise ConfigError(f"kind: {', '.join(sorted(kinds))}; there are {', '.join(_KINDS)}")
+    begin, end = parse_start(since, "earliest", "since"), parse_start(until, "latest", "until")
+    if isinstance(gtid, str):
+        try:
+            gtid = parse_gtid_set(gtid)
+        except GtidFormatError as error:
+            raise ConfigError(f"gtid: {error}") from None
+    return Question(
+        None if tables is None else tuple([tables] if isinstance(tables, str) else tables),
+        key,
+        None if column is None else ColumnStep(column, before, after),
+        None if where is None else parse_where(where),
+        begin,
+        end,
+        gtid,
+        thread,
+        kinds,
+    )
+
+
+def open_archive(
+    source: ArchiveSource,
+    *,
+    keys: Mapping[str, bytes] | None = None,
+    options: DecodeOptions | None = None,
+    schema: SchemaHistory | None = None,
+    lower_case_table_names: int | None = None,
+    index_directory: str | Path | None = None,
+    write_indexes: bool = True,
+    progress: Callable[[int], None] | None = None,
+) -> Archive:
+    """Open many binlog files as an archive.
+
+    Each file has an index beside it (``NAME.rcindex``), which is made when it is first needed, and made again
+    where the file has changed or the index is damaged.
+
+    Args:
+        source: a path, a glob, a directory (also one of ``replica-client backup``), the URL of one in an object
+            store, or a list of them.
+        keys: encryption keys by id, see :class:`~replica_client.binlog.options.DecodeOptions`. Indexes of encrypted
+            files are not kept.
+        options: how values are decoded.
+        schema: what tables look like at the start.
+        lower_case_table_names: the setting of the server that wrote the files; None: not known.
+        index_directory: where the indexes are kept; None: beside the files.
+        write_indexes: keep indexes that were made; else they are in memory only.
+        progress: is told the bytes of each file whose index is at hand.
+
+    Raises:
+        ConfigError: no such file, or an option is wrong.
+        DataLossError: a file is missing in the middle.
+    """
+    if lower_case_table_names not in (None, 0, 1, 2):
+        raise ConfigError(f"lower_case_table_names {lower_case_table_names!r}: it is 0, 1 or 2")
+    return Archive(
+        IndexedFiles(
+            source,
+            keyed(options, keys),
+            schema,
+            lower_case_table_names,
+            index_directory,
+            write_indexes,
+            progress,
+        )
+    )
+
+
+__all__ = ["Archive", "Found", "FoundChange", "open_archive"]

@@ -1,0 +1,266 @@
+"""Many binlog files with their indexes, as one archive."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from replica_client._compiled import tell_plain
+from replica_client.archive.file_index import is_current
+from replica_client.archive.file_list import ListedFile, check_no_gap, list_files
+from replica_client.archive.index_format import (
+    SUFFIX,
+    IndexedTable,
+    SidecarIndex,
+    read_index,
+    read_section,
+)
+from replica_client.archive.index_scan import make_sidecar
+from replica_client.binlog.file_scan import MAGIC_SIZE
+from replica_client.binlog.options import DecodeOptions
+from replica_client.errors import (
+    ConfigError,
+    ObjectNotFoundError,
+    ReplicaClientError,
+    StorageError,
+    TruncatedEventError,
+)
+from replica_client.position.position import Position
+from replica_client.readers.files.file_bytes import BinlogFile
+from replica_client.readers.schema_tracking import SchemaTracker
+from replica_client.rows.selection import Selection
+from replica_client.schema.history import SchemaHistory
+from replica_client.storage.files import open_file, write_file
+from replica_client.storage.location import Location, ObjectUrl, location
+
+_LOG = logging.getLogger("replica_client")
+
+ArchiveSource = str | Path | ObjectUrl | Sequence[str | Path | ObjectUrl]
+"""Where an archive is: see :func:`~replica_client.open_archive`."""
+
+
+@dataclass(slots=True)
+class IndexedFile:
+    """A file of an archive with its index.
+
+    Attributes:
+        listed: the file.
+        index: of it.
+        where: the index is; None where it is in memory only.
+        base: where its sections begin in its file; -1 while they are in memory.
+        made: whether it was made now.
+    """
+
+    listed: ListedFile
+    index: SidecarIndex
+    where: Location | None
+    base: int = -1
+    made: bool = False
+
+    def section(self, number: int) -> bytes | None:
+        """The section of a table; None where it cannot be read any more.
+
+        Args:
+            number: of the table.
+        """
+        if self.base < 0:
+            return self.index.sections.get(number)
+        table = self.index.tables[number]
+        if not table.size:
+            return None
+        assert self.where is not None
+        try:
+            with closing(open_file(self.where)) as stream:
+                return read_section(stream, self.base, table)
+        except (OSError, StorageError, ValueError) as error:
+            _LOG.warning("%s: %s; the file is read without it", self.where, error)
+            return None
+
+
+class IndexedFiles:
+    """The files of an archive in order, with indexes that are made where they are missing, old or damaged.
+
+    Args:
+        source: where they are.
+        decode: how to decode.
+        schema: what tables look like at the start.
+        letter_case: ``lower_case_table_names`` of the server; None: not known.
+        index_directory: where the indexes are; None: beside the files.
+        keeps_indexes: write indexes that were made.
+        progress: is told the bytes of files that were gone through.
+
+    Raises:
+        ConfigError: nothing is there, or two files have one name.
+        DataLossError: a file is missing in the middle.
+    """
+
+    def __init__(
+        self,
+        source: ArchiveSource,
+        decode: DecodeOptions,
+        schema: SchemaHistory | None = None,
+        letter_case: int | None = None,
+        index_directory: str | Path | None = None,
+        keeps_indexes: bool = True,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        one = isinstance(source, (str, Path, ObjectUrl))
+        self.listed = list_files([source] if one else list(source))  # type: ignore[list-item,arg-type]
+        check_no_gap(self.listed)
+        tell_plain()
+        self.decode = decode
+        self._directory = None if index_directory is None else location(index_directory)
+        # What is encrypted on disk is not kept in clear.
+        self._keeps = keeps_indexes and not decode.keys
+        self._history = SchemaHistory() if schema is None else schema.copy()
+        if letter_case is not None:
+            self._history.casefold_names(letter_case != 0)
+        self._progress = progress
+        self._files: list[IndexedFile] = []
+        self.binlog_files = [BinlogFile(one.name, one.where) for one in self.listed]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.listed)
+
+    def __iter__(self) -> Iterator[IndexedFile]:
+        """The files with their indexes; the schema history is known up to the end of each."""
+        for at in range(len(self.listed)):
+            if at == len(self._files):
+                self._files.append(self._load(at))
+            yield self._files[at]
+
+    def __len__(self) -> int:
+        return len(self.listed)
+
+    def history_at(self, position: Position) -> SchemaHistory:
+        """What tables look like at a position of a file that was given; a copy."""
+        history = self._history.copy()
+        history.rewind(position.file, position.offset)
+        return history
+
+    def history_now(self) -> SchemaHistory:
+        """What tables look like at the end of all files; a copy."""
+        for _ in self:
+            pass
+        return self._history.copy()
+
+    def end_of(self, file: IndexedFile) -> int:
+        """Position behind the last whole transaction of a file.
+
+        Raises:
+            TruncatedEventError: another file follows, and this one is cut.
+        """
+        facts = file.index.facts
+        if not facts.ended and file.listed.name != self.listed[-1].name:
+            raise TruncatedEventError(
+                f"{file.listed.path} is cut: it ends inside an event or a transaction, and another file follows; "
+                "bring back the file as it was",
+                file=file.listed.name,
+                position=facts.reached,
+            )
+        return facts.reached
+
+    def _load(self, at: int) -> IndexedFile:
+        listed = self.listed[at]
+        where = self._index_of(listed)
+        found = self._read(listed, where)
+        if found is None:
+            index = make_sidecar(listed, self.decode, self._history)
+            found = IndexedFile(listed, index, where, made=True)
+            if self._keeps:
+                self._write(found)
+        else:
+            self._run_statements(found)
+        if self._progress is not None:
+            self._progress(listed.size)
+        self.end_of(found)
+        return found
+
+    def _index_of(self, listed: ListedFile) -> Location:
+        """Where the index of a file is."""
+        name = listed.name + SUFFIX
+        if self._directory is not None:
+            return self._directory / name
+        where = listed.where
+        return where.parent / name if isinstance(where, ObjectUrl) else where.with_name(name)
+
+    def _read(self, listed: ListedFile, where: Location) -> IndexedFile | None:
+        """The index that is there, if it is that of the file as it is."""
+        if self.decode.keys:
+            return None
+        try:
+            with closing(open_file(where)) as stream:
+                index, base = read_index(stream)
+        except (FileNotFoundError, ObjectNotFoundError):
+            return None
+        except (OSError, StorageError, ValueError) as error:
+            _LOG.warning("%s is not used and made again: %s", where, error)
+            return None
+        if not is_current(index.facts, listed) or not _covers(index):
+            return None
+        return IndexedFile(listed, index, where, base)
+
+    def _write(self, found: IndexedFile) -> None:
+        """Keep an index; where that is not possible it stays in memory."""
+        assert found.where is not None
+        data = found.index.to_bytes()
+        try:
+            write_file(found.where, data)
+        except (OSError, StorageError) as error:
+            _LOG.info("%s is not kept: %s", found.where, error)
+            return
+        with suppress(OSError, StorageError, ValueError), closing(open_file(found.where)) as stream:
+            found.base = read_index(stream)[1]
+            found.index.sections = {}
+
+    def _run_statements(self, found: IndexedFile) -> None:
+        tracker = SchemaTracker(self._history, Selection(), "positional", "positional")
+        for event, decoder in found.index.facts.statements(found.listed.name, self.decode):
+            with suppress(ReplicaClientError):
+                tracker.run(event, decoder.format, 0)
+
+
+def _covers(index: SidecarIndex) -> bool:
+    """Whether the blocks are those of the header scan."""
+    ends = [block.end for block in index.blocks]
+    starts = [MAGIC_SIZE, *ends]
+    return ends == list(index.facts.cuts[::2]) and all(
+        block.start == start < block.end for block, start in zip(index.blocks, starts, strict=False)
+    )
+
+
+def keyed(options: DecodeOptions | None, keys: Mapping[str, bytes] | None) -> DecodeOptions:
+    """Options with encryption keys."""
+    decode = options or DecodeOptions()
+    return replace(decode, keys=dict(keys)) if keys else decode
+
+
+def named_table(text: str) -> tuple[str, str]:
+    """The database and the table of ``database.table``; names with a point stand in backquotes.
+
+    Raises:
+        ConfigError: it is no name of one table.
+    """
+    parts = text.split(".") if "`" not in text else _unquoted(text)
+    if len(parts) != 2 or not all(parts):
+        raise ConfigError(f"table {text[:120]!r}: write DATABASE.TABLE, or `DATA.BASE`.`TABLE`")
+    return parts[0], parts[1]
+
+
+def _unquoted(text: str) -> list[str]:
+    import re
+
+    match = re.fullmatch(r"(`(?:[^`]|``)+`|[^`.]+)\.(`(?:[^`]|``)+`|[^`.]+)", text)
+    if match is None:
+        return []
+    return [
+        part[1:-1].replace("``", "`") if part.startswith("`") else part for part in match.groups()
+    ]
+
+
+__all__ = ["ArchiveSource", "IndexedFile", "IndexedFiles", "IndexedTable", "keyed", "named_table"]

@@ -1,0 +1,401 @@
+"""The sidecar index of a binlog file, as bytes: ``NAME.rcindex`` beside the file ``NAME``.
+
+::
+
+    offset  bytes  field
+    0       4      magic: "RCIX"
+    4       2      version of this format, little-endian
+    6       4      size of the head
+    10      4      CRC-32 of the head
+    14      …      the head: JSON, compressed with zlib
+            …      one section for each table that has filters, at the offsets that the head states
+
+    section
+    0       4      size of the records
+    4       …      records, one for each block with rows of the table, of varints:
+                   distance from the number of the block before (from -1 for the first), flags, bits,
+                   words, and with the flag ZONE the smallest key and its distance from the largest
+            …      the records' filters: so many words of 64 bits, little-endian
+
+A record without words answers by its zone alone. With ``ALWAYS`` the block has rows whose key is not known.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntFlag
+from struct import Struct
+from typing import Any, BinaryIO, Final, NamedTuple
+
+from replica_client.archive.file_index import FileIndex
+from replica_client.archive.key_scan import word_and_mask
+from replica_client.storage.files import read_at
+
+MAGIC: Final = b"RCIX"
+VERSION: Final = 1
+SUFFIX: Final = ".rcindex"
+_PREFIX: Final = Struct("<4sHII")
+_SIZE: Final = Struct("<I")
+_MAX_HEAD: Final = 256 << 20
+_MAX_SECTION: Final = 1 << 31
+
+
+class BlockFlag(IntFlag):
+    """What a record says of a block."""
+
+    ZONE = 1
+    """Its smallest and largest key are there."""
+    ALWAYS = 2
+    """It has rows whose key is not known."""
+
+
+class BlockRecord(NamedTuple):
+    """What is known of a table's keys in a block.
+
+    Attributes:
+        block: its number in the file.
+        flags: see :class:`BlockFlag`.
+        bits: that a key sets in the filter.
+        words: of the filter; 0 for none.
+        low: the smallest key.
+        high: the largest.
+    """
+
+    block: int
+    flags: int
+    bits: int = 0
+    words: int = 0
+    low: int = 0
+    high: int = 0
+
+
+@dataclass(slots=True)
+class IndexedTable:
+    """A table in an index.
+
+    Attributes:
+        database: of the table.
+        name: its name.
+        content: body of a table map of it, without the table id.
+        key: indexes of the columns that its keys are made of.
+        key_names: their names.
+        zone_size: bytes of a key that is one column of fixed size; 0 for others.
+        unfiltered: why there are no filters; ``""`` where there are.
+        blocks: numbers of the blocks with rows of it.
+        offset: of its section in the index; 0 for none.
+        size: of its section.
+        checksum: CRC-32 of its section.
+    """
+
+    database: str
+    name: str
+    content: bytes
+    key: tuple[int, ...]
+    key_names: tuple[str, ...]
+    zone_size: int
+    unfiltered: str
+    blocks: list[int] = field(default_factory=list)
+    offset: int = 0
+    size: int = 0
+    checksum: int = 0
+
+
+@dataclass(slots=True)
+class IndexedBlock:
+    """A block of whole transactions.
+
+    Attributes:
+        start: position of its first byte in the file.
+        end: behind its last byte.
+        first_time: the first second in a header, 0 for none.
+        last_time: the last one.
+        must_read: whether it may have rows, or losses, that no table tells of.
+        gtids: runs of GTIDs: (UUID in hex or ``domain-server``, first number, last number).
+    """
+
+    start: int
+    end: int
+    first_time: int
+    last_time: int
+    must_read: bool
+    gtids: list[tuple[str, int, int]]
+
+
+class HourCount(NamedTuple):
+    """Rows of a table in an hour.
+
+    Attributes:
+        table: number of the table in the index.
+        hour: since 1970, of the time of the rows events.
+        inserted: rows.
+        updated: rows.
+        deleted: rows.
+        size: bytes of the rows events.
+    """
+
+    table: int
+    hour: int
+    inserted: int
+    updated: int
+    deleted: int
+    size: int
+
+
+class NotableTransaction(NamedTuple):
+    """A large or long transaction.
+
+    Attributes:
+        start: position of its first event.
+        end: behind its last event.
+        rows: that it changed.
+        first_time: the first second in its headers.
+        last_time: the last one.
+    """
+
+    start: int
+    end: int
+    rows: int
+    first_time: int
+    last_time: int
+
+
+@dataclass(slots=True)
+class SidecarIndex:
+    """The index of one file.
+
+    Attributes:
+        facts: what the scan of the headers knows.
+        blocks: cover the file's transactions.
+        tables: those with rows.
+        hours: rows by table and hour.
+        notable: the largest and longest transactions.
+        sections: of the tables, while they are not written.
+    """
+
+    facts: FileIndex
+    blocks: list[IndexedBlock] = field(default_factory=list)
+    tables: list[IndexedTable] = field(default_factory=list)
+    hours: list[HourCount] = field(default_factory=list)
+    notable: list[NotableTransaction] = field(default_factory=list)
+    sections: dict[int, bytes] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """The index as it stands in its file."""
+        bodies = []
+        at = 0
+        for number, table in enumerate(self.tables):
+            body = self.sections.get(number, b"")
+            table.offset, table.size = at, len(body)
+            table.checksum = zlib.crc32(body)
+            bodies.append(body)
+            at += len(body)
+        head = zlib.compress(json.dumps(self._head(), separators=(",", ":")).encode(), 6)
+        begin = _PREFIX.pack(MAGIC, VERSION, len(head), zlib.crc32(head))
+        return b"".join((begin, head, *bodies))
+
+    def _head(self) -> dict[str, Any]:
+        return {
+            "facts": self.facts.to_bytes().decode(),
+            "blocks": [
+                (b.end - b.start, b.first_time, b.last_time, int(b.must_read), b.gtids)
+                for b in self.blocks
+            ],
+            "begin": self.blocks[0].start if self.blocks else 0,
+            "tables": [
+                {
+                    "database": t.database,
+                    "name": t.name,
+                    "content": b64encode(t.content).decode(),
+                    "key": t.key,
+                    "key_names": t.key_names,
+                    "zone_size": t.zone_size,
+                    "unfiltered": t.unfiltered,
+                    "blocks": _distances(t.blocks),
+                    "section": (t.offset, t.size, t.checksum),
+                }
+                for t in self.tables
+            ],
+            "hours": self.hours,
+            "notable": self.notable,
+        }
+
+
+def read_index(stream: BinaryIO) -> tuple[SidecarIndex, int]:
+    """An index without its sections, and where these begin.
+
+    Raises:
+        ValueError: it is of another version, or damaged; says which.
+    """
+    begin = read_at(stream, 0, _PREFIX.size)
+    if len(begin) < _PREFIX.size or begin[:4] != MAGIC:
+        raise ValueError("it is no index")
+    _, version, size, checksum = _PREFIX.unpack(begin)
+    if version != VERSION:
+        raise ValueError(f"it is of version {version}, this release reads {VERSION}")
+    if size > _MAX_HEAD:
+        raise ValueError(f"a head of {size} bytes")
+    head = read_at(stream, _PREFIX.size, size)
+    if len(head) != size or zlib.crc32(head) != checksum:
+        raise ValueError("its head is damaged")
+    try:
+        inflate = zlib.decompressobj()
+        text = inflate.decompress(head, _MAX_HEAD)
+        if inflate.unconsumed_tail:
+            raise ValueError("its head is too large")
+        return _decoded(json.loads(text)), _PREFIX.size + size
+    except (zlib.error, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ValueError(f"its head is damaged: {error!r}") from None
+
+
+def read_section(stream: BinaryIO, base: int, table: IndexedTable) -> bytes:
+    """The section of a table.
+
+    Args:
+        stream: the index.
+        base: where its sections begin.
+        table: whose.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    if not 0 <= table.size < _MAX_SECTION:
+        raise ValueError(f"a section of {table.size} bytes")
+    found = read_at(stream, base + table.offset, table.size)
+    if len(found) != table.size or zlib.crc32(found) != table.checksum:
+        raise ValueError(f"the section of {table.database}.{table.name} is damaged")
+    return found
+
+
+def section_of(records: list[BlockRecord], filters: list[bytes | bytearray]) -> bytes:
+    """A section."""
+    head = bytearray()
+    before = -1
+    for one in records:
+        _put(head, one.block - before)
+        before = one.block
+        _put(head, one.flags)
+        _put(head, one.bits)
+        _put(head, one.words)
+        if one.flags & BlockFlag.ZONE:
+            _put(head, one.low)
+            _put(head, one.high - one.low)
+    return b"".join((_SIZE.pack(len(head)), head, *filters))
+
+
+def blocks_with(section: bytes, number: int) -> Iterator[int]:
+    """Numbers of the blocks that may have a key.
+
+    Args:
+        section: of the table.
+        number: of the key, of :func:`~replica_client.archive.key_scan.key_number`.
+
+    Raises:
+        ValueError: the section is damaged.
+    """
+    try:
+        (size,) = _SIZE.unpack_from(section)
+        at, end, cells = _SIZE.size, _SIZE.size + size, _SIZE.size + size
+        block = -1
+        while at < end:
+            step, at = _get(section, at)
+            flags, at = _get(section, at)
+            bits, at = _get(section, at)
+            words, at = _get(section, at)
+            block += step
+            there = True
+            if flags & BlockFlag.ZONE:
+                low, at = _get(section, at)
+                width, at = _get(section, at)
+                there = low <= number <= low + width
+            if there and words:
+                word, mask = word_and_mask(number, words, bits)
+                cell = cells + 8 * word
+                there = int.from_bytes(section[cell : cell + 8], "little") & mask == mask
+            cells += 8 * words
+            if there or flags & BlockFlag.ALWAYS:
+                yield block
+    except IndexError as error:
+        raise ValueError("a section is cut") from error
+
+
+def _decoded(head: dict[str, Any]) -> SidecarIndex:
+    found = SidecarIndex(FileIndex.from_bytes(head["facts"].encode()))
+    at = int(head["begin"])
+    for size, first, last, must_read, gtids in head["blocks"]:
+        runs = [(str(sid), int(low), int(high)) for sid, low, high in gtids]
+        found.blocks.append(
+            IndexedBlock(at, at + int(size), int(first), int(last), bool(must_read), runs)
+        )
+        at += int(size)
+    for one in head["tables"]:
+        offset, size, checksum = map(int, one["section"])
+        found.tables.append(
+            IndexedTable(
+                str(one["database"]),
+                str(one["name"]),
+                b64decode(one["content"]),
+                tuple(map(int, one["key"])),
+                tuple(map(str, one["key_names"])),
+                int(one["zone_size"]),
+                str(one["unfiltered"]),
+                _numbers(one["blocks"], len(found.blocks)),
+                offset,
+                size,
+                checksum,
+            )
+        )
+    found.hours = [HourCount(*map(int, one)) for one in head["hours"]]
+    found.notable = [NotableTransaction(*map(int, one)) for one in head["notable"]]
+    return found
+
+
+def _distances(numbers: list[int]) -> list[int]:
+    """Runs of numbers, as pairs: distance from the end of the run before, and length."""
+    found: list[int] = []
+    after = 0
+    for number in numbers:
+        if found and number == after:
+            found[-1] += 1
+        else:
+            found += (number - after, 1)
+        after = number + 1
+    return found
+
+
+def _numbers(distances: list[int], limit: int) -> list[int]:
+    found: list[int] = []
+    at = 0
+    for skip, count in zip(distances[::2], distances[1::2], strict=True):
+        at += int(skip)
+        if not 0 <= at <= at + int(count) <= limit:
+            raise ValueError("a table has rows in blocks that are not there")
+        found += range(at, at + int(count))
+        at += int(count)
+    return found
+
+
+def _put(target: bytearray, number: int) -> None:
+    while number > 0x7F:
+        target.append(number & 0x7F | 0x80)
+        number >>= 7
+    target.append(number)
+
+
+def _get(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    if byte < 0x80:
+        return byte, at + 1
+    number, shift = byte & 0x7F, 7
+    while True:
+        at += 1
+        byte = data[at]
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, at + 1
+        shift += 7
+        if shift > 63:
+            raise IndexError

@@ -1,0 +1,446 @@
+"""Makes the sidecar index of a binlog file: one scan of its headers, and one walk over its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from heapq import nlargest
+from typing import BinaryIO, Final
+
+from replica_client.archive.file_index import QUERIES, FileIndex, make_index
+from replica_client.archive.file_list import ListedFile
+from replica_client.archive.index_format import (
+    BlockFlag,
+    BlockRecord,
+    HourCount,
+    IndexedBlock,
+    IndexedTable,
+    NotableTransaction,
+    SidecarIndex,
+    section_of,
+)
+from replica_client.archive.key_scan import KeyScan, KeyTable, fill_filter, has_number
+from replica_client.archive.statement_meaning import PLAIN_CONTROL
+from replica_client.archive.transaction_ranges import is_plain
+from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.events.rows import NO_TABLE_ID
+from replica_client.binlog.file_scan import MAGIC_SIZE
+from replica_client.binlog.layout import HEADER_SIZE, ROWS_COMPRESSED, ROWS_FORMS, ROWS_TYPES
+from replica_client.binlog.options import DecodeOptions
+from replica_client.binlog.payload import open_payload
+from replica_client.codec.compression import inflate_record
+from replica_client.constants.event_types import EventType
+from replica_client.errors import BinlogDecodeError
+from replica_client.gtid import Gtid
+from replica_client.readers.files.file_bytes import open_events
+from replica_client.readers.schema_tracking import SchemaTracker
+from replica_client.readers.statement_effects import first_word, may_change_rows
+from replica_client.rows.column_ops import column_op
+from replica_client.rows.selection import Selection
+from replica_client.schema.history import SchemaHistory
+from replica_client.schema.shape import TableShape
+from replica_client.storage.files import open_file, read_at
+
+_CHUNK: Final = 8 << 20
+_PIECE: Final = 4 << 20
+_NOTABLE: Final = 10
+_MAX_BITS: Final = 12.0
+"""Bits of a filter for each key at most."""
+_SHARE: Final = 0.004
+"""Of a block's bytes that its filters may have."""
+_KINDS: Final = {"insert": 0, "update": 1, "delete": 2}
+_HARMLESS: Final = frozenset(
+    int(code)
+    for code in (
+        EventType.STOP_EVENT,
+        EventType.ROTATE_EVENT,
+        EventType.PREVIOUS_GTIDS_LOG_EVENT,
+        EventType.GTID_LIST_EVENT,
+        EventType.ANONYMOUS_GTID_LOG_EVENT,
+        EventType.GTID_LOG_EVENT,
+        EventType.INTVAR_EVENT,
+        EventType.RAND_EVENT,
+        EventType.USER_VAR_EVENT,
+        EventType.HEARTBEAT_LOG_EVENT,
+        EventType.BINLOG_CHECKPOINT_EVENT,
+        EventType.XA_PREPARE_LOG_EVENT,
+        EventType.VIEW_CHANGE_EVENT,
+        EventType.TRANSACTION_CONTEXT_EVENT,
+    )
+)
+_MIN_TYPES: Final = 19
+_ROWS_POST_HEADERS: Final = (8, 10)
+
+
+def make_sidecar(file: ListedFile, options: DecodeOptions, history: SchemaHistory) -> SidecarIndex:
+    """The index of a file.
+
+    Args:
+        file: as it was listed; what comes behind is not looked at.
+        options: how to decode.
+        history: what tables look like at the start; it is moved on to the end.
+
+    Raises:
+        BinlogDecodeError: a fault in the file.
+        OSError: it cannot be read.
+        StorageError: likewise, in an object store.
+    """
+    return _Indexing(file, options, history).made()
+
+
+class BlockWalk:
+    """Walks over the blocks of a file, and reads what is not ordinary in them.
+
+    Args:
+        file: as it was listed.
+        options: how to decode.
+        facts: what the scan of its headers knows.
+    """
+
+    def __init__(self, file: ListedFile, options: DecodeOptions, facts: FileIndex) -> None:
+        self._file, self._options, self._facts = file, options, facts
+        self._decoder = BinlogDecoder(options, file.name)
+        self._scan = KeyScan(self, 0)
+        self._must_read = False
+        self._gtids: list[tuple[str, int, int]] = []
+
+    def table_of(self, content: bytes) -> KeyTable:
+        """See :class:`~replica_client.archive.key_scan.ScanOwner`."""
+        raise NotImplementedError
+
+    def notable(self, start: int, end: int, rows: int, first: int, last: int) -> None:
+        """See :class:`~replica_client.archive.key_scan.ScanOwner`."""
+
+    def statement(self, event: BinlogEvent) -> None:
+        """A statement that may change a table."""
+
+    def _is_walkable(self) -> bool:
+        """Whether the events are laid out as all servers of the last 15 years do."""
+        for event, decoder in self._facts.described(self._file.name, self._options):
+            if event.header.type_code == EventType.FORMAT_DESCRIPTION_EVENT:
+                form = decoder.format
+                sizes = {form.post_header_size(code, 8) for code in ROWS_TYPES}
+                return (
+                    form.header_size == HEADER_SIZE
+                    and len(form.post_header_sizes) >= _MIN_TYPES
+                    and sizes <= {*_ROWS_POST_HEADERS, 0}
+                    and form.post_header_size(EventType.TABLE_MAP_EVENT, 8) == 8
+                )
+        return False
+
+    def _pieces(self, ends: list[int]) -> Iterator[tuple[int, int]]:
+        """Walk over the file; gives (position before, position behind) where something was walked over."""
+        if not ends:
+            return
+        with open_file(self._file.where) as stream:
+            plain = is_plain(read_at(stream, 0, 4096))
+            if plain:
+                at = MAGIC_SIZE
+                for end in ends:
+                    size = _CHUNK
+                    while at < end:
+                        data = read_at(stream, at, min(size, end - at))
+                        done = self._scan.run(data, at)
+                        if not done:
+                            if len(data) < min(size, end - at):
+                                raise BinlogDecodeError(
+                                    "the file was cut while it was read",
+                                    file=self._file.name,
+                                    position=at,
+                                )
+                            size *= 4
+                            continue
+                        yield at, at + done
+                        at += done
+                        size = _CHUNK
+                return
+        yield from self._streamed(ends)
+
+    def _streamed(self, ends: list[int]) -> Iterator[tuple[int, int]]:
+        """The same for a file that is read from its start on: an encrypted one."""
+        last = ends[-1]
+        with open_file(self._file.where) as stream:
+            source = open_events(stream, self._file.name, self._options)
+            while (position := source.position) < last:
+                data = source.next_event(HEADER_SIZE, self._options.max_event_size)
+                if data is None:
+                    return
+                self._scan.run(self._decoder.decrypted(data, position), position)
+                yield position, source.position
+
+    def other(self, code: int, event: bytes, position: int) -> None:
+        """See :class:`~replica_client.archive.key_scan.ScanOwner`."""
+        if code in _HARMLESS:
+            return
+        if code in (EventType.FORMAT_DESCRIPTION_EVENT, EventType.START_EVENT_V3):
+            self._decoder.decode(event, position)
+            self._scan.begin_format(self._decoder.format.checksum_size)
+        elif code == EventType.TRANSACTION_PAYLOAD_EVENT:
+            self._open_payload(self._decoder.decode(event, position), position + len(event))
+        elif code == EventType.GTID_TAGGED_LOG_EVENT:
+            body = self._decoder.decode(event, position).body
+            self._gtids.append((str(Gtid(body.sid, body.gno, body.tag)), 0, 0))
+        elif code in QUERIES:
+            self._statement(self._decoder.decode(event, position))
+        elif code == EventType.START_ENCRYPTION_EVENT:
+            self._decoder.decode(event, position)
+        elif code in ROWS_TYPES:
+            self._rows(code, event, position)
+        else:
+            self._must_read = True
+
+    def _open_payload(self, event: BinlogEvent, behind: int) -> None:
+        stream = open_payload(event.body, self._options.max_uncompressed_size)
+        left = b""
+        while part := stream.read(_PIECE):
+            data = left + part if left else part
+            left = data[self._scan.run(data, 0, behind) :]
+        if left:
+            self._must_read = True
+
+    def _statement(self, event: BinlogEvent) -> None:
+        query: bytes = event.body.query
+        if query in PLAIN_CONTROL:
+            return
+        word = first_word(query)
+        if word == b"XA" or may_change_rows(query):
+            self._must_read = True
+        if word != b"XA":
+            self.statement(event)
+
+    def _rows(self, code: int, event: bytes, position: int) -> None:
+        """Rows whose images are compressed, or in a form that is not walked over."""
+        number = int.from_bytes(event[HEADER_SIZE : HEADER_SIZE + 6], "little")
+        if number in NO_TABLE_ID:
+            return
+        if ROWS_FORMS[code] & ROWS_COMPRESSED:
+            found = self._decoder.decode(event, position)
+            body = found.body
+            images = inflate_record(body.rows, self._options.max_uncompressed_size)
+            bitmaps = (body.columns_before, body.columns_after)
+            stamp, size = found.header.timestamp, len(event)
+            if self._scan.take_images(number, images, bitmaps, _KINDS[body.kind], stamp, size):
+                return
+        self._must_read = True
+
+
+class _Indexing(BlockWalk):
+    """The walk over a file that makes its index."""
+
+    def __init__(self, file: ListedFile, options: DecodeOptions, history: SchemaHistory) -> None:
+        super().__init__(file, options, make_index(file, options))
+        self._schema = SchemaTracker(history, Selection(), "positional", "positional")
+        self._index = SidecarIndex(self._facts)
+        self._tables: dict[tuple[bytes, tuple[int, ...]], KeyTable] = {}
+        self._records: list[list[BlockRecord]] = []
+        self._filters: list[list[bytes | bytearray]] = []
+        self._notable: list[NotableTransaction] = []
+
+    def made(self) -> SidecarIndex:
+        """Walk over all of it."""
+        index = self._index
+        start = MAGIC_SIZE
+        ends = list(index.facts.cuts[::2])
+        walks = self._is_walkable()
+        pieces = self._pieces(ends) if walks else iter(())
+        block_end = iter(ends)
+        end = next(block_end, -1)
+        for position, behind in pieces:
+            if behind != end or position == behind:
+                continue
+            index.blocks.append(self._block(start, end))
+            start, end = end, next(block_end, -1)
+        while end >= 0:
+            # Of a file in an older format nothing more is known.
+            index.blocks.append(IndexedBlock(start, end, 0, 0, True, []))
+            start, end = end, next(block_end, -1)
+        index.sections = {
+            number: section_of(records, filters)
+            for number, (records, filters) in enumerate(
+                zip(self._records, self._filters, strict=True)
+            )
+            if records
+        }
+        index.notable = _largest(self._notable)
+        return index
+
+    def _block(self, start: int, end: int) -> IndexedBlock:
+        """What was found in a block; begins the next."""
+        scan, index = self._scan, self._index
+        number = len(index.blocks)
+        scan.end_gtid_run()
+        scan.end_hours()
+        keys = sum(table.count for table in scan.touched)
+        budget = min(_MAX_BITS, (end - start) * 8 * _SHARE / keys) if keys else _MAX_BITS
+        for table in scan.touched:
+            index.tables[table.number].blocks.append(number)
+            if not table.unfiltered:
+                self._keep_keys(table, number, budget)
+        index.hours += [HourCount(*one) for one in scan.hours]
+        gtids = self._gtids + [(_sid_text(sid), low, high) for sid, low, high in scan.gtid_runs]
+        block = IndexedBlock(start, end, scan.first_time, scan.last_time, self._must_read, gtids)
+        self._must_read, self._gtids = False, []
+        scan.flush()
+        return block
+
+    def _keep_keys(self, table: KeyTable, block: int, budget: float) -> None:
+        """The record and the filter of a table's keys in a block."""
+        flags = BlockFlag.ALWAYS if table.lacks_key else BlockFlag(0)
+        low = high = words = bits = 0
+        if table.zone_size and table.count:
+            flags |= BlockFlag.ZONE
+            low, high = table.low, table.high
+        is_dense = bool(flags & BlockFlag.ZONE) and high - low < table.count
+        filled = b""
+        if table.count and not is_dense and not table.lacks_key:
+            words = max(1, round(table.count * budget / 64))
+            bits = max(1, min(5, round(budget * 0.4)))
+            memory = bytearray(8 * words)
+            fill_filter(memory, table.keys, table.count, bits)
+            filled = bytes(memory)
+        self._records[table.number].append(BlockRecord(block, flags, bits, words, low, high))
+        self._filters[table.number].append(filled)
+
+    def table_of(self, content: bytes) -> KeyTable:
+        """See :class:`~replica_client.archive.key_scan.ScanOwner`."""
+        table_map = self._decoder.table_map_of(content)
+        if table_map is None:
+            raise BinlogDecodeError("a table map that cannot be read", file=self._file.name)
+        self._decoder.announce(table_map)
+        shape = self._schema.shape(table_map, self._decoder.format)
+        key = shape.primary_key
+        known = self._tables.get((content[6:], key))
+        if known is not None:
+            return known
+        readers = [column_op(column, self._options) for column in shape.columns]
+        number = len(self._index.tables)
+        table = KeyTable(
+            table_map.schema, table_map.table, content[6:], shape, number, readers, key
+        )
+        self._tables[content[6:], key] = table
+        self._index.tables.append(
+            IndexedTable(
+                table_map.schema,
+                table_map.table,
+                content[6:],
+                key if not table.unfiltered else (),
+                tuple(shape.columns[at].name for at in key) if not table.unfiltered else (),
+                table.zone_size,
+                table.unfiltered,
+            )
+        )
+        self._records.append([])
+        self._filters.append([])
+        return table
+
+    def notable(self, start: int, end: int, rows: int, first: int, last: int) -> None:
+        """See :class:`~replica_client.archive.key_scan.ScanOwner`."""
+        self._notable.append(NotableTransaction(start, end, rows, first, last))
+        if len(self._notable) < 16 * _NOTABLE:
+            return
+        self._notable = _largest(self._notable)
+        by_size = nlargest(_NOTABLE, self._notable, key=_size)
+        by_rows = nlargest(_NOTABLE, self._notable, key=_rows)
+        by_seconds = nlargest(_NOTABLE, self._notable, key=_seconds)
+        self._scan.floor_size, self._scan.floor_rows = _size(by_size[-1]), by_rows[-1].rows
+        self._scan.floor_seconds = _seconds(by_seconds[-1])
+
+    def statement(self, event: BinlogEvent) -> None:
+        """See the class; it moves the schema history on."""
+        self._schema.run(event, self._decoder.format, 0)
+
+
+class KeyConfirmation(BlockWalk):
+    """Looks whether a block really has a key, of which its filter says that it may.
+
+    Args:
+        file: as it was listed.
+        options: how to decode.
+        index: of the file.
+        numbers: of the keys that are looked for, by the number of their table in the index.
+    """
+
+    def __init__(
+        self,
+        file: ListedFile,
+        options: DecodeOptions,
+        index: SidecarIndex,
+        numbers: Mapping[int, Collection[int]],
+    ) -> None:
+        super().__init__(file, options, index.facts)
+        self._numbers = numbers
+        self._known: dict[bytes, KeyTable] = {}
+        for event, decoder in index.facts.described(file.name, options):
+            if event.header.type_code == EventType.FORMAT_DESCRIPTION_EVENT:
+                self._decoder = decoder
+                self._scan.begin_format(decoder.format.checksum_size)
+                break
+        self._tables: dict[bytes, list[int]] = {}
+        for number, table in enumerate(index.tables):
+            self._tables.setdefault(table.content, []).append(number)
+        self._index = index
+        self._doubt = False
+
+    def table_of(self, content: bytes) -> KeyTable:
+        """See the class."""
+        known = self._known.get(content[6:])
+        if known is not None:
+            return known
+        table_map = self._decoder.table_map_of(content)
+        numbers = self._tables.get(content[6:], [])
+        if table_map is None:
+            raise BinlogDecodeError("a table map that cannot be read", file=self._file.name)
+        if len(numbers) != 1:
+            # Two definitions look alike in the binlog: which one it is only the history tells.
+            self._doubt = True
+        shape = TableShape.from_table_map(table_map, self._decoder.format.flavor)
+        readers = [column_op(column, self._options) for column in shape.columns]
+        key = self._index.tables[numbers[0]].key if numbers else ()
+        number = numbers[0] if numbers else -1
+        found = KeyTable("", "", content[6:], shape, number, readers, key)
+        self._known[content[6:]] = found
+        return found
+
+    def has(self, stream: BinaryIO, block: IndexedBlock) -> bool:
+        """Whether a block has one of the keys, or may have rows whose key is not known.
+
+        Args:
+            stream: the file.
+            block: of it.
+        """
+        self._doubt = self._must_read = False
+        self._scan.flush()
+        data = read_at(stream, block.start, block.end - block.start)
+        if self._scan.run(data, block.start) != block.end - block.start:
+            return True
+        if self._doubt or self._must_read:
+            return True
+        for table in self._scan.touched:
+            wanted = self._numbers.get(table.number, ())
+            if wanted and (table.lacks_key or table.unfiltered):
+                return True
+            if any(has_number(table.keys, table.count, number) for number in wanted):
+                return True
+        return False
+
+
+def _sid_text(sid: object) -> str:
+    return sid.hex() if isinstance(sid, bytes) else "{}-{}".format(*sid)  # type: ignore[misc]
+
+
+def _size(one: NotableTransaction) -> int:
+    return one.end - one.start
+
+
+def _rows(one: NotableTransaction) -> int:
+    return one.rows
+
+
+def _seconds(one: NotableTransaction) -> int:
+    return one.last_time - one.first_time
+
+
+def _largest(found: list[NotableTransaction]) -> list[NotableTransaction]:
+    """The largest, those with most rows, and the longest."""
+    kept = {one for key in (_size, _rows, _seconds) for one in nlargest(_NOTABLE, found, key=key)}
+    return sorted(kept)

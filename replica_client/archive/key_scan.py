@@ -1,0 +1,830 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""What an index says of a block of transactions, found by one walk over its bytes.
+
+The walk counts rows and bytes by table, notes times and GTIDs, and takes a number of 64 bits from the key of
+each row image. No value is decoded.
+
+This module is compiled where that is possible and runs as it stands everywhere else; both make the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from replica_client.binlog.layout import CLASSES, ROWS_FORMS
+from replica_client.errors import BinlogFormatError
+from replica_client.rows.column_ops import ColumnOp, ColumnReader
+
+if TYPE_CHECKING:  # the same types whether or not the user's environment has Cython
+    from replica_client import _cython as cython
+else:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.replica_client.binlog.layout import (
+        EVENT_SIZE_OFFSET,
+        GTID_NUMBER_OFFSET,
+        GTID_SID_OFFSET,
+        GTID_SID_SIZE,
+        HEADER_SIZE,
+        LENGTH_2_BYTES,
+        LENGTH_NULL,
+        MARIADB_DOMAIN_OFFSET,
+        MARIADB_FIELDS_OFFSET,
+        MARIADB_SEQUENCE_OFFSET,
+        ROWS_EXTRA_SIZE,
+        ROWS_POST_HEADER_SIZE,
+        SERVER_ID_OFFSET,
+        TABLE_ID_SIZE,
+        TABLE_MAP_POST_HEADER_SIZE,
+        TIMESTAMP_OFFSET,
+        TYPE_OFFSET,
+        EventClass,
+    )
+    from cython.cimports.replica_client.codec.memory import (
+        copy_bytes,
+        load_le,
+        same_bytes,
+        store_number,
+    )
+    from cython.cimports.replica_client.position.groups import control_of
+else:
+    from replica_client.binlog.layout import (
+        EVENT_SIZE_OFFSET,
+        GTID_NUMBER_OFFSET,
+        GTID_SID_OFFSET,
+        GTID_SID_SIZE,
+        HEADER_SIZE,
+        LENGTH_2_BYTES,
+        LENGTH_NULL,
+        MARIADB_DOMAIN_OFFSET,
+        MARIADB_FIELDS_OFFSET,
+        MARIADB_SEQUENCE_OFFSET,
+        ROWS_EXTRA_SIZE,
+        ROWS_POST_HEADER_SIZE,
+        SERVER_ID_OFFSET,
+        TABLE_ID_SIZE,
+        TABLE_MAP_POST_HEADER_SIZE,
+        TIMESTAMP_OFFSET,
+        TYPE_OFFSET,
+        EventClass,
+    )
+    from replica_client.codec.memory import copy_bytes, load_le, same_bytes, store_number
+    from replica_client.position.groups import control_of
+
+MAX_KEY_COLUMNS = 32
+"""Columns that a key may have: 16 of MySQL, 32 of MariaDB."""
+
+_SEED = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
+_FIRST = cython.declare(cython.ulonglong, 0xBF58476D1CE4E5B9)
+_SECOND = cython.declare(cython.ulonglong, 0x94D049BB133111EB)
+_ALL = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+_NO_SLOT = cython.declare(cython.int, 255)
+_SLOTS = cython.declare(cython.int, 32)
+_INSERT = cython.declare(cython.int, 0)
+_UPDATE = cython.declare(cython.int, 1)
+_DELETE = cython.declare(cython.int, 2)
+_KIND = cython.declare(cython.int, 0x03)
+_EXTRA = cython.declare(cython.int, 0x04)
+_COMPRESSED = cython.declare(cython.int, 0x08)
+_OTHER = cython.declare(cython.int, 0x10)
+_PARTIAL_UPDATE = cython.declare(cython.int, 39)
+_GTID = cython.declare(cython.int, 33)
+_HOUR = cython.declare(cython.longlong, 3600)
+
+
+class ScanOwner(Protocol):
+    """Whoever makes an index with a scan."""
+
+    def table_of(self, content: bytes) -> KeyTable:
+        """The table of a table map that was not met before, by its body."""
+        ...
+
+    def other(self, code: int, event: bytes, position: int) -> None:
+        """An event that the scan does not read itself: all but what ordinary transactions have."""
+        ...
+
+    def notable(self, start: int, end: int, rows: int, first: int, last: int) -> None:
+        """A transaction that is larger or longer than the floors: its range, rows, and first and last second."""
+        ...
+
+
+@cython.final
+@cython.cclass
+class KeyTable:
+    """A table as the scan reads its rows.
+
+    Args:
+        database: of the table.
+        name: its name.
+        content: body of its table map, without the table id.
+        shape: what its rows look like.
+        number: among the index's tables.
+        readers: of its columns.
+        key: indexes of the key's columns; empty where no key is known.
+
+    Attributes:
+        unfiltered: why its keys are not taken; ``""`` where they are.
+        lacks_key: whether a row image left out a column of the key.
+        count: keys that are in :attr:`keys`, each 64 bits.
+        low: the smallest key as a number, of one column of fixed size.
+        high: the largest.
+    """
+
+    def __init__(
+        self,
+        database: str,
+        name: str,
+        content: bytes,
+        shape: Any,
+        number: int,
+        readers: Sequence[ColumnReader],
+        key: Sequence[int],
+    ) -> None:
+        self.database, self.name, self.content, self.shape = database, name, content, shape
+        self.number = number
+        self.unfiltered = ""
+        if any(reader.op == ColumnOp.UNKNOWN or reader.size > 255 for reader in readers):
+            self.unfiltered = "unreadable"
+        elif not key or len(key) > MAX_KEY_COLUMNS:
+            self.unfiltered = "no key"
+        slots = bytearray([255]) * len(readers)
+        if not self.unfiltered:
+            for slot, column in enumerate(key):
+                slots[column] = slot
+        self._columns = len(readers)
+        self._json_count = sum(reader.is_json for reader in readers)
+        unknown = self.unfiltered == "unreadable"
+        self._sizes = bytes(0 if unknown else reader.size for reader in readers)
+        self._prefixes = bytes(0 if unknown else reader.prefix for reader in readers)
+        self._slots = bytes(slots)
+        self.key_count = 0 if self.unfiltered else len(key)
+        one = readers[key[0]] if self.key_count == 1 else None
+        self.zone_size = one.size if one is not None and not one.prefix and one.size <= 8 else 0
+        # Numbers of the key's columns, of the image before and of the one after, and whether they are there.
+        self._hashes = bytearray(8 * 2 * 32)
+        self._capacity = 1024
+        self.keys = bytearray(8 * 1024)
+        self.clear()
+        self._grow()
+
+    def clear(self) -> None:
+        """Begin another block."""
+        self.inserted = self.updated = self.deleted = self.size = self.count = 0
+        self.low, self.high = _ALL, 0
+        self.lacks_key = self.is_touched = False
+        self.hour = -1
+        self._there = self._last = 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _grow(self) -> cython.int:
+        """Have the memory where it is, twice as much when it is full."""
+        if self.count >= self._capacity:
+            self.keys = self.keys + bytearray(len(self.keys))
+            self._capacity *= 2
+        if cython.compiled:
+            memory: bytearray = self.keys
+            raw: cython.p_uchar = memory
+            self._values = raw
+            numbers: cython.p_uchar = self._hashes
+            self._found = cython.cast(cython.p_ulonglong, numbers)
+        else:
+            self._values = memoryview(self.keys).cast("Q")
+            self._found = memoryview(self._hashes).cast("Q")
+        return 0
+
+
+@cython.final
+@cython.cclass
+class KeyScan:
+    """Walks over the events of a file.
+
+    Args:
+        owner: is asked for tables, and given what is not ordinary.
+        checksum_size: bytes behind each event's body.
+
+    Attributes:
+        touched: tables with rows since :meth:`flush`.
+        gtid_runs: since then: (16 bytes of a UUID, or (domain, server), first number, last number).
+        hours: since then: (table number, hour since 1970, rows inserted, updated, deleted, bytes) that ended.
+        first_time: the first second in a header since then, 0 for none.
+        last_time: the last one.
+        floor_size: bytes from which on a transaction is notable.
+        floor_rows: rows likewise.
+        floor_seconds: seconds likewise.
+    """
+
+    def __init__(self, owner: ScanOwner, checksum_size: int) -> None:
+        self._owner: Any = owner
+        self._tail = checksum_size
+        self._by_id: dict[int, KeyTable] = {}
+        self._last_number = -1
+        self._last: KeyTable | None = None
+        self.touched: Any = []
+        self.gtid_runs: Any = []
+        self.hours: Any = []
+        self.first_time = self.last_time = 0
+        self.floor_size = self.floor_rows = self.floor_seconds = 0
+        self._sid = bytearray(GTID_SID_SIZE)
+        self._has_run = self._is_mariadb = False
+        self._run_first = self._run_last = 0
+        self._start = -1
+        self._first = self._rows = 0
+
+    def begin_format(self, checksum_size: int) -> None:
+        """A format description: table ids before it mean nothing any more."""
+        self._tail = checksum_size
+        self._by_id = {}
+        self._last = None
+        self._last_number = -1
+
+    def flush(self) -> None:
+        """Begin another block; the owner has read what is there."""
+        table: KeyTable
+        for table in self.touched:
+            table.clear()
+        self.touched, self.gtid_runs, self.hours = [], [], []
+        self.first_time = self.last_time = 0
+
+    def end_gtid_run(self) -> None:
+        """Have the last GTIDs in :attr:`gtid_runs`."""
+        if self._has_run:
+            self._has_run = False
+            if self._is_mariadb:
+                domain = int.from_bytes(self._sid[:4], "little")
+                server = int.from_bytes(self._sid[4:8], "little")
+                self.gtid_runs.append(((domain, server), self._run_first, self._run_last))
+            else:
+                self.gtid_runs.append((bytes(self._sid), self._run_first, self._run_last))
+
+    def end_hours(self) -> None:
+        """Have the last counts in :attr:`hours`."""
+        table: KeyTable
+        for table in self.touched:
+            self._end_hour(table)
+
+    def _end_hour(self, table: KeyTable) -> None:
+        if table.hour >= 0:
+            self.hours.append(
+                (
+                    table.number,
+                    table.hour,
+                    table.inserted,
+                    table.updated,
+                    table.deleted,
+                    table.size,
+                )
+            )
+            table.inserted = table.updated = table.deleted = table.size = 0
+        table.hour = -1
+
+    def run(self, data: bytes, base: cython.longlong, inside: cython.longlong = -1) -> int:
+        """Walk over whole events.
+
+        Args:
+            data: events.
+            base: position of the first byte.
+            inside: position behind the event that holds these, which have no checksums; -1: they stand in the file.
+
+        Returns:
+            bytes of the events that were whole.
+
+        Raises:
+            BinlogFormatError: an event's size is smaller than its header.
+        """
+        raw: cython.p_const_uchar = data
+        classes: bytes = CLASSES
+        class_table: cython.p_const_uchar = classes
+        ready: cython.Py_ssize_t = len(data)
+        at: cython.Py_ssize_t = 0
+        size: cython.Py_ssize_t
+        body: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        code: cython.int
+        kind: cython.int
+        stamp: cython.longlong
+        position: cython.longlong
+        while at + HEADER_SIZE <= ready:
+            size = load_le(raw, at + EVENT_SIZE_OFFSET, 4)
+            position = base + at if inside < 0 else inside
+            if size < HEADER_SIZE:
+                raise BinlogFormatError(
+                    f"event size {size} is smaller than its header", position=int(position)
+                )
+            if at + size > ready:
+                break
+            code = raw[at + TYPE_OFFSET]
+            kind = class_table[code]
+            stamp = load_le(raw, at + TIMESTAMP_OFFSET, 4)
+            body = at + HEADER_SIZE
+            end = at + size - (self._tail if inside < 0 else 0)
+            if stamp:
+                if stamp > self.last_time:
+                    self.last_time = stamp
+                if stamp < self.first_time or not self.first_time:
+                    self.first_time = stamp
+                if self._start >= 0 and (stamp < self._first or not self._first):
+                    self._first = stamp
+            if kind == EventClass.ROWS:
+                if not self._take_rows(raw, body, end, code, stamp, size):
+                    self._owner.other(code, data[at : at + size], int(position))
+            elif kind == EventClass.TABLE_MAP:
+                self._map(raw, body, end)
+            elif kind == EventClass.GTID and (code != _GTID or end < body + GTID_NUMBER_OFFSET + 8):
+                self._start, self._first, self._rows = position, 0, 0
+                self._owner.other(code, data[at : at + size], int(position))
+            elif kind == EventClass.GTID or kind == EventClass.MARIADB_GTID:
+                self._start, self._first, self._rows = position, 0, 0
+                self._gtid(raw, at, end, kind == EventClass.MARIADB_GTID)
+            elif kind == EventClass.COMMIT:
+                self._ends(position + size if inside < 0 else inside, stamp)
+            elif kind == EventClass.QUERY and control_of(raw, body, end) == EventClass.BEGIN:
+                if self._start < 0:
+                    self._start, self._first, self._rows = position, stamp, 0
+            elif kind == EventClass.QUERY and control_of(raw, body, end) == EventClass.COMMIT:
+                self._ends(position + size if inside < 0 else inside, stamp)
+            elif kind != EventClass.ANNOTATION:
+                self._owner.other(code, data[at : at + size], int(position))
+                if kind == EventClass.QUERY or kind == EventClass.QUERY_COMPRESSED:
+                    self._ends(position + size if inside < 0 else inside, stamp)
+            at += size
+        return int(at)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _gtid(
+        self,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        mariadb: cython.bint,
+    ) -> cython.int:
+        """A GTID: most go on where the last one was."""
+        body: cython.Py_ssize_t = at + HEADER_SIZE
+        number: cython.ulonglong
+        sid: cython.p_uchar = self._sid
+        same: cython.bint
+        if mariadb:
+            if end < body + MARIADB_FIELDS_OFFSET:
+                return 0
+            number = load_le(raw, body + MARIADB_SEQUENCE_OFFSET, 8)
+            same = same_bytes(sid, 0, raw, body + MARIADB_DOMAIN_OFFSET, 4) and same_bytes(
+                sid, 4, raw, at + SERVER_ID_OFFSET, 4
+            )
+        else:
+            number = load_le(raw, body + GTID_NUMBER_OFFSET, 8)
+            same = same_bytes(sid, 0, raw, body + GTID_SID_OFFSET, GTID_SID_SIZE)
+        if self._has_run and same and number == self._run_last + 1:
+            self._run_last = number
+            return 0
+        self.end_gtid_run()
+        self._has_run, self._is_mariadb = True, mariadb
+        if mariadb:
+            copy_bytes(sid, 0, raw, body + MARIADB_DOMAIN_OFFSET, 4)
+            copy_bytes(sid, 4, raw, at + SERVER_ID_OFFSET, 4)
+        else:
+            copy_bytes(sid, 0, raw, body + GTID_SID_OFFSET, GTID_SID_SIZE)
+        self._run_first = self._run_last = number
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _ends(self, position: cython.longlong, stamp: cython.longlong) -> cython.bint:
+        """A transaction ended."""
+        start: cython.longlong = self._start
+        if start < 0:
+            return True
+        self._start = -1
+        if (
+            position - start > self.floor_size
+            or self._rows > self.floor_rows
+            or (self._first and stamp - self._first > self.floor_seconds)
+        ):
+            self._owner.notable(
+                int(start), int(position), int(self._rows), int(self._first), int(stamp)
+            )
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _map(
+        self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        """A table map: mostly one that was there before."""
+        if end - at < TABLE_MAP_POST_HEADER_SIZE:
+            return True
+        number: cython.longlong = load_le(raw, at, TABLE_ID_SIZE)
+        table: KeyTable | None = self._last
+        if table is None or number != self._last_number:
+            table = self._by_id.get(number)
+        if (
+            table is None
+            or len(cython.cast(bytes, table.content)) != end - at - TABLE_ID_SIZE
+            or not same_bytes(table.content, 0, raw, at + TABLE_ID_SIZE, end - at - TABLE_ID_SIZE)
+        ):
+            table = self._owner.table_of(bytes(raw[at:end]))
+            self._by_id[number] = table
+        self._last, self._last_number = table, number
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _take_rows(
+        self,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        code: cython.int,
+        stamp: cython.longlong,
+        size: cython.Py_ssize_t,
+    ) -> cython.bint:
+        """The rows of an event; False where they are for the owner."""
+        forms: bytes = ROWS_FORMS
+        form_table: cython.p_const_uchar = forms
+        form: cython.int = form_table[code]
+        partial: cython.bint = code == _PARTIAL_UPDATE
+        if end - at < ROWS_POST_HEADER_SIZE + ROWS_EXTRA_SIZE + 1:
+            return False
+        if form & _COMPRESSED or (form & _OTHER and not partial):
+            return False
+        number: cython.longlong = load_le(raw, at, TABLE_ID_SIZE)
+        table: KeyTable | None = self._last
+        if table is None or number != self._last_number:
+            table = self._by_id.get(number)
+            if table is None:
+                return False
+            self._last, self._last_number = table, number
+        at += ROWS_POST_HEADER_SIZE
+        if form & _EXTRA:
+            at += load_le(raw, at, ROWS_EXTRA_SIZE)
+        columns: cython.Py_ssize_t
+        if at >= end:
+            return False
+        columns = raw[at]
+        at += 1
+        if columns == LENGTH_2_BYTES and at + 2 <= end:
+            columns = load_le(raw, at, 2)
+            at += 2
+        elif columns >= LENGTH_NULL:
+            return False
+        bitmap: cython.Py_ssize_t = (columns + 7) >> 3
+        before: cython.Py_ssize_t = at
+        after: cython.Py_ssize_t = at
+        kind: cython.int = form & _KIND
+        at += bitmap
+        if kind == _UPDATE:
+            after = at
+            at += bitmap
+        if at > end or columns != table._columns:
+            return False
+        self._take_images(table, raw, at, end, raw, before, after, kind, partial, stamp, size)
+        return True
+
+    def take_images(
+        self,
+        number: int,
+        images: bytes,
+        bitmaps: tuple[bytes, bytes | None],
+        kind: int,
+        stamp: int,
+        size: int,
+    ) -> bool:
+        """The rows of an event that the owner decompressed.
+
+        Args:
+            number: id of the table.
+            images: row images.
+            bitmaps: of the columns in the images before and after; None where there is one kind of image.
+            kind: 0 insert, 1 update, 2 delete.
+            stamp: seconds since 1970.
+            size: bytes of the event.
+
+        Returns:
+            False where the table is not known, or has other columns.
+        """
+        table: KeyTable | None = self._by_id.get(number)
+        bits: bytes = bitmaps[0] if bitmaps[1] is None else bitmaps[0] + bitmaps[1]
+        width: cython.Py_ssize_t = len(bitmaps[0])
+        if table is None or width != (table._columns + 7) >> 3:
+            return False
+        after: cython.Py_ssize_t = 0 if bitmaps[1] is None else width
+        raw: cython.p_const_uchar = images
+        raw_bits: cython.p_const_uchar = bits
+        self._take_images(table, raw, 0, len(images), raw_bits, 0, after, kind, False, stamp, size)
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _take_images(
+        self,
+        table: KeyTable,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        bits: cython.p_const_uchar,
+        before: cython.Py_ssize_t,
+        after: cython.Py_ssize_t,
+        kind: cython.int,
+        partial: cython.bint,
+        stamp: cython.longlong,
+        size: cython.Py_ssize_t,
+    ) -> cython.bint:
+        """Row images: count them, and take their keys."""
+        if not table.is_touched:
+            table.is_touched = True
+            self.touched.append(table)
+        if table.hour != stamp // _HOUR:
+            self._end_hour(table)
+            table.hour = stamp // _HOUR
+        table.size += size
+        rows: cython.longlong = 0
+        if table.unfiltered != "unreadable":
+            while at < end:
+                at = self._row(table, raw, at, end, bits, before, after, kind, partial)
+                if at < 0:
+                    # The reader says what is wrong: it always reads such a block.
+                    table.lacks_key = True
+                    break
+                rows += 1
+        self._rows += rows
+        if kind == _INSERT:
+            table.inserted += rows
+        elif kind == _UPDATE:
+            table.updated += rows
+        else:
+            table.deleted += rows
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-2)
+    def _row(
+        self,
+        table: KeyTable,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        bits: cython.p_const_uchar,
+        before: cython.Py_ssize_t,
+        after: cython.Py_ssize_t,
+        kind: cython.int,
+        partial: cython.bint,
+    ) -> cython.Py_ssize_t:
+        """One row; the offset behind it, -1 where its bytes are not those of such a row."""
+        there: cython.ulonglong = 0
+        also: cython.ulonglong = 0
+        i: cython.int
+        keys: cython.int = table.key_count
+        if kind != _INSERT:
+            at = _image(table, raw, at, end, bits, before, 0)
+            if at < 0:
+                return -1
+            there = table._there
+        if kind == _DELETE:
+            self._keep(table, there, 0)
+            return at
+        if partial:
+            if at >= end or raw[at] > 1:
+                return -1
+            at += 1 + (((table._json_count + 7) >> 3) if raw[at] else 0)
+            if at > end:
+                return -1
+        if kind == _UPDATE:
+            for i in range(keys):
+                table._found[_SLOTS + i] = table._found[i]
+        at = _image(table, raw, at, end, bits, after, _SLOTS if kind == _UPDATE else 0)
+        if at < 0:
+            return -1
+        also = table._there
+        if kind == _INSERT:
+            self._keep(table, also, 0)
+            return at
+        self._keep(table, there, 0)
+        if also:
+            for i in range(keys):
+                if table._found[_SLOTS + i] != table._found[i]:
+                    self._keep(table, there | also, _SLOTS)
+                    break
+        return at
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _keep(self, table: KeyTable, there: cython.ulonglong, first: cython.int) -> cython.bint:
+        """Take the key of an image, whose columns' numbers stand from ``first`` on."""
+        keys: cython.int = table.key_count
+        if not keys:
+            return True
+        if there != (cython.cast(cython.ulonglong, 1) << keys) - 1:
+            table.lacks_key = True
+            return True
+        number: cython.ulonglong = table._found[first]
+        i: cython.int
+        if table.zone_size:
+            # The value itself stands there.
+            if number < table.low:
+                table.low = number
+            if number > table.high:
+                table.high = number
+        for i in range(1, keys):
+            number = joined(number, table._found[first + i])
+        if table.count and number == table._last:
+            return True
+        table._last = number
+        if table.count >= table._capacity:
+            table._grow()
+        store_number(
+            table._values,
+            table.count,
+            8,
+            number,
+        )
+        table.count += 1
+        return True
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _image(
+    table: KeyTable,
+    raw: cython.p_const_uchar,
+    at: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    bits: cython.p_const_uchar,
+    bitmap: cython.Py_ssize_t,
+    first: cython.int,
+) -> cython.Py_ssize_t:
+    """Pass over a row image; the numbers of the key's columns stand from ``first`` on then."""
+    sizes: cython.p_const_uchar = table._sizes
+    prefixes: cython.p_const_uchar = table._prefixes
+    slots: cython.p_const_uchar = table._slots
+    columns: cython.int = table._columns
+    i: cython.int
+    present: cython.int = 0
+    size: cython.Py_ssize_t
+    slot: cython.int
+    there: cython.ulonglong = 0
+    for i in range(columns):
+        present += (bits[bitmap + (i >> 3)] >> (i & 7)) & 1
+    nulls: cython.Py_ssize_t = at
+    at += (present + 7) >> 3
+    if at > end:
+        return -1
+    present = 0
+    for i in range(columns):
+        if not (bits[bitmap + (i >> 3)] >> (i & 7)) & 1:
+            continue
+        if (raw[nulls + (present >> 3)] >> (present & 7)) & 1:
+            present += 1
+            continue
+        present += 1
+        size = sizes[i]
+        if prefixes[i]:
+            if at + prefixes[i] > end:
+                return -1
+            size = load_le(raw, at, prefixes[i])
+            at += prefixes[i]
+        if at + size > end:
+            return -1
+        slot = slots[i]
+        if slot != _NO_SLOT:
+            there |= cython.cast(cython.ulonglong, 1) << slot
+            table._found[first + slot] = (
+                load_le(raw, at, size) if table.zone_size else hash_of(raw, at, size)
+            )
+        at += size
+    table._there = there
+    return at
+
+
+@cython.ccall
+@cython.exceptval(check=False)
+def joined(number: cython.ulonglong, other: cython.ulonglong) -> cython.ulonglong:
+    """The number of a key of several columns, column by column."""
+    number = ((number ^ (number >> 31)) * _SECOND) & _ALL
+    number = ((number ^ other) * _FIRST) & _ALL
+    return number ^ (number >> 29)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def hash_of(
+    raw: cython.p_const_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t
+) -> cython.ulonglong:
+    """A number of 64 bits for bytes, the same everywhere."""
+    number: cython.ulonglong = _SEED ^ size
+    while size >= 8:
+        number = ((number ^ load_le(raw, at, 8)) * _FIRST) & _ALL
+        number ^= number >> 29
+        at += 8
+        size -= 8
+    if size:
+        number = ((number ^ load_le(raw, at, size)) * _FIRST) & _ALL
+        number ^= number >> 29
+    number = (number * _SECOND) & _ALL
+    return number ^ (number >> 32)
+
+
+def key_number(values: Sequence[bytes], is_zone: bool) -> int:
+    """The number of a key, by its columns' values as row images have them (without a length before them).
+
+    Args:
+        values: of the columns, in the key's order.
+        is_zone: whether the key is one column of fixed size: :attr:`KeyTable.zone_size`.
+    """
+    if is_zone:
+        return int.from_bytes(values[0], "little")
+    number = 0
+    for at, value in enumerate(values):
+        one: bytes = value
+        raw: cython.p_const_uchar = one
+        found = hash_of(raw, 0, len(value))
+        number = joined(number, found) if at else found
+    return int(number)
+
+
+def mixed(number: cython.ulonglong) -> cython.ulonglong:
+    """The number that a filter takes its word and its bits from."""
+    return _mixed(number)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _mixed(number: cython.ulonglong) -> cython.ulonglong:
+    number = ((number ^ (number >> 30)) * _FIRST) & _ALL
+    number = ((number ^ (number >> 27)) * _SECOND) & _ALL
+    return number ^ (number >> 31)
+
+
+def has_number(keys: bytearray, count: cython.longlong, number: cython.ulonglong) -> bool:
+    """Whether a number is among keys.
+
+    Args:
+        keys: numbers of 64 bits.
+        count: how many.
+        number: that is looked for.
+    """
+    if not cython.compiled:
+        return number in memoryview(keys).cast("Q")[:count]
+    raw: cython.p_uchar = keys
+    numbers: cython.p_ulonglong = cython.cast(cython.p_ulonglong, raw)
+    i: cython.longlong
+    for i in range(count):  # noqa: SIM110 - a loop in C
+        if numbers[i] == number:
+            return True
+    return False
+
+
+def fill_filter(
+    words: bytearray,
+    keys: bytearray,
+    count: cython.longlong,
+    bits: cython.int,
+) -> None:
+    """Set the bits of keys: so many in one word of 64 bits for each.
+
+    Args:
+        words: the filter, all zero.
+        keys: numbers of 64 bits.
+        count: how many.
+        bits: that each key sets, 1 to 5.
+    """
+    if not cython.compiled:
+        values = memoryview(keys).cast("Q")
+        targets = memoryview(words).cast("Q")
+        for at in range(count):
+            word, mask = word_and_mask(values[at], len(targets), bits)
+            targets[word] |= mask
+        return
+    raw: cython.p_uchar = keys
+    target: cython.p_uchar = words
+    numbers: cython.p_ulonglong = cython.cast(cython.p_ulonglong, raw)
+    cells: cython.p_ulonglong = cython.cast(cython.p_ulonglong, target)
+    size: cython.ulonglong = len(words) >> 3
+    i: cython.longlong
+    j: cython.int
+    number: cython.ulonglong
+    mask_: cython.ulonglong
+    one: cython.ulonglong = 1
+    for i in range(count):
+        number = _mixed(numbers[i])
+        mask_ = 0
+        for j in range(bits):
+            mask_ |= one << ((number >> (6 * j)) & 63)
+        cells[((number >> 32) * size) >> 32] |= mask_
+
+
+def word_and_mask(number: int, words: int, bits: int) -> tuple[int, int]:
+    """Which word of a filter a key sets bits in, and which bits.
+
+    Args:
+        number: of the key.
+        words: of the filter.
+        bits: that each key sets.
+    """
+    mix = mixed(number)
+    mask = 0
+    for at in range(bits):
+        mask |= 1 << ((mix >> (6 * at)) & 63)
+    return ((mix >> 32) * words) >> 32, mask

@@ -1,0 +1,168 @@
+"""Keys that a user asks for: as conditions on rows, and as row images have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from itertools import product
+from typing import Any, Final
+
+from replica_client.archive.key_scan import key_number
+from replica_client.binlog.options import DecodeOptions
+from replica_client.binlog.values.decimal import encode_decimal
+from replica_client.binlog.values.network import encode_inet4, encode_inet6, encode_uuid
+from replica_client.binlog.values.numbers import (
+    encode_bit,
+    encode_double,
+    encode_float,
+    encode_integer,
+)
+from replica_client.binlog.values.strings import BINARY_COLLATION
+from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
+from replica_client.binlog.values.temporal_storage import (
+    encode_date,
+    encode_datetime2,
+    encode_time2,
+    encode_timestamp2,
+    encode_year,
+)
+from replica_client.codec.charsets import encode_text
+from replica_client.constants.column_types import ColumnType
+from replica_client.errors import ConfigError, ReplicaClientError
+from replica_client.rows.column_ops import ColumnOp, ColumnReader, column_op
+from replica_client.rows.conditions import is_equal, temporal_literal
+from replica_client.rows.image import RowImageDecoder
+from replica_client.rows.where import Value
+from replica_client.schema.shape import ColumnShape, TableShape
+
+_NUMBERS: Final = frozenset(
+    (
+        ColumnOp.SIGNED,
+        ColumnOp.UNSIGNED,
+        ColumnOp.FLOAT,
+        ColumnOp.DOUBLE,
+        ColumnOp.DECIMAL,
+        ColumnOp.YEAR,
+        ColumnOp.BIT,
+    )
+)
+_LIKE: Final[dict[int, Any]] = {
+    ColumnOp.DATE: Date(1970, 1, 1),
+    ColumnOp.TIME: Time(False, 0, 0, 0, 0),
+    ColumnOp.DATETIME: DateTime(1970, 1, 1, 0, 0, 0, 0),
+    ColumnOp.TIMESTAMP: Timestamp(0),
+}
+_NETWORK: Final = {"uuid": encode_uuid, "inet4": encode_inet4, "inet6": encode_inet6}
+
+
+def literal_of(column: ColumnShape, text: str) -> Value:
+    """What a user typed for a column, as a literal of a condition.
+
+    Raises:
+        ConfigError: the column is a number and the text is none.
+    """
+    if column_op(column, DecodeOptions()).op not in _NUMBERS:
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ConfigError(f"column {column.name!r} is a number, {text[:80]!r} is none") from None
+
+
+def key_numbers(
+    shape: TableShape, key: Sequence[int], values: Sequence[Value], is_zone: bool
+) -> list[int] | None:
+    """The numbers that filters may have a key by; None where that is not known.
+
+    Args:
+        shape: of the table.
+        key: indexes of the key's columns.
+        values: of them.
+        is_zone: see :func:`~replica_client.archive.key_scan.key_number`.
+    """
+    forms = []
+    for at, value in zip(key, values, strict=True):
+        found = stored_forms(shape.columns[at], value)
+        if found is None:
+            return None
+        forms.append(found)
+    return [key_number(one, is_zone) for one in product(*forms)]
+
+
+def stored_forms(column: ColumnShape, value: Value) -> list[bytes] | None:
+    """How row images may have a value, without a length before it; none where no row can have it.
+
+    Returns:
+        None where that cannot be told: the caller looks at all rows then.
+    """
+    reader = column_op(column, DecodeOptions())
+    try:
+        found = _encoded(column, reader, value)
+    except (ReplicaClientError, ValueError, TypeError, OverflowError, LookupError):
+        return None
+    if found is None or not all(_is_form_of(column, reader, value, one) for one in found):
+        return None
+    return found
+
+
+def _encoded(column: ColumnShape, reader: ColumnReader, value: Value) -> list[bytes] | None:
+    op = reader.op
+    if isinstance(value, Decimal) and op in (ColumnOp.SIGNED, ColumnOp.UNSIGNED, ColumnOp.BIT):
+        value = int(value)
+    if op in (ColumnOp.SIGNED, ColumnOp.UNSIGNED):
+        return [encode_integer(int(value), reader.size, op == ColumnOp.UNSIGNED)]
+    if op == ColumnOp.BIT:
+        return [encode_bit(int(value), column.length)]
+    if op == ColumnOp.YEAR:
+        return [encode_year(int(value))]
+    if op == ColumnOp.DECIMAL:
+        return [encode_decimal(Decimal(value), reader.precision, reader.digits)]
+    if op in (ColumnOp.FLOAT, ColumnOp.DOUBLE):
+        number = float(value)
+        encode = encode_float if op == ColumnOp.FLOAT else encode_double
+        return [encode(number)] if number else [encode(0.0), encode(-0.0)]
+    if not isinstance(value, str):
+        return None
+    if op in _LIKE:
+        return [_temporal(column, op, reader.digits, value)]
+    if op == ColumnOp.ENUM and column.labels is not None:
+        return [(column.labels.index(value) + 1).to_bytes(reader.size, "little")]
+    if column.logical_type is not None:
+        encode_address = _NETWORK.get(column.logical_type)
+        return None if encode_address is None else [encode_address(value)]
+    if op == ColumnOp.BINARY:
+        return [value.encode().rstrip(b"\0")]
+    if op == ColumnOp.BYTES:
+        return [value.encode()]
+    text_ops = (ColumnOp.UTF8, ColumnOp.UTF8_CHAR, ColumnOp.CONVERT)
+    collation = column.collation_id
+    if op in text_ops and reader.prefix and collation not in (None, BINARY_COLLATION):
+        is_char = column.type_code == ColumnType.MYSQL_TYPE_STRING
+        assert collation is not None
+        return [encode_text(value.rstrip(" ") if is_char else value, collation)]
+    return None
+
+
+def _temporal(column: ColumnShape, op: int, digits: int, text: str) -> bytes:
+    value: Any = temporal_literal(column.name, _LIKE[op], text)
+    if op == ColumnOp.DATE:
+        return encode_date(value)
+    if op == ColumnOp.TIME:
+        return encode_time2(value, digits)
+    if op == ColumnOp.DATETIME:
+        return encode_datetime2(value, digits)
+    return encode_timestamp2(value, digits)
+
+
+def _is_form_of(column: ColumnShape, reader: ColumnReader, value: Value, data: bytes) -> bool:
+    """Whether the decoder makes of it what was asked for: no filter is asked otherwise."""
+    length = len(data).to_bytes(reader.prefix, "little") if reader.prefix else b""
+    if not reader.prefix and len(data) != reader.size:
+        return False
+    decoder = RowImageDecoder(TableShape("", "", (column,)))
+    ((_, row),) = decoder.decode_rows("insert", b"\x01", None, b"\x00" + length + data)
+    return is_equal(column.name, row[0], value)

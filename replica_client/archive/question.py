@@ -1,0 +1,386 @@
+"""What is asked of an archive, and which of its blocks may answer it."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from replica_client.archive.binlog_archive import IndexedFile
+from replica_client.archive.index_format import IndexedBlock, blocks_with
+from replica_client.archive.index_scan import KeyConfirmation
+from replica_client.archive.key_values import key_numbers, literal_of
+from replica_client.archive.transaction_ranges import is_plain
+from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.options import DecodeOptions
+from replica_client.errors import ConfigError, DataLossError
+from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid_set
+from replica_client.position.position import Position
+from replica_client.readers.schema_tracking import SchemaTracker
+from replica_client.readers.start_position import Start, timestamp_of
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.absent import ABSENT
+from replica_client.rows.conditions import is_equal, matches
+from replica_client.rows.row import Row
+from replica_client.rows.row_change import Change
+from replica_client.rows.selection import Selection
+from replica_client.rows.where import Condition, Value
+from replica_client.schema.history import SchemaHistory
+from replica_client.schema.shape import TableShape
+from replica_client.storage.files import open_file, read_at
+
+_HEAD_SIZE = 4096
+
+Key = Mapping[str, Value | str] | Sequence[Value | str] | Value
+"""A key: its value, those of its columns in order, or by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStep:
+    """A change of one column.
+
+    Attributes:
+        column: its name.
+        before: the value that it had, as a literal; None: any.
+        after: the value that it got; None: any.
+    """
+
+    column: str
+    before: Value | None = None
+    after: Value | None = None
+
+    def takes(self, change: Change) -> bool:
+        """Whether a change is such a step.
+
+        Raises:
+            ConfigError: the table has no such column, or a value is of another kind.
+            DataLossError: the row images do not tell.
+        """
+        before, after = self._value(change, change.before), self._value(change, change.after)
+        if change.kind == "update" and after is ABSENT:
+            return False  # what an after image leaves out was not changed
+        if change.kind == "update" and self.before is None and before is not ABSENT:
+            if _same(before, after):
+                return False
+        return self._is(change, before, self.before) and self._is(change, after, self.after)
+
+    def _value(self, change: Change, row: Row | None) -> Any:
+        if row is None:
+            return None
+        try:
+            return row[self.column]
+        except KeyError:
+            raise ConfigError(
+                f"{change.database}.{change.table} has no column {self.column!r}, only {', '.join(row.columns)}"
+            ) from None
+
+    def _is(self, change: Change, value: Any, wanted: Value | None) -> bool:
+        if wanted is None:
+            return True
+        if value is ABSENT:
+            raise DataLossError(
+                f"file {change.file}, position {change.position}: the row image of {change.database}.{change.table} "
+                f"left out column {self.column!r}, so that --from cannot be decided; leave it out, or set "
+                "binlog_row_image=FULL on the source"
+            )
+        return is_equal(self.column, value, wanted)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked.
+
+    Attributes:
+        patterns: of tables; None: all.
+        key: of a row; None: of all.
+        step: of a column; None: any.
+        where: what one of a change's rows meets; None: nothing.
+        since: where the first transaction begins: a position, a GTID set or a time.
+        until: no transaction that begins there or later.
+        gtid: that the transactions are in; None: any.
+        thread: of the source's connection; None: any.
+        kinds: of changes; empty: all.
+    """
+
+    patterns: tuple[str, ...] | None = None
+    key: Key | None = None
+    step: ColumnStep | None = None
+    where: Condition | None = None
+    since: Start = "earliest"
+    until: Start = "latest"
+    gtid: GtidSet | MariadbGtidSet | None = None
+    thread: int | None = None
+    kinds: frozenset[str] = frozenset()
+
+    def takes_transaction(self, transaction: Transaction) -> bool:
+        """Whether a transaction may hold what is asked for."""
+        if self.thread is not None and transaction.thread_id != self.thread:
+            return False
+        if self.gtid is not None and not has_gtid(self.gtid, transaction.gtid):
+            return False
+        since, until = self.since, self.until
+        if isinstance(since, Position) and not since.file and since.gtid_set is not None:
+            if is_behind(since.gtid_set, transaction.gtid):
+                return False
+        if isinstance(until, Position) and not until.file and until.gtid_set is not None:
+            if not is_behind(until.gtid_set, transaction.gtid):
+                return False
+        moment = transaction.timestamp
+        if isinstance(since, datetime.datetime) and moment < timestamp_of(since):
+            return False
+        return not (isinstance(until, datetime.datetime) and moment >= timestamp_of(until))
+
+
+def has_gtid(wanted: GtidSet | MariadbGtidSet, gtid: str) -> bool:
+    """Whether a GTID, as text, is one of those that were asked for; of MariaDB's the very same."""
+    if not gtid:
+        return False
+    if isinstance(wanted, GtidSet):
+        return ":" in gtid and Gtid.parse(gtid) in wanted
+    return any(str(one) == gtid for one in wanted)
+
+
+def is_behind(reached: GtidSet | MariadbGtidSet, gtid: str) -> bool:
+    """Whether a position by GTID set has a GTID, as text, before it."""
+    if not gtid:
+        return False
+    if isinstance(reached, GtidSet):
+        return ":" in gtid and Gtid.parse(gtid) in reached
+    return ":" not in gtid and MariadbGtid.parse(gtid) in reached
+
+
+def key_literals(shape: TableShape, key: Key) -> tuple[tuple[int, ...], tuple[Value, ...]]:
+    """The columns of a key, by index, and their values as literals.
+
+    Raises:
+        ConfigError: the table has no such column, or the key has other columns.
+    """
+    name = f"{shape.database}.{shape.table}"
+    if isinstance(key, Mapping):
+        columns = []
+        for one in key:
+            if one not in shape.column_names:
+                raise ConfigError(
+                    f"key: {name} has no column {one!r}; it has {', '.join(shape.column_names)}"
+                )
+            columns.append(shape.column_names.index(one))
+        values = list(key.values())
+    else:
+        columns = list(shape.primary_key)
+        scalar = isinstance(key, str) or not isinstance(key, Sequence)
+        values = [key] if scalar else list(key)  # type: ignore[list-item,arg-type]
+        if not columns:
+            raise ConfigError(
+                f"key: the primary key of {name} is not known here; name the columns (COLUMN=VALUE), or give the "
+                "schema (--schema)"
+            )
+        if len(columns) != len(values):
+            names = ", ".join(shape.column_names[at] for at in columns)
+            raise ConfigError(
+                f"key: {len(values)} values, but the primary key of {name} is ({names})"
+            )
+    found = tuple(
+        literal_of(shape.columns[at], value) if isinstance(value, str) else value
+        for at, value in zip(columns, values, strict=True)
+    )
+    return tuple(columns), found
+
+
+class ChangeTest:
+    """Whether changes are what a question asks for.
+
+    Args:
+        question: asked.
+    """
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        self._selection = Selection(question.patterns)
+        self._shapes: dict[TableShape, tuple[tuple[int, ...], tuple[Value, ...]]] = {}
+
+    def takes(self, change: Change) -> bool:
+        """Whether a change is asked for.
+
+        Raises:
+            ConfigError: the question does not fit the table.
+            DataLossError: the row images do not tell.
+        """
+        question = self._question
+        if not self._selection.wants(change.database, change.table):
+            return False
+        if question.kinds and change.kind not in question.kinds:
+            return False
+        if question.key is not None and not self._has_key(change, question.key):
+            return False
+        if question.step is not None and not question.step.takes(change):
+            return False
+        return question.where is None or matches(question.where, change)
+
+    def _has_key(self, change: Change, key: Key) -> bool:
+        """Whether a change is of a row with the key, before it or after it."""
+        shape = change.shape
+        known = self._shapes.get(shape)
+        if known is None:
+            known = self._shapes[shape] = key_literals(shape, key)
+        columns, values = known
+        before, after = change.before, change.after
+        return (before is not None and self._row_has(change, before, before, columns, values)) or (
+            after is not None and self._row_has(change, after, before, columns, values)
+        )
+
+    def _row_has(
+        self,
+        change: Change,
+        row: Row,
+        before: Row | None,
+        columns: Sequence[int],
+        values: Sequence[Value],
+    ) -> bool:
+        for at, literal in zip(columns, values, strict=True):
+            value = row[at]
+            if value is ABSENT and before is not None:
+                value = before[at]  # what an after image leaves out was not changed
+            name = change.shape.columns[at].name
+            if value is ABSENT:
+                raise DataLossError(
+                    f"file {change.file}, position {change.position}: the row image of {change.database}."
+                    f"{change.table} left out column {name!r} of the key"
+                )
+            if not is_equal(name, value, literal):
+                return False
+        return True
+
+
+class BlockChoice:
+    """Which blocks of a file may answer a question.
+
+    Args:
+        question: asked.
+        decode: how to decode.
+    """
+
+    def __init__(self, question: Question, decode: DecodeOptions) -> None:
+        self._question, self._decode = question, decode
+        self._selection = Selection(question.patterns)
+
+    def of(self, file: IndexedFile, history: SchemaHistory) -> list[IndexedBlock]:
+        """Those of a file, in order.
+
+        Args:
+            file: with its index.
+            history: what tables look like at the end of the file; it is not changed.
+        """
+        index = file.index
+        sure: set[int] = set()
+        perhaps: set[int] = set()
+        numbers: dict[int, list[int]] = {}
+        for number, table in enumerate(index.tables):
+            if not self._selection.wants(table.database, table.name):
+                continue
+            found = self._filtered(file, number, history)
+            if found is None:
+                sure.update(table.blocks)
+            else:
+                numbers[number], blocks = found
+                perhaps.update(blocks)
+        chosen = [
+            (block, block.must_read or number in sure)
+            for number, block in enumerate(index.blocks)
+            if (block.must_read or number in sure or number in perhaps)
+            and self._in_range(file, block)
+        ]
+        if not numbers or all(is_sure for _, is_sure in chosen):
+            return [block for block, _ in chosen]
+        with closing(open_file(file.listed.where)) as stream:
+            if not is_plain(read_at(stream, 0, _HEAD_SIZE)):
+                return [block for block, _ in chosen]
+            confirmation = KeyConfirmation(file.listed, self._decode, index, numbers)
+            return [
+                block for block, is_sure in chosen if is_sure or confirmation.has(stream, block)
+            ]
+
+    def _filtered(
+        self, file: IndexedFile, number: int, history: SchemaHistory
+    ) -> tuple[list[int], set[int]] | None:
+        """The numbers of the key in a table, and the blocks that may have it; None: all that have the table."""
+        table = file.index.tables[number]
+        key = self._question.key
+        if key is None or table.unfiltered:
+            return None
+        shape = self._shape(file, number, history)
+        if shape is None:
+            return None
+        columns, values = key_literals(shape, key)
+        if set(columns) != set(table.key):
+            return None
+        by_column = dict(zip(columns, values, strict=True))
+        numbers = key_numbers(
+            shape, table.key, [by_column[at] for at in table.key], bool(table.zone_size)
+        )
+        section = None if numbers is None else file.section(number)
+        if numbers is None or section is None:
+            return None
+        try:
+            return numbers, {one for each in numbers for one in blocks_with(section, each)}
+        except ValueError:
+            return None
+
+    def _shape(self, file: IndexedFile, number: int, history: SchemaHistory) -> TableShape | None:
+        """What a table's rows look like, with the key that the index has."""
+        table = file.index.tables[number]
+        described = file.index.facts.described(file.listed.name, self._decode)
+        form = next((decoder for _, decoder in described), BinlogDecoder(self._decode)).format
+        table_map = BinlogDecoder(self._decode, file.listed.name, form).table_map_of(
+            bytes(6) + table.content
+        )
+        if table_map is None:
+            return None
+        tracker = SchemaTracker(history, Selection(), "positional", "positional")
+        found = tracker.shape(table_map, form)
+        names = tuple(found.column_names[at] for at in table.key if at < len(found.columns))
+        # Another definition of the same form: the index cannot be asked by its names.
+        return found if names == table.key_names else None
+
+    def _in_range(self, file: IndexedFile, block: IndexedBlock) -> bool:
+        question = self._question
+        since, until = question.since, question.until
+        if isinstance(since, Position) and since.file:
+            if Position(file.listed.name, block.end) <= since:
+                return False
+        if isinstance(until, Position) and until.file:
+            if Position(file.listed.name, block.start) >= until:
+                return False
+        if block.last_time:
+            if isinstance(since, datetime.datetime) and block.last_time < timestamp_of(since):
+                return False
+            if isinstance(until, datetime.datetime) and block.first_time >= timestamp_of(until):
+                return False
+        if question.gtid is not None and block.gtids and not block.must_read:
+            return any(_meets(question.gtid, run) for run in block.gtids)
+        return True
+
+
+def _meets(wanted: GtidSet | MariadbGtidSet, run: tuple[str, int, int]) -> bool:
+    """Whether a run of GTIDs has one of a set."""
+    sid, low, high = run
+    if isinstance(wanted, MariadbGtidSet):
+        domain, _, server = sid.partition("-")
+        return any(
+            (str(one.domain_id), str(one.server_id)) == (domain, server)
+            and low <= one.sequence <= high
+            for one in wanted
+        )
+    if ":" in sid:
+        return Gtid.parse(sid) in wanted
+    if "-" in sid:
+        return False
+    text = f"{sid[:8]}-{sid[8:12]}-{sid[12:16]}-{sid[16:20]}-{sid[20:]}:{low}-{high}"
+    runs = parse_gtid_set(text)
+    assert isinstance(runs, GtidSet)
+    return not runs.isdisjoint(wanted)

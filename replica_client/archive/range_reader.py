@@ -1,0 +1,84 @@
+"""The transactions of a range of binlog files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from replica_client.binlog.file_scan import FIRST_EVENT
+from replica_client.binlog.options import DecodeOptions
+from replica_client.errors import ConfigError
+from replica_client.position.position import Position
+from replica_client.position.prepared import PreparedLedger
+from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
+from replica_client.readers.event_feed import EventFeed
+from replica_client.readers.fast.row_fast_path import RowFastPath
+from replica_client.readers.files.file_batches import FileSteps
+from replica_client.readers.files.file_bytes import BinlogFile, open_events
+from replica_client.readers.files.file_prepared import FilePrepared
+from replica_client.readers.prepared_rows import PreparedRows
+from replica_client.readers.transaction import Transaction
+from replica_client.schema.history import SchemaHistory
+
+
+def files_between(
+    files: Sequence[BinlogFile], begin: Position | None, end: Position | None
+) -> Iterator[tuple[Position, BinlogFile]]:
+    """The files from one position to another, and where each is begun to read.
+
+    Raises:
+        ConfigError: the file of the first position is not among them.
+    """
+    names = [file.name for file in files]
+    if begin is not None and begin.file not in names:
+        raise ConfigError(
+            f"since {begin}: no such file among {', '.join(names[:5])}{' …' if names[5:] else ''}"
+        )
+    for file in files[names.index(begin.file) if begin is not None else 0 :]:
+        start = Position(file.name, FIRST_EVENT)
+        if begin is not None and begin.file == file.name and begin.offset > FIRST_EVENT:
+            start = Position(file.name, begin.offset)
+        if end is not None and start >= end:
+            return
+        yield start, file
+
+
+def transactions_between(
+    files: Sequence[BinlogFile],
+    all_files: Sequence[BinlogFile],
+    history: SchemaHistory,
+    start: Position,
+    stop: Position,
+    assembly: AssemblyOptions,
+    decode: DecodeOptions,
+) -> Iterator[Transaction]:
+    """The transactions from a position between transactions to another.
+
+    Args:
+        files: that the range touches, in order.
+        all_files: where prepared XA transactions are looked for.
+        history: what tables look like at the start; it is moved on.
+        start: before the first transaction.
+        stop: no transaction that begins there or later is given.
+        assembly: which tables.
+        decode: how values are decoded.
+
+    Raises:
+        BinlogDecodeError: the first fault; what stands before it was given.
+        DataLossError: a change that cannot be delivered as rows.
+    """
+    feed = EventFeed(decode, start, mode="file")
+
+    def again(known: SchemaHistory, rows: PreparedRows) -> TransactionAssembler:
+        return TransactionAssembler(assembly, decode, None, known, rows)
+
+    prepared = FilePrepared(PreparedLedger(), lambda: list(all_files), decode, history, again)
+    assembler = TransactionAssembler(assembly, decode, None, history, prepared)
+    steps = FileSteps(feed, assembler, RowFastPath(feed, assembler, True), stop)
+    for first, file in files_between(files, start, stop):
+        feed.new_decoder(file.name)
+        with file.open() as stream:
+            source = open_events(stream, file.name, decode)
+            for ready in steps.read(source, file.name, first.offset):
+                yield from ready
+        if steps.stopped:
+            return

@@ -1,0 +1,196 @@
+"""What an archive finds by its index is what a look at every change finds."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import replica_client as rc
+from replica_client.archive import file_index, key_scan
+from replica_client.archive.archive import Archive, open_archive
+from replica_client.archive.index_format import SUFFIX, BlockRecord, blocks_with, section_of
+from replica_client.archive.key_values import literal_of, stored_forms
+from replica_client.constants.column_types import ColumnType
+from replica_client.errors import DataLossError, ReplicaClientError, TruncatedEventError
+from replica_client.rows.absent import ABSENT
+from replica_client.schema.column_type import column_length
+from replica_client.schema.shape import ColumnShape
+
+DATA = Path(rc.__file__).parent / "testing" / "data"
+GOLDEN = Path(__file__).parents[2] / "golden"
+GOLDENS = sorted(GOLDEN.rglob("*.binlog"))
+
+Place = tuple[str, int, int, int]
+
+
+def place(change: rc.Change) -> Place:
+    return change.file, change.position, change.event_index, change.row_index
+
+
+def key_texts(change: rc.Change) -> list[tuple[str, ...]]:
+    """The keys before and after a change, as a user types them; none where a value has no such text."""
+    found = []
+    for row in (change.before, change.after):
+        if row is None or not change.shape.primary_key:
+            continue
+        values = [row[at] for at in change.shape.primary_key]
+        if row is change.after and change.before is not None:
+            values = [
+                change.before[at] if value is ABSENT else value
+                for at, value in zip(change.shape.primary_key, values, strict=True)
+            ]
+        if all(isinstance(value, (int, str, rc.Date, rc.DateTime, rc.Time)) for value in values):
+            found.append(tuple(map(str, values)))
+    return found
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_index, "STEP", 1)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize(
+    "path", [DATA, *GOLDENS], ids=lambda path: f"{path.parent.name}/{path.name}"
+)
+def test_keys_are_found(tmp_path: Path, path: Path) -> None:
+    try:
+        changes = list(rc.open_binlog(path).changes())
+    except ReplicaClientError:
+        changes = []
+    expected: dict[tuple[str, tuple[str, ...]], dict[Place, None]] = defaultdict(dict)
+    for change in changes:
+        for key in key_texts(change):
+            expected[f"`{change.database}`.`{change.table}`", key][place(change)] = None
+    archive = open_archive(path, index_directory=tmp_path)
+    for (table, key), places in expected.items():
+        found = [place(one.change) for one in archive.find(table, list(key), statements=False)]
+        assert found == list(places), (table, key)
+    if changes:
+        assert sum(1 for _ in archive.find(statements=False)) == len(changes)
+    assert path != DATA or len(expected) > 40
+
+
+def column(type_code: int, metadata: int = 0, **known: Any) -> ColumnShape:
+    """A column of a key."""
+    length = column_length(type_code, metadata)
+    return ColumnShape("k", type_code, metadata, False, **{"length": length, **known})
+
+
+T = ColumnType
+FORMS = [
+    (column(T.MYSQL_TYPE_LONG, unsigned=False), "-2", [b"\xfe\xff\xff\xff"]),
+    (column(T.MYSQL_TYPE_TINY, unsigned=True), "255", [b"\xff"]),
+    (column(T.MYSQL_TYPE_TINY, unsigned=True), "256", None),
+    (column(T.MYSQL_TYPE_LONG, unsigned=False), "1.5", None),
+    (column(T.MYSQL_TYPE_VARCHAR, 40, collation_id=255), "tür", ["tür".encode()]),
+    (column(T.MYSQL_TYPE_VARCHAR, 40, collation_id=8), "tür", [b"t\xfcr"]),
+    (column(T.MYSQL_TYPE_VARCHAR, 40, collation_id=8), "日", None),
+    (column(T.MYSQL_TYPE_STRING, 0xFE28, collation_id=8), "a", [b"a"]),
+    (column(T.MYSQL_TYPE_STRING, 0xFE01, collation_id=63, length=1), "a", [b"a"]),
+    (
+        column(T.MYSQL_TYPE_NEWDECIMAL, 2 << 8 | 10, scale=2, length=10),
+        "-1.50",
+        [b"\x7f\xff\xff\xfe\xcd"],
+    ),
+    (column(T.MYSQL_TYPE_DATE), "2026-11-20", [b"\x74\xd5\x0f"]),
+    (column(T.MYSQL_TYPE_YEAR), "2026", [b"\x7e"]),
+    (column(T.MYSQL_TYPE_DOUBLE), "0", [bytes(8), bytes(7) + b"\x80"]),
+    (column(T.MYSQL_TYPE_FLOAT), "0.1", [b"\xcd\xcc\xcc\x3d"]),
+    (column(T.MYSQL_TYPE_ENUM, 1, labels=("a", "b"), length=1), "b", [b"\x02"]),
+    (column(T.MYSQL_TYPE_BIT, 0x0100, length=8), "7", [b"\x07"]),
+]
+
+
+@pytest.mark.parametrize(("shape", "text", "expected"), FORMS)
+def test_stored_forms(shape: ColumnShape, text: str, expected: list[bytes] | None) -> None:
+    """What filters are asked for is what row images have; what no value has is not asked for."""
+    assert stored_forms(shape, literal_of(shape, text)) == expected
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    for path in DATA.glob("shop-bin.0*"):
+        shutil.copy(path, tmp_path)
+    return tmp_path
+
+
+def ids(archive: Archive) -> list[Place]:
+    return [place(one.change) for one in archive.find("shop.orders", 7)]
+
+
+def test_damaged_indexes_are_made_again(shop: Path) -> None:
+    expected = ids(open_archive(shop))
+    indexes = sorted(shop.glob(f"*{SUFFIX}"))
+    assert len(indexes) == 2
+    whole = indexes[1].read_bytes()
+    rng = random.Random(3)
+    for at in [*range(14), *(rng.randrange(len(whole)) for _ in range(40))]:
+        damaged = bytearray(whole)
+        damaged[at] ^= 1 << rng.randrange(8)
+        indexes[1].write_bytes(damaged)
+        assert ids(open_archive(shop)) == expected, at
+    for size in range(0, len(whole), 37):
+        indexes[1].write_bytes(whole[:size])
+        assert ids(open_archive(shop)) == expected, size
+
+
+def test_an_index_of_another_file_is_not_believed(shop: Path) -> None:
+    expected = ids(open_archive(shop))
+    first, second = sorted(shop.glob(f"*{SUFFIX}"))
+    data = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(data)
+    assert ids(open_archive(shop)) == expected
+
+
+def test_a_changed_file_is_indexed_again(shop: Path) -> None:
+    open_archive(shop).index()
+    path = shop / "shop-bin.000002"
+    assert not open_archive(shop).index()[1].made
+    data = path.read_bytes()
+    path.write_bytes(data)
+    os.utime(path, ns=(1, 1))
+    assert open_archive(shop).index()[1].made
+
+
+def test_a_cut_file_in_the_middle_is_named(shop: Path) -> None:
+    path = shop / "shop-bin.000001"
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(TruncatedEventError, match=r"shop-bin\.000001"):
+        open_archive(shop).index()
+
+
+def test_a_missing_file_is_named(shop: Path) -> None:
+    shutil.copy(shop / "shop-bin.000002", shop / "shop-bin.000004")
+    with pytest.raises(DataLossError, match=r"between shop-bin\.000002 and shop-bin\.000004"):
+        open_archive(shop)
+
+
+def test_hours_count_all_rows(shop: Path) -> None:
+    for path, file in zip(
+        sorted(shop.glob("shop-bin.*[0-9]")), open_archive(shop).index(), strict=True
+    ):
+        assert sum(one.inserted + one.updated + one.deleted for one in file.index.hours) == len(
+            list(rc.open_binlog(path).changes())
+        )
+
+
+def test_filters_have_all_their_keys() -> None:
+    rng = random.Random(1)
+    for count in (1, 2, 50, 5000):
+        numbers = [rng.getrandbits(64) for _ in range(count)]
+        keys = bytearray(b"".join(one.to_bytes(8, "little") for one in numbers))
+        words = max(1, count // 8)
+        memory = bytearray(8 * words)
+        key_scan.fill_filter(memory, keys, count, 3)
+        section = section_of([BlockRecord(5, 0, 3, words)], [memory])
+        assert all(list(blocks_with(section, one)) == [5] for one in numbers)
+        others = sum(bool(list(blocks_with(section, rng.getrandbits(64)))) for _ in range(500))
+        assert others < 150 or count < 50
