@@ -60,7 +60,8 @@ if TYPE_CHECKING:
     from replica_client.rows.row import Row
     from replica_client.rows.row_change import Change
     from replica_client.rows.selection import Selection
-    from replica_client.schema.history import SchemaChange, SchemaHistory
+    from replica_client.schema.history import SchemaHistory
+    from replica_client.schema.schema_change import SchemaChange
     from replica_client.schema.shape import ColumnShape, TableShape
 
 __all__ = [
@@ -186,10 +187,8 @@ _MODULES = {
     "rows.row_change": ("Change",),
     "rows.row": ("Row",),
     "rows.selection": ("Selection",),
-    "schema.history": (
-        "SchemaChange",
-        "SchemaHistory",
-    ),
+    "schema.history": ("SchemaHistory",),
+    "schema.schema_change": ("SchemaChange",),
     "schema.shape": (
         "ColumnShape",
         "TableShape",

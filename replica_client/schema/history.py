@@ -12,8 +12,8 @@ JSON::
                                      "table": {"columns": [{"name": "id", "kind": "int"}, …]}}]}}}
 """
 
-# Over 500 lines: versions, pruning and the saved form keep the same books; records and versions
-# have modules of their own.
+# Over 500 lines: versions, pruning and the saved form keep the same books; records, versions and
+# changes have modules of their own.
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Self, TypeAlias
 
 from replica_client.errors import SchemaError, SourceChangedError
@@ -52,6 +52,7 @@ from replica_client.schema.known_tables import KnownTables
 from replica_client.schema.letter_case import CaseDoubts, Spellings
 from replica_client.schema.model import DatabaseModel, TableModel
 from replica_client.schema.names import casefold_meaning, casefold_name, casefold_table
+from replica_client.schema.schema_change import SchemaChange, schema_change
 from replica_client.schema.versions import (
     LogPosition,
     Origin,
@@ -77,51 +78,6 @@ TemporaryTables: TypeAlias = frozenset[tuple[int, str, str]]
 
 START: Final = LogPosition("", 0, 0, "")
 """Before everything."""
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaChange:
-    """A statement that changed a table or database, as consumers get it.
-
-    One for each table that the statement names, of wanted tables only; a swap by RENAME is three. Statements
-    that change no table's shape and no rows (CREATE INDEX, views, routines, OPTIMIZE …) give none. They come in
-    the order of the binlog: in ``Transaction.schema_changes`` and ``Transaction.items``, and from
-    ``changes(notices=True)`` and ``batches(notices=True)``, of files and of live sources. The names here and the
-    kinds are stable.
-
-    Attributes:
-        kind: ``create_table``, ``alter_table``, ``rename_table``, ``drop_table``,
-            ``truncate_table``, ``create_database``, ``alter_database``, ``drop_database`` or
-            ``not_understood``.
-        database: of the table, before a rename.
-        table: its name before a rename; ``""`` for a change of a database.
-        before: its definition before; None when there was none, or it is not known.
-        after: its definition now, under its new name; None when it is gone or not known.
-        understood: False when :attr:`after` must be proven before rows of the table are read.
-        statement: the statement's text.
-        file: binlog file of the statement.
-        position: offset of the statement in the file.
-        event_index: index of its event in the transaction.
-        context: of its session; None where it is not known.
-
-    Examples:
-        >>> items = rc.open_binlog("shop-bin.000001").changes(notices=True)
-        >>> made = [item for item in items if isinstance(item, rc.SchemaChange)]
-        >>> [(one.kind, one.table) for one in made[:2]]
-        [('create_database', ''), ('create_table', 'customers')]
-    """
-
-    kind: str
-    database: str
-    table: str
-    before: TableModel | None
-    after: TableModel | None
-    understood: bool
-    statement: str
-    file: str = ""
-    position: int = 0
-    event_index: int = 0
-    context: StatementContext | None = None
 
 
 class SchemaHistory:
@@ -633,31 +589,6 @@ class SchemaHistory:
         self._parts = records.texts, {**known, "temporary": sorted(self._temporary)}
         self._look_through()
         return self
-
-
-def schema_change(
-    change: TableChange,
-    statement: str,
-    file: str,
-    position: int,
-    event_index: int,
-    context: StatementContext | None = None,
-) -> SchemaChange:
-    """A change as consumers get it."""
-    return SchemaChange(
-        change.kind,
-        *change.table,
-        change.before if isinstance(change.before, TableModel) else None,
-        change.after if isinstance(change.after, TableModel) else None,
-        change.kind != "not_understood"
-        and (not isinstance(change.after, Unverified))
-        and (change.after is not None or not change.table[1]),
-        statement,
-        file,
-        position,
-        event_index,
-        context,
-    )
 
 
 __all__ = [

@@ -36,6 +36,8 @@ OURS = (
 PYTHON_PEERS = ("python_mysql_replication", "asyncmy", "mysql_event_stream")
 SHIMS = ("pymysqlreplication_shim", "asyncmy_shim")
 """The peers' programs on this package; asyncmy's connections are its own."""
+BESIDE = " beside"
+"""Behind the name of a client of another checkout."""
 TOOLS = {"mysql-9.7": "mysqlbinlog", "mariadb-11.8": "mariadb-binlog"}
 _NO_TLS = {
     "mysqlbinlog": ["--ssl-mode=DISABLED", "--get-server-public-key"],
@@ -62,6 +64,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--scale", type=float, default=1.0, help="of the workloads (1.0)")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds (3)")
     parser.add_argument("--client", action="append", help="only these; repeatable")
+    parser.add_argument(
+        "--beside",
+        type=Path,
+        metavar="CHECKOUT",
+        help="our clients of another, compiled checkout, too, in turn with those of this one",
+    )
     parser.add_argument("--json", type=Path, help="write the figures there")
     parser.add_argument("--svg", type=Path, help="write a chart there")
     parser.add_argument(
@@ -103,7 +111,8 @@ def main(arguments: Sequence[str]) -> int:
     if chosen.memory:
         chosen.workload, chosen.scale, chosen.rounds = ["a"], 6.8, 1
         chosen.client = chosen.client or ["arrow", "dicts"]
-    python = _peer_python(chosen.environment)
+    ours_only = chosen.client and set(chosen.client) <= set(OURS)
+    python = Path(sys.executable) if ours_only else _peer_python(chosen.environment)
     servers: dict[str, dict[str, Any]] = {}
     results: dict[str, Any] = {}
     try:
@@ -210,10 +219,20 @@ def _measure(
     changes, path = _write(workload, server, chosen.scale)
     file = path.name
     clients = chosen.client or [*OURS, *SHIMS, TOOLS[workload.server], *PYTHON_PEERS]
+    if chosen.beside:
+        clients = [
+            name
+            for client in clients
+            for name in ([client, client + BESIDE] if client in OURS else [client])
+        ]
     runs: dict[str, list[dict[str, float]]] = {client: [] for client in clients}
     for _ in range(chosen.rounds):
         for client in clients:
-            found = _run(client, server, python, file, changes, path) if client in runs else None
+            found = None
+            if client in runs:
+                checkout = chosen.beside if client.endswith(BESIDE) else SCRIPTS.parent
+                name = client.removesuffix(BESIDE)
+                found = _run(name, server, python, file, changes, path, checkout)
             if found is None:
                 runs.pop(client, None)  # it cannot read this
             else:
@@ -234,7 +253,13 @@ def _measure(
 
 
 def _run(
-    client: str, server: dict[str, Any], python: Path, file: str, changes: int, path: Path
+    client: str,
+    server: dict[str, Any],
+    python: Path,
+    file: str,
+    changes: int,
+    path: Path,
+    checkout: Path,
 ) -> dict[str, float] | None:
     position = (
         server["host"],
@@ -252,7 +277,7 @@ def _run(
     command = [interpreter, str(CLIENT), client, *position, file, str(changes), str(path)]
     environment = dict(os.environ)
     if interpreter == sys.executable:
-        environment |= {"PYTHONPATH": str(SCRIPTS.parent), "REPLICA_CLIENT_IMPL": "compiled"}
+        environment |= {"PYTHONPATH": str(checkout.resolve()), "REPLICA_CLIENT_IMPL": "compiled"}
     if client == "asyncmy_shim":
         environment["PYTHONPATH"] += f"{os.pathsep}{_packages_of(python)}"
     try:
@@ -314,6 +339,9 @@ def _show(name: str, result: dict[str, Any]) -> None:
             wall = clients[peer]["wall"] / clients[ours]["wall"]
             print(f"  {peer} / {ours}: cpu {cpu:.1f}x, wall {wall:.1f}x  (target {target})")
     for ours, found in clients.items():
+        if ours + BESIDE in clients:
+            other = clients[ours + BESIDE]
+            print(f"  {ours}: {found['cpu'] / other['cpu']:.3f} of the CPU time beside")
         if "share" in found:
             rate, copied = size / 1000 / found["cpu"], size / 1000 / found["memcpy"]
             print(

@@ -377,7 +377,7 @@ class SourceStream(AsynchronousOnly):
         next transaction begins. In a transaction of more than 1,024 changes it lies before that change.
 
         Args:
-            notices: also give each :class:`~replica_client.schema.history.SchemaChange` (CREATE, ALTER,
+            notices: also give each :class:`~replica_client.schema.schema_change.SchemaChange` (CREATE, ALTER,
                 RENAME, TRUNCATE, DROP … of a wanted table or of a database) and each
                 :class:`~replica_client.position.losses.Loss`, in its place among the rows.
 

@@ -1,0 +1,83 @@
+"""What holds for the whole package: sizes of files, their names, and what is done in one place only."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import replica_client
+
+PACKAGE = Path(replica_client.__file__).parent
+SOURCES = {
+    str(path.relative_to(PACKAGE)): path.read_text(encoding="utf-8")
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+MOST_LINES = 500
+# Each says in a comment at its top why it is not two. A file that is not here must not become longer.
+LONG = {
+    "binlog/values/json_writer.py",
+    "binlog/values/temporal_storage.py",
+    "cli/event_text.py",
+    "codec/charsets/tables/differences.py",
+    "compat/pymysqlreplication/binlogstream.py",
+    "compat/pymysqlreplication/event.py",
+    "compat/row_dicts.py",
+    "lake/applier.py",
+    "readers/assembler.py",
+    "readers/fast/column_fast_path.py",
+    "readers/fast/fast_path.py",
+    "readers/files/binlog_file.py",
+    "readers/live/follow.py",
+    "readers/live/source_stream.py",
+    "rows/column_writer.py",
+    "rows/columnar.py",
+    "rows/image.py",
+    "schema/history.py",
+    "transport/connection.py",
+}
+
+
+def found(pattern: str) -> set[str]:
+    """The modules in which something stands."""
+    return {name for name, text in SOURCES.items() if re.search(pattern, text)}
+
+
+def test_files_over_500_lines_are_known_and_say_why() -> None:
+    long = {name for name, text in SOURCES.items() if text.count("\n") > MOST_LINES}
+    assert long <= LONG, "split it where a subject falls apart, or say why not and list it here"
+    assert found("(?m)^# Over 500 lines: [a-z]") == long
+
+
+def test_few_modules_have_the_same_file_name() -> None:
+    names = Counter(Path(name).name for name in SOURCES)
+    twice = {name for name, count in names.items() if count > 1} - {"__init__.py"}
+    assert len(twice) < 15, sorted(twice)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "modules"),
+    [
+        # A dump is opened beside the stream's own by one function; these have a connection already.
+        (
+            r"\.start_dump\(",
+            {
+                "backup/engine.py",
+                "readers/live/source_link.py",
+                "server/relay/upstream.py",
+                "spark/source/live_source.py",
+                "transport/side_dump.py",
+            },
+        ),
+        # One loop takes events of a dump one by one (DumpStream); a copy writes them as they come.
+        (r"in await dump\.read\(\)|:= await dump\.read\(\)", set()),
+        (r"secrets\.randbelow\(\(1 << 31\)|randrange\(1 << 31", {"transport/request.py"}),
+        # Definitions of columns are read from information_schema once; others ask for names or counts.
+        (r"IS_NULLABLE, EXTRA", {"schema/information_schema.py"}),
+        (r"def __class__", set()),
+    ],
+)
+def test_what_stands_in_one_place(pattern: str, modules: set[str]) -> None:
+    assert found(pattern) == modules
