@@ -115,6 +115,7 @@ class _Finder:
         for line in source.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line))
         self._function = ("", 0)
+        self._is_number = False
 
     def run(self) -> Iterator[Mutation]:
         yield from self._body(ast.parse(self._source).body, "")
@@ -128,6 +129,10 @@ class _Finder:
                     continue
                 first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
                 self._function = (prefix + node.name, first)
+                # Compiled, it gives a C number, and cannot give None.
+                self._is_number = node.returns is not None and ast.unparse(node.returns).startswith(
+                    "cython."
+                )
                 for statement in node.body:
                     yield from self._walk(statement)
 
@@ -167,7 +172,7 @@ class _Finder:
                     yield self._replaced(test, f"(not ({self._text(test)}))")
             case ast.Return(value=ast.expr() as value):
                 # False is as good as None to those who ask; True for it is planted, too.
-                if not (
+                if not self._is_number and not (
                     isinstance(value, ast.Constant)
                     and (value.value is None or value.value is False)
                 ):

@@ -13,6 +13,7 @@ import os
 import select
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FunctionType
@@ -71,7 +72,7 @@ class Runner:
                 for at in lines.get(str(mutation.line), ())
                 if (name := known["tests"][at]) in items
             ]
-            chosen = [items[name] for _, name in sorted(able)[: self._most]]
+            chosen = [items[name] for name in _different_first(able)[: self._most]]
             caught = self._caught(mutation, chosen) if chosen else ""
             self._tell(mutation, caught, len(able))
         return True
@@ -114,8 +115,18 @@ def _functions_of(found: Any) -> list[FunctionType]:
     return []
 
 
-class _Failed(BaseException):
-    pass
+def _different_first(able: Sequence[tuple[float, str]]) -> list[str]:
+    """Names of tests: one of each function, then a second one of each, and so on; quick ones first.
+
+    Cases of one function say much the same.
+    """
+    seen: Counter[str] = Counter()
+    ranked = []
+    for seconds, name in sorted(able):
+        function = name.partition("[")[0]
+        ranked.append((seen[function], seconds, name))
+        seen[function] += 1
+    return [name for _, _, name in sorted(ranked)]
 
 
 def _first_failed(items: Sequence[pytest.Item]) -> str:
