@@ -24,8 +24,9 @@ _OWN = {
     "mysql": "replica_client.sinks.mirror.mysql_sink:make",
     "parquet": "replica_client.sinks.parquet.parquet_sink:make",
     "redis": "replica_client.sinks.redis_streams.stream_sink:make",
+    "kafka": "replica_client.sinks.kafka.kafka_sink:make",
 }
-_EXTRAS = {"pyarrow": "arrow", "redis": "redis", "msgspec": "daemon"}
+_EXTRAS = {"pyarrow": "arrow", "redis": "redis", "confluent_kafka": "kafka", "msgspec": "daemon"}
 
 
 def sink_kinds() -> list[str]:
@@ -37,8 +38,8 @@ def make_sink(kind: str, table: Mapping[str, object]) -> Sink:
     """A sink, not yet opened.
 
     Args:
-        kind: its name: ``file``, ``stdout``, ``sqlite``, ``mysql``, ``parquet``, ``redis``, or an
-            entry point's.
+        kind: its name: ``file``, ``stdout``, ``sqlite``, ``mysql``, ``parquet``, ``redis``,
+            ``kafka``, or an entry point's.
         table: its options; secrets in it are resolved.
 
     Raises:

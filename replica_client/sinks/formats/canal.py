@@ -13,7 +13,7 @@ examples. What differs, and why:
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -24,9 +24,16 @@ from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote
 from replica_client.schema.history import SchemaChange
+from replica_client.schema.shape import ColumnShape
 from replica_client.sinks.column_models import column_model, sql_type
 from replica_client.sinks.formats.canal_values import CanalColumn, canal_column
-from replica_client.sinks.formats.row_text import array, delivered_columns, numbered_rows
+from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message, MessageKind
+from replica_client.sinks.formats.row_text import (
+    ValueWriter,
+    array,
+    delivered_columns,
+    numbered_rows,
+)
 
 _DDL_TYPES = {
     "create_table": "CREATE",
@@ -48,27 +55,64 @@ class _Table(msgspec.Struct, frozen=True):
 
 
 class CanalFormat:
-    """See the module."""
+    """See the module.
 
-    def __init__(self) -> None:
+    A message with a key is of one row: rows of other keys may belong to another partition.
+
+    Args:
+        keys: of messages; None: they have none.
+    """
+
+    def __init__(self, keys: KeyChoice | None = None) -> None:
         self._tables = ByDecoder(_table)
+        self._keys = keys
+        self._key_writers = ByDecoder(self._key_writer)
+
+    def _key_writer(self, rows: RowsOfEvent) -> KeyWriter:
+        names, unique = (self._keys or KeyChoice()).of(rows)
+        columns = delivered_columns(rows)
+        writers = {column.name: canal_column(column).write for column in columns}
+
+        def writer_of(column: ColumnShape) -> ValueWriter:
+            write = writers[column.name]
+            return lambda value: quote(write(value)[0])
+
+        return KeyWriter(columns, names, writer_of, unique=unique)
 
     def lines(self, transaction: Transaction) -> Iterator[str]:
         """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
+        for message in self.messages(transaction):
+            yield message.value
+
+    def messages(self, transaction: Transaction) -> Iterator[Message]:
+        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         for item in transaction.items:
             if isinstance(item, RowsOfEvent):
-                line = self._message(item)
-                if line is not None:
-                    yield line
+                yield from self._rows(item)
             elif isinstance(item, SchemaChange):
-                yield _ddl(item, transaction)
+                kind: MessageKind = "row" if item.kind == "truncate_table" else "schema"
+                yield Message(kind, item.database, item.table, None, _ddl(item, transaction))
 
-    def _message(self, rows: RowsOfEvent) -> str | None:
+    def _rows(self, rows: RowsOfEvent) -> Iterator[Message]:
+        database, table = rows.shape.database, rows.shape.table
+        if self._keys is None:
+            line = self._message(rows, numbered_rows(rows))
+            if line is not None:
+                yield Message("row", database, table, None, line)
+            return
+        writer = self._key_writers.of(rows)
+        for index, before, after in numbered_rows(rows):
+            line = self._message(rows, ((index, before, after),))
+            if line is not None:
+                key, gone = writer.of_change(before, after)
+                yield Message("row", database, table, key, line, gone, (), rows, index)
+
+    def _message(self, rows: RowsOfEvent, images: Iterable[tuple[int, Any, Any]]) -> str | None:
         table, shape = self._tables.of(rows), rows.shape
         codes = {column.name: column.null_code for column in table.columns}
         data, old = [], []
         kind = rows.event.body.kind
-        for _, before, after in numbered_rows(rows):
+        for _, before, after in images:
             row = before if after is None else after
             data.append(_object(table.columns, row, codes))
             if kind == "update":

@@ -4,7 +4,8 @@ Facts: Debezium's documentation of its MySQL connector, "Data change events", "D
 "Transaction metadata" and "Schema change topic", and the connector's options of the same names. What
 differs, and why:
 
-- There are no keys, headers and tombstones: a line is a value.
+- Keys, headers and tombstones are those of :meth:`DebeziumFormat.messages`, for sinks that have them; a line is
+  a value.
 - TRUNCATE is a ``t`` event (as with Debezium's ``skipped.operations=none``): a consumer that does not
   know of it holds wrong rows. Schema changes are lines of their own, as in the schema change topic.
 - BIGINT UNSIGNED is the number itself; TIME can be negative.
@@ -23,7 +24,6 @@ import msgspec
 
 from replica_client._version import __version__
 from replica_client.readers.transaction import Transaction
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote
@@ -35,10 +35,12 @@ from replica_client.sinks.formats.debezium_values import (
     DecimalMode,
     debezium_writer,
 )
+from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message
 from replica_client.sinks.formats.row_text import RowWriter, array, delivered_columns, numbered_rows
 from replica_client.sinks.sink_options import read_options
 
 _OPERATIONS = {"insert": "c", "update": "u", "delete": "d"}
+_NEW_KEY, _OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
 
 
 class DebeziumOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -64,7 +66,9 @@ class DebeziumOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 class _Table(msgspec.Struct, frozen=True):
     writer: RowWriter
-    key: tuple[int, ...]
+    key: KeyWriter
+    row_key: KeyWriter
+    """Of the primary key: what an update does to it makes a delete and an insert of it."""
 
 
 class DebeziumFormat:
@@ -72,22 +76,24 @@ class DebeziumFormat:
 
     Args:
         options: how values are written.
+        keys: of messages; None: they have none.
     """
 
-    def __init__(self, options: DebeziumOptions) -> None:
+    def __init__(self, options: DebeziumOptions, keys: KeyChoice | None = None) -> None:
         self._options = options
+        self._keys = keys
         self._tables = ByDecoder(self._table)
         self._total = 0
         self._orders: Counter[str] = Counter()
 
     @classmethod
-    def of(cls, options: Mapping[str, object]) -> DebeziumFormat:
+    def of(cls, options: Mapping[str, object], keys: KeyChoice | None = None) -> DebeziumFormat:
         """Make it from a table of the configuration.
 
         Raises:
             ConfigError: an option is wrong.
         """
-        return cls(read_options(DebeziumOptions, options, "format_options"))
+        return cls(read_options(DebeziumOptions, options, "format_options"), keys)
 
     def _table(self, rows: RowsOfEvent) -> _Table:
         options, shape, columns = self._options, rows.shape, delivered_columns(rows)
@@ -97,12 +103,18 @@ class DebeziumFormat:
                 column, options.decimal_handling_mode, options.binary_handling_mode
             )
 
-        names = [column.name for column in columns]
-        key = [shape.columns[at].name for at in shape.primary_key]
-        at = tuple(names.index(name) for name in key) if set(key) <= set(names) else ()
-        return _Table(RowWriter(columns, writer_of), at)
+        primary = [shape.columns[at].name for at in shape.primary_key]
+        row_key = KeyWriter(columns, primary, writer_of)
+        names, unique = (primary, True) if self._keys is None else self._keys.of(rows)
+        key = row_key if unique else KeyWriter(columns, names, writer_of, unique=False)
+        return _Table(RowWriter(columns, writer_of), key, row_key)
 
     def lines(self, transaction: Transaction) -> Iterator[str]:
+        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
+        for message in self.messages(transaction):
+            yield message.value
+
+    def messages(self, transaction: Transaction) -> Iterator[Message]:
         """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         metadata = self._options.provide_transaction_metadata and bool(
             transaction.rows or transaction.part
@@ -122,7 +134,7 @@ class DebeziumFormat:
         if metadata and transaction.complete:
             yield self._boundary(transaction, "END")
 
-    def _rows(self, rows: RowsOfEvent, transaction: Transaction) -> Iterator[str]:
+    def _rows(self, rows: RowsOfEvent, transaction: Transaction) -> Iterator[Message]:
         table, event = self._tables.of(rows), rows.event
         shape, text = rows.shape, table.writer.text
         collection = f"{shape.database}.{shape.table}"
@@ -135,16 +147,27 @@ class DebeziumFormat:
             shape.table,
             event.header.timestamp,
         )
-        kind = event.body.kind
+        kind, keyed = event.body.kind, self._keys is not None
+        database, name = shape.database, shape.table
         for index, before, after in numbered_rows(rows):
             source = f"{head}{index}{tail}"
-            if kind == "update" and _key_changed(table.key, before, after):
-                yield self._event("d", text(before), "null", source, transaction, collection)
-                yield self._event("c", "null", text(after), source, transaction, collection)
+            key, gone = table.key.of_change(before, after) if keyed else (None, None)
+            headers: tuple[tuple[str, str], ...] = ()
+            if kind == "update" and table.row_key.is_changed(before, after):
+                value = self._event("d", text(before), "null", source, transaction, collection)
+                old = table.key.text(before) if keyed else None
+                if key is not None and old is not None:
+                    headers = ((_NEW_KEY, key),)
+                yield Message("row", database, name, old, value, gone, headers, rows, index)
+                value = self._event("c", "null", text(after), source, transaction, collection)
+                if key is not None and old is not None:
+                    headers = ((_OLD_KEY, old),)
+                gone = None
             else:
-                yield self._event(
+                value = self._event(
                     _OPERATIONS[kind], text(before), text(after), source, transaction, collection
                 )
+            yield Message("row", database, name, key, value, gone, headers, rows, index)
 
     def _event(
         self,
@@ -199,16 +222,19 @@ class DebeziumFormat:
         head, tail = self._source(transaction, *position, transaction.timestamp)
         return f"{head}0{tail}"
 
-    def _truncate(self, change: SchemaChange, transaction: Transaction) -> str:
+    def _truncate(self, change: SchemaChange, transaction: Transaction) -> Message:
         collection = f"{change.database}.{change.table}"
         source = self._change_source(change, transaction)
-        return self._event("t", "null", "null", source, transaction, collection)
+        value = self._event("t", "null", "null", source, transaction, collection)
+        return Message("row", change.database, change.table, None, value)
 
-    def _schema_change(self, change: SchemaChange, transaction: Transaction) -> str:
+    def _schema_change(self, change: SchemaChange, transaction: Transaction) -> Message:
         source = self._change_source(change, transaction)
-        return f'{{"source":{source},{_now()},{schema_change_members(change)}}}'
+        value = f'{{"source":{source},{_now()},{schema_change_members(change)}}}'
+        key = f'{{"databaseName":{quote(change.database)}}}'
+        return Message("schema", change.database, change.table, key, value)
 
-    def _boundary(self, transaction: Transaction, status: str) -> str:
+    def _boundary(self, transaction: Transaction, status: str) -> Message:
         counts = collections = "null"
         timestamp = transaction.timestamp
         if status == "BEGIN" and transaction.rows:
@@ -220,22 +246,18 @@ class DebeziumFormat:
                 f'{{"data_collection":{quote(name)},"event_count":{count}}}'
                 for name, count in self._orders.items()
             )
-        return (
-            f'{{"status":"{status}","id":{quote(_id(transaction))},'
-            f'"ts_ms":{timestamp * 1000},"event_count":{counts},'
+        name = quote(_id(transaction))
+        value = (
+            f'{{"status":"{status}","id":{name},"ts_ms":{timestamp * 1000},"event_count":{counts},'
             f'"data_collections":{collections}}}'
         )
+        return Message("transaction", "", "", f'{{"id":{name}}}', value)
 
 
 def _id(transaction: Transaction) -> str:
     """The GTID; without GTIDs ``file=…,pos=…`` of the transaction's start."""
     start = transaction.start
     return transaction.gtid or f"file={start.file},pos={start.offset}"
-
-
-def _key_changed(key: tuple[int, ...], before: tuple[Any, ...], after: tuple[Any, ...]) -> bool:
-    # A key column that the after image left out did not change.
-    return any(before[at] != after[at] and after[at] is not ABSENT for at in key)
 
 
 def _now() -> str:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from replica_client.errors import ConfigError
 from replica_client.readers.transaction import Transaction
+from replica_client.sinks.formats.message import KeyChoice, Message
 
 
 class LineFormat(Protocol):
@@ -23,13 +24,24 @@ class LineFormat(Protocol):
         """
         ...
 
+    def messages(self, transaction: Transaction) -> Iterator[Message]:
+        """The same lines, each with its key and what else a broker wants to know.
 
-def make_format(name: str, options: Mapping[str, object]) -> LineFormat:
+        Raises:
+            BinlogDecodeError: a row cannot be decoded.
+        """
+        ...
+
+
+def make_format(
+    name: str, options: Mapping[str, object], keys: KeyChoice | None = None
+) -> LineFormat:
     """A format by its name.
 
     Args:
         name: ``native``, ``debezium``, ``maxwell`` or ``canal``.
         options: of that format.
+        keys: of messages; None: they have none.
 
     Raises:
         ConfigError: no such format, or an option is wrong.
@@ -40,19 +52,19 @@ def make_format(name: str, options: Mapping[str, object]) -> LineFormat:
 
         if options:
             raise ConfigError(f"format_options: the native format has none, not {sorted(options)}")
-        return NativeFormat()
+        return NativeFormat(keys)
     if name == "debezium":
         from replica_client.sinks.formats.debezium import DebeziumFormat
 
-        return DebeziumFormat.of(options)
+        return DebeziumFormat.of(options, keys)
     if name == "maxwell":
         from replica_client.sinks.formats.maxwell import MaxwellFormat
 
-        return MaxwellFormat.of(options)
+        return MaxwellFormat.of(options, keys)
     if name == "canal":
         from replica_client.sinks.formats.canal import CanalFormat
 
         if options:
             raise ConfigError(f"format_options: the canal format has none, not {sorted(options)}")
-        return CanalFormat()
+        return CanalFormat(keys)
     raise ConfigError(f"format: {name!r} is not native, debezium, maxwell or canal")

@@ -15,9 +15,10 @@ which comes in parts, wait for it in a temporary file.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import msgspec
 
@@ -30,6 +31,7 @@ from replica_client.rows.json_values import quote
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.sinks.formats.maxwell_values import maxwell_writer
+from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message, MessageKind
 from replica_client.sinks.formats.row_text import RowWriter, array, delivered_columns, numbered_rows
 from replica_client.sinks.sink_options import read_options
 
@@ -77,6 +79,14 @@ class _Table(msgspec.Struct, frozen=True):
     key: tuple[int, ...]
     key_names: str
     key_writers: tuple[Any, ...]
+    message_key: KeyWriter
+
+
+class _Row(NamedTuple):
+    """A row whose line lacks the commit's fields: they stand between the message's value and the body."""
+
+    message: Message
+    body: str
 
 
 class MaxwellFormat:
@@ -84,24 +94,31 @@ class MaxwellFormat:
 
     Args:
         options: which fields are written.
+        keys: of messages; None: they have none.
     """
 
-    def __init__(self, options: MaxwellOptions) -> None:
+    def __init__(self, options: MaxwellOptions, keys: KeyChoice | None = None) -> None:
         self._options = options
-        self._tables = ByDecoder(_table)
+        self._keys = keys
+        self._tables = ByDecoder(self._table)
         self._xoffset = 0
         self._waiting: IO[str] | None = None
 
     @classmethod
-    def of(cls, options: Mapping[str, object]) -> MaxwellFormat:
+    def of(cls, options: Mapping[str, object], keys: KeyChoice | None = None) -> MaxwellFormat:
         """Make it from a table of the configuration.
 
         Raises:
             ConfigError: an option is wrong.
         """
-        return cls(read_options(MaxwellOptions, options, "format_options"))
+        return cls(read_options(MaxwellOptions, options, "format_options"), keys)
 
     def lines(self, transaction: Transaction) -> Iterator[str]:
+        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
+        for message in self.messages(transaction):
+            yield message.value
+
+    def messages(self, transaction: Transaction) -> Iterator[Message]:
         """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         if not transaction.part:
             self._xoffset = 0
@@ -110,9 +127,9 @@ class MaxwellFormat:
         if waits:
             self._wait(transaction)
             return
-        pending: tuple[str, str] | None = None
+        pending: _Row | None = None
         for item in self._items(transaction):
-            if isinstance(item, str):
+            if isinstance(item, Message):
                 yield item
                 continue
             if pending is not None:
@@ -121,19 +138,26 @@ class MaxwellFormat:
         if pending is not None:
             yield self._ended(pending, transaction, last=transaction.complete)
 
-    def _items(self, transaction: Transaction) -> Iterator[tuple[str, str] | str]:
-        """Rows, each in two pieces between which the commit's fields stand, and whole lines of DDL."""
+    def _items(self, transaction: Transaction) -> Iterator[_Row | Message]:
+        """Rows, each in two pieces between which the commit's fields stand, and DDL."""
         if self._waiting is not None:
             self._waiting.seek(0)
             for line in self._waiting:
-                head, tab, body = line.rstrip("\n").partition(_SEPARATOR)
-                yield (head, body) if tab else head
+                head, _, rest = line.rstrip("\n").partition(_SEPARATOR)
+                body, _, members = rest.partition(_SEPARATOR)
+                kind, database, table, key, gone = json.loads(members)
+                message = Message(kind, database, table, key, head, gone)
+                yield _Row(message, body) if body else message
             self._forget()
+        yield from self._given(transaction)
+
+    def _given(self, transaction: Transaction) -> Iterator[_Row | Message]:
         for item in transaction.items:
             if isinstance(item, RowsOfEvent):
                 yield from self._rows(item, transaction)
             elif isinstance(item, SchemaChange) and self._options.output_ddl:
-                yield _ddl(item, transaction)
+                kind: MessageKind = "row" if item.kind == "truncate_table" else "schema"
+                yield Message(kind, item.database, item.table, None, _ddl(item, transaction))
 
     def _wait(self, transaction: Transaction) -> None:
         if self._waiting is None:
@@ -141,19 +165,18 @@ class MaxwellFormat:
             self._waiting = tempfile.SpooledTemporaryFile(  # noqa: SIM115
                 _MEMORY_BYTES, "w+", encoding="utf-8", errors="backslashreplace", newline="\n"
             )
-        for item in transaction.items:
-            if isinstance(item, RowsOfEvent):
-                for head, body in self._rows(item, transaction):
-                    self._waiting.write(f"{head}{_SEPARATOR}{body}\n")
-            elif isinstance(item, SchemaChange) and self._options.output_ddl:
-                self._waiting.write(_ddl(item, transaction) + "\n")
+        for item in self._given(transaction):
+            message, body = item if isinstance(item, _Row) else (item, "")
+            members = json.dumps((*message[:4], message.gone))
+            pieces = (message.value, body, members)
+            self._waiting.write(_SEPARATOR.join(pieces) + "\n")
 
     def _forget(self) -> None:
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             waiting.close()
 
-    def _ended(self, row: tuple[str, str], transaction: Transaction, *, last: bool) -> str:
+    def _ended(self, row: _Row, transaction: Transaction, *, last: bool) -> Message:
         commit = ""
         if self._options.output_commit_info:
             if transaction.xid is not None:
@@ -163,9 +186,10 @@ class MaxwellFormat:
             elif self._options.output_xoffset:
                 commit += f',"xoffset":{self._xoffset}'
         self._xoffset += 1
-        return row[0] + commit + row[1]
+        message = row.message
+        return message._replace(value=message.value + commit + row.body)
 
-    def _rows(self, rows: RowsOfEvent, transaction: Transaction) -> Iterator[tuple[str, str]]:
+    def _rows(self, rows: RowsOfEvent, transaction: Transaction) -> Iterator[_Row]:
         table, options = self._tables.of(rows), self._options
         kind, header = rows.event.body.kind, rows.event.header
         head = f'{table.head}"{kind}","ts":{header.timestamp}'
@@ -179,7 +203,8 @@ class MaxwellFormat:
             middle += f',"server_id":{header.server_id}'
         if options.output_thread_id and transaction.thread_id is not None:
             middle += f',"thread_id":{transaction.thread_id}'
-        for _, before, after in numbered_rows(rows):
+        database, name = rows.shape.database, rows.shape.table
+        for index, before, after in numbered_rows(rows):
             data = before if after is None else after
             body = middle + self._key(table, data)
             body += f',"data":{{{",".join(self._members(table, data))}}}'
@@ -187,7 +212,26 @@ class MaxwellFormat:
                 old = table.writer.changed(before, after)
                 if old:
                     body += f',"old":{{{",".join(old)}}}'
-            yield head, body + "}"
+            message_key, gone = None, None
+            if self._keys is not None:
+                message_key, gone = table.message_key.of_change(before, after)
+            message = Message("row", database, name, message_key, head, gone, (), rows, index)
+            yield _Row(message, body + "}")
+
+    def _table(self, rows: RowsOfEvent) -> _Table:
+        shape, columns = rows.shape, delivered_columns(rows)
+        names = [column.name for column in columns]
+        keyed = [shape.columns[at] for at in shape.primary_key if shape.columns[at].name in names]
+        place = (f'"database":{quote(shape.database)}', f'"table":{quote(shape.table)}')
+        chosen, unique = (self._keys or KeyChoice()).of(rows)
+        return _Table(
+            RowWriter(columns, maxwell_writer),
+            "{" + ",".join(place) + ',"type":',
+            tuple(names.index(column.name) for column in keyed),
+            array([quote(column.name) for column in keyed]),
+            tuple(maxwell_writer(column) for column in keyed),
+            KeyWriter(columns, chosen, maxwell_writer, prefix="pk.", first=place, unique=unique),
+        )
 
     def _members(self, table: _Table, row: Sequence[Any]) -> list[str]:
         if not self._options.output_nulls:
@@ -205,19 +249,6 @@ class MaxwellFormat:
         if self._options.output_primary_key_columns:
             text += f',"primary_key_columns":{table.key_names}'
         return text
-
-
-def _table(rows: RowsOfEvent) -> _Table:
-    shape, columns = rows.shape, delivered_columns(rows)
-    names = [column.name for column in columns]
-    keyed = [shape.columns[at] for at in shape.primary_key if shape.columns[at].name in names]
-    return _Table(
-        RowWriter(columns, maxwell_writer),
-        f'{{"database":{quote(shape.database)},"table":{quote(shape.table)},"type":',
-        tuple(names.index(column.name) for column in keyed),
-        array([quote(column.name) for column in keyed]),
-        tuple(maxwell_writer(column) for column in keyed),
-    )
 
 
 def _gtids(position: Position) -> str:

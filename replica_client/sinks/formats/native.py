@@ -20,25 +20,66 @@ from collections.abc import Iterable, Iterator
 
 from replica_client.position.losses import Loss
 from replica_client.readers.transaction import Transaction
+from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_lines import JsonLines
-from replica_client.rows.json_values import quote
+from replica_client.rows.json_values import quote, value_to_json
 from replica_client.schema.history import SchemaChange
+from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message, MessageKind
+from replica_client.sinks.formats.row_text import delivered_columns, numbered_rows
 
 _PIECE = 256 << 10
 """Bytes that are given together."""
 
 
 class NativeFormat:
-    """See the module."""
+    """See the module.
 
-    def __init__(self) -> None:
+    Args:
+        keys: of messages; None: they have none.
+    """
+
+    def __init__(self, keys: KeyChoice | None = None) -> None:
         self._text = JsonLines()
+        self._keys = keys
+        self._tables = ByDecoder(self._key_writer)
+
+    def _key_writer(self, rows: RowsOfEvent) -> KeyWriter:
+        names, unique = (self._keys or KeyChoice()).of(rows)
+        columns = delivered_columns(rows)
+        return KeyWriter(columns, names, lambda _: value_to_json, space=" ", unique=unique)
 
     def lines(self, transaction: Transaction) -> Iterator[str]:
         """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         for piece in self.encoded((transaction,)):
             yield from piece.decode().removesuffix("\n").split("\n")
+
+    def messages(self, transaction: Transaction) -> Iterator[Message]:
+        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
+        text = self._text
+        text.take()
+        for item in transaction.items:
+            if isinstance(item, RowsOfEvent):
+                text.rows(item)
+                lines = text.take().decode().removesuffix("\n").split("\n")
+                yield from self._row_messages(item, lines)
+            elif isinstance(item, SchemaChange):
+                line = _schema_change(item, transaction)
+                kind: MessageKind = "row" if item.kind == "truncate_table" else "schema"
+                yield Message(kind, item.database, item.table, None, line)
+            else:
+                yield Message("schema", item.database, item.table, None, _loss(item))
+
+    def _row_messages(self, rows: RowsOfEvent, lines: list[str]) -> Iterator[Message]:
+        shape, writer = rows.shape, self._tables.of(rows)
+        database, table = shape.database, shape.table
+        if self._keys is None:
+            for line in lines:
+                yield Message("row", database, table, None, line)
+            return
+        for line, (index, before, after) in zip(lines, numbered_rows(rows), strict=True):
+            key, gone = writer.of_change(before, after)
+            yield Message("row", database, table, key, line, gone, (), rows, index)
 
     def encoded(self, transactions: Iterable[Transaction]) -> Iterator[bytes | bytearray]:
         """The lines of transactions in UTF-8, each with its end, in pieces of many lines.

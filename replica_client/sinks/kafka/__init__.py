@@ -1,0 +1,1 @@
+"""Row changes as messages of Kafka topics, committed together with their position."""

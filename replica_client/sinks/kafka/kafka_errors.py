@@ -1,0 +1,65 @@
+"""Errors of librdkafka as errors of a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import KafkaError, KafkaException
+
+from replica_client.errors import SinkError
+
+_FENCED = frozenset(
+    (
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+    )
+)
+# What an operator has to do something about; the same is tried again less often.
+_NEVER_PASS = frozenset(
+    (
+        KafkaError._AUTHENTICATION,
+        KafkaError._SSL,
+        KafkaError._INVALID_ARG,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.ILLEGAL_SASL_STATE,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.INVALID_REPLICATION_FACTOR,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError.UNSUPPORTED_VERSION,
+    )
+)
+TOO_LARGE = frozenset((KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE))
+"""Codes of a message that can never be written."""
+
+
+@contextmanager
+def kafka_errors(where: str) -> Iterator[None]:
+    """What librdkafka refuses in the block is a ``SinkError``.
+
+    Args:
+        where: the servers.
+    """
+    try:
+        yield
+    except KafkaException as error:
+        raise sink_error(where, error.args[0]) from error
+
+
+def sink_error(where: str, error: KafkaError) -> SinkError:
+    """The sink's error for one of librdkafka."""
+    code = error.code()
+    if code in _FENCED:
+        return SinkError(
+            f"Kafka at {where}: another process writes with this transactional_id and fenced this one: end one of "
+            f"them, or give it another transactional_id and position_topic ({error.str()})"
+        )
+    text = f"Kafka at {where}: {error.name()}: {error.str()}"[:500]
+    return SinkError(text, retriable=code not in _NEVER_PASS)

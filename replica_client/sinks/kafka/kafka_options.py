@@ -1,0 +1,195 @@
+"""Options of the sink ``kafka``, and the client's properties that they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from replica_client.errors import ConfigError
+from replica_client.sinks.formats.line_format import make_format
+from replica_client.sinks.kafka.topic_names import check_topics
+from replica_client.sinks.protocol import Guarantee
+from replica_client.sinks.sink_options import read_options
+
+# What the guarantee rests on.
+_OURS = frozenset(
+    (
+        *("bootstrap.servers", "metadata.broker.list", "transactional.id", "enable.idempotence", "acks"),
+        *("request.required.acks", "retries", "message.send.max.retries", "max.in.flight", "partitioner"),
+        *("max.in.flight.requests.per.connection", "transaction.timeout.ms", "message.timeout.ms"),
+        *("delivery.timeout.ms", "isolation.level", "group.id", "enable.auto.commit", "debug"),
+        *("security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password"),
+        *("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password"),
+    )
+)  # fmt: skip
+Positive = Annotated[int, Meta(ge=1)]
+Seconds = Annotated[float, Meta(gt=0)]
+
+
+class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of the sink ``kafka``.
+
+    Attributes:
+        bootstrap_servers: ``kafka1:9092,kafka2:9092``.
+        topic_prefix: first part of topic names, Debezium's ``topic.prefix``.
+        topic: of row changes and TRUNCATE; ``{prefix}``, ``{database}`` and ``{table}`` are replaced.
+        schema_topic: of schema changes, likewise; ``""`` for none.
+        transaction_topic: of the beginnings and ends of transactions that the format ``debezium`` writes with
+            ``provide_transaction_metadata``.
+        position_topic: compacted, with one partition, for this sink alone: the position and its state.
+        transactional_id: of this sink alone; who uses it last fences the others.
+        guarantee: ``exactly-once``: messages and position in one Kafka transaction, for readers with
+            ``isolation.level=read_committed``; ``at-least-once``: without transactions, for brokers or rights that
+            have none; a position store keeps the position.
+        format: ``native``, ``debezium``, ``maxwell`` or ``canal``.
+        format_options: of the format.
+        key_columns: columns that are the key of messages, by pattern of the table; the primary key by default.
+        tombstones_on_delete: a message without a value follows where a key is gone, for compaction. By default only
+            for the formats ``native`` and ``debezium``.
+        headers: each message tells its transaction, and its number in it.
+        create_topics: make topics that are not there.
+        partitions: of a topic that is made; -1: as the broker does.
+        replication_factor: likewise.
+        topic_config: of topics that are made, such as ``{ "retention.ms" = "-1" }``.
+        compression: of batches of messages.
+        max_message_bytes: of a message; what is larger can never be written. Brokers have 1 MB unless told otherwise.
+        transaction_messages: messages of one Kafka transaction at most; a larger commit takes several, of which readers
+            can see the first ones before the last; 0: no limit.
+        transaction_timeout: seconds after which the broker ends a transaction that goes on; a large source transaction
+            must be written within it.
+        timeout: seconds without an answer after which a broker counts as away.
+        security_protocol: of the connections.
+        sasl_mechanism: ``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512``, ``GSSAPI`` or ``OAUTHBEARER``.
+        username: for SASL.
+        password: for SASL; may be ``file:…``.
+        tls_ca: file with the certificates of authorities that are trusted.
+        tls_certificate: file with the certificate of this client.
+        tls_key: file with its key.
+        tls_key_password: of that file.
+        client: other properties of librdkafka, such as ``{ "linger.ms" = "20" }``.
+    """
+
+    bootstrap_servers: str
+    topic_prefix: str = "replica_client"
+    topic: str = "{prefix}.{database}.{table}"
+    schema_topic: str = "{prefix}"
+    transaction_topic: str = "{prefix}.transaction"
+    position_topic: str = "{prefix}.position"
+    transactional_id: str = "{prefix}"
+    guarantee: Guarantee = Guarantee.EXACTLY_ONCE
+    format: str = "native"
+    format_options: dict[str, Any] = {}
+    key_columns: dict[str, list[str]] = {}
+    tombstones_on_delete: bool | None = None
+    headers: bool = False
+    create_topics: bool = True
+    partitions: int = -1
+    replication_factor: int = -1
+    topic_config: dict[str, str] = {}
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "lz4"
+    max_message_bytes: Positive = 1_000_000
+    transaction_messages: Annotated[int, Meta(ge=0)] = 0
+    transaction_timeout: Seconds = 60.0
+    timeout: Seconds = 30.0
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    sasl_mechanism: str = ""
+    username: str = ""
+    password: str = ""
+    tls_ca: str = ""
+    tls_certificate: str = ""
+    tls_key: str = ""
+    tls_key_password: str = ""
+    client: dict[str, str | int | float | bool] = {}
+
+    def __repr__(self) -> str:
+        return f"<Kafka at {self.bootstrap_servers}>"  # nothing that may hold a password
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether messages and position are in transactions."""
+        return self.guarantee is Guarantee.EXACTLY_ONCE
+
+    @property
+    def tombstones(self) -> bool:
+        """Whether messages without a value are written."""
+        if self.tombstones_on_delete is None:
+            return self.format in ("native", "debezium")
+        return self.tombstones_on_delete
+
+    def named(self, template: str) -> str:
+        """A name that is the same for all tables."""
+        return template.replace("{prefix}", self.topic_prefix)
+
+
+def read_kafka_options(table: Mapping[str, object]) -> KafkaOptions:
+    """The options in a table of the configuration.
+
+    Raises:
+        ConfigError: one is wrong; names it.
+    """
+    options = read_options(KafkaOptions, table, "sink kafka")
+    if not options.bootstrap_servers.strip():
+        raise ConfigError("sink kafka: bootstrap_servers: host:port is wanted")
+    taken = sorted(_OURS & options.client.keys())
+    if taken:
+        raise ConfigError(f"sink kafka: client: {taken[0]} is set by the sink's own options")
+    for name in ("partitions", "replication_factor"):
+        if getattr(options, name) < 1 and getattr(options, name) != -1:
+            raise ConfigError(f"sink kafka: {name}: at least 1 is wanted, or -1")
+    if options.security_protocol.startswith("SASL") and not options.sasl_mechanism:
+        raise ConfigError("sink kafka: sasl_mechanism: PLAIN, SCRAM-SHA-512 or another is wanted")
+    if not options.named(options.transactional_id):
+        raise ConfigError("sink kafka: transactional_id: a name is wanted")
+    check_topics(options)
+    make_format(options.format, format_options(options))
+    return options
+
+
+def format_options(options: KafkaOptions) -> dict[str, Any]:
+    """Options of the format: Debezium's prefix is that of the topics."""
+    if options.format == "debezium":
+        return {"topic_prefix": options.topic_prefix, **options.format_options}
+    return options.format_options
+
+
+def client_properties(options: KafkaOptions) -> dict[str, Any]:
+    """Properties of every client."""
+    named = {
+        "bootstrap.servers": options.bootstrap_servers,
+        "security.protocol": options.security_protocol,
+        "sasl.mechanism": options.sasl_mechanism,
+        "sasl.username": options.username,
+        "sasl.password": options.password,
+        "ssl.ca.location": options.tls_ca,
+        "ssl.certificate.location": options.tls_certificate,
+        "ssl.key.location": options.tls_key,
+        "ssl.key.password": options.tls_key_password,
+    }
+    return {
+        "client.id": "replica_client",
+        "socket.timeout.ms": int(options.timeout * 1000),
+        "reconnect.backoff.max.ms": 2000,
+        **{name: value for name, value in named.items() if value},
+    }
+
+
+def producer_properties(options: KafkaOptions) -> dict[str, Any]:
+    """Properties of the producer."""
+    own: dict[str, Any] = {
+        "enable.idempotence": True,
+        "compression.type": options.compression,
+        "message.max.bytes": options.max_message_bytes,
+        "queue.buffering.max.kbytes": 64 << 10,
+        # As Java's producers do, but that rows of a table without a key stay in order.
+        "partitioner": "murmur2",
+        "delivery.report.only.error": True,
+    }
+    if options.exactly_once:
+        own["transactional.id"] = options.named(options.transactional_id)
+        own["transaction.timeout.ms"] = int(options.transaction_timeout * 1000)
+    else:
+        own["message.timeout.ms"] = int(options.timeout * 1000)
+    return {**client_properties(options), **own, **options.client}

@@ -1,0 +1,214 @@
+"""Row changes as messages of Kafka topics: exactly once for readers of committed messages.
+
+All messages between two commits, and the position behind them, are one Kafka transaction: of a source transaction
+a reader with ``isolation.level=read_committed`` sees all messages or none. With ``batch_rows = 1`` each source
+transaction is a Kafka transaction of its own; otherwise several may share one.
+
+Who opens the sink fences every earlier one with the same transactional id, and ends what that left open. Then the
+position topic tells whether a commit whose answer was lost took place. Nothing is kept in this process that a crash
+could lose.
+
+A commit of more than ``transaction_messages`` takes several Kafka transactions; see
+:mod:`~replica_client.sinks.kafka.position_topic`. Its messages have headers that tell the source transaction and their
+number in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+
+from replica_client.errors import SinkError
+from replica_client.position.position import Position
+from replica_client.position.stores.base import Checkpoint
+from replica_client.position.stores.growing import GrowingKeys
+from replica_client.readers.transaction import Transaction
+from replica_client.sinks.formats.line_format import make_format
+from replica_client.sinks.formats.message import KeyChoice, Message
+from replica_client.sinks.kafka.kafka_errors import kafka_errors
+from replica_client.sinks.kafka.kafka_options import (
+    KafkaOptions,
+    format_options,
+    read_kafka_options,
+)
+from replica_client.sinks.kafka.message_spool import MessageSpool
+from replica_client.sinks.kafka.position_topic import position_record, read_position
+from replica_client.sinks.kafka.topic_names import TopicNames
+from replica_client.sinks.kafka.topic_writer import TopicWriter
+from replica_client.sinks.system_errors import os_errors
+from replica_client.sinks.worker import Batches, Worker, in_thread
+
+_CLOCK = re.compile(r'"ts(?:_ms|_us|_ns)?":[0-9]+')
+_TRANSACTION, _ORDER = "replica_client.transaction", "replica_client.order"
+
+
+def make(table: Mapping[str, object]) -> KafkaSink:
+    """The sink of a table of the configuration.
+
+    Raises:
+        ConfigError: an option is wrong; names it.
+    """
+    return KafkaSink(read_kafka_options(table))
+
+
+class KafkaSink:
+    """See the module.
+
+    Args:
+        options: what the user chose.
+    """
+
+    def __init__(self, options: KafkaOptions) -> None:
+        self.guarantee = options.guarantee
+        self.holds_position = options.exactly_once
+        self._options = options
+        self._format = make_format(
+            options.format, format_options(options), KeyChoice(options.key_columns)
+        )
+        self._topics = TopicNames(options)
+        self._position_topic = options.named(options.position_topic)
+        self._worker = Worker()
+        self._batches = Batches(in_thread(self._worker, self._take))
+        self._writer: TopicWriter | None = None
+        self._state = GrowingKeys()
+        self._position: Position | None = None
+        # Messages behind the saved position: that the topics have, and that came here.
+        self._ahead = self._seen = 0
+        self._last = ""
+        self._order = 0
+        self._parts = MessageSpool()
+
+    async def probe(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
+        await self._worker.run(TopicWriter(self._options).probe)
+
+    async def open(self) -> Checkpoint | None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        return await self._worker.run(self._open)
+
+    async def write(self, transaction: Transaction) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        await self._batches.add(transaction)
+
+    async def commit(self, checkpoint: Checkpoint) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        await self._batches.flush()
+        await self._worker.run(self._commit, checkpoint)
+
+    async def close(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        self._batches.clear()
+        await self._worker.run(self._close)
+        self._worker.stop()
+
+    def _open(self) -> Checkpoint | None:
+        options = self._options
+        writer = self._writer = TopicWriter(options)
+        writer.begin()
+        if not options.exactly_once:
+            return None
+        # What is in it must outlive any time and size.
+        writer.make_topic(
+            self._position_topic, 1, {"cleanup.policy": "compact", "retention.ms": "-1"}
+        )
+        with kafka_errors(options.bootstrap_servers):
+            found = read_position(options, self._state)
+        self._ahead, self._seen, self._last = found.ahead, 0, found.last
+        self._position = None if found.checkpoint is None else found.checkpoint.position
+        return found.checkpoint
+
+    def _take(self, transactions: list[Transaction]) -> None:
+        for transaction in transactions:
+            messages = self._format.messages(transaction)
+            if not self._options.exactly_once and (self._parts or not transaction.complete):
+                # Without Kafka's transactions readers would see parts before the last one is there.
+                with os_errors("temporary file of the sink kafka"):
+                    self._parts.take(messages)
+                if not transaction.complete:
+                    continue
+                messages = self._parts.messages()
+            self._write(transaction, messages)
+            self._parts.clear()
+
+    def _write(self, transaction: Transaction, messages: Iterable[Message]) -> None:
+        options, writer = self._options, self._opened()
+        tombstones, limit, topic_of = (
+            options.tombstones,
+            options.transaction_messages,
+            self._topics.of,
+        )
+        tells = options.headers or (limit and (transaction.part or not transaction.complete))
+        name = transaction.gtid or f"{transaction.start.file}:{transaction.start.offset}"
+        if not transaction.part:
+            self._order = 0
+        for message in messages:
+            topic = topic_of(message.kind, message.database, message.table)
+            if not topic:
+                continue
+            self._order += 1
+            self._seen += 1
+            if self._seen <= self._ahead:
+                self._pass_over(message)
+                continue
+            headers = message.headers
+            if tells:
+                headers += ((_TRANSACTION, name), (_ORDER, str(self._order)))
+            writer.write(topic, message.key, message.value, headers, message)
+            if tombstones and message.gone is not None:
+                writer.write(topic, message.gone, None, (), message)
+            if limit and self._seen - self._ahead >= limit and options.exactly_once:
+                self._commit_some(message)
+
+    def _pass_over(self, message: Message) -> None:
+        """A message that is in its topic already."""
+        if self._seen == self._ahead and _digest(message) != self._last:
+            options = self._options
+            raise SinkError(
+                f"Kafka at {options.bootstrap_servers}: what comes again is not what is in the topics behind the "
+                "position: the choice of tables, the format or topics were changed in the middle of a commit; set "
+                f"them back, or name another position_topic than {self._position_topic} and begin anew"
+            )
+
+    def _commit_some(self, last: Message) -> None:
+        """End a Kafka transaction in the middle of a commit: the position stays, and tells how many are there."""
+        digest = _digest(last)
+        self._put(position_record(self._position, self._seen, digest))
+        self._opened().commit()
+        self._ahead, self._last = self._seen, digest
+
+    def _commit(self, checkpoint: Checkpoint) -> None:
+        writer = self._opened()
+        if not self._options.exactly_once:
+            writer.commit()
+            return
+        ahead = self._ahead - min(self._ahead, self._seen)
+        plan = self._state.plan(checkpoint.state)
+        self._put(plan.put)
+        self._put(dict.fromkeys(plan.gone))
+        self._put(position_record(checkpoint.position, ahead, self._last))
+        writer.commit()
+        self._state.saved(plan)
+        self._position, self._ahead, self._seen = checkpoint.position, ahead, 0
+
+    def _put(self, records: Mapping[str, str | None]) -> None:
+        writer = self._opened()
+        for key, value in records.items():
+            writer.write(self._position_topic, key, value, partition=0)
+
+    def _close(self) -> None:
+        self._parts.clear()
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+    def _opened(self) -> TopicWriter:
+        if self._writer is None:
+            raise SinkError(f"Kafka at {self._options.bootstrap_servers}: the sink is not open")
+        return self._writer
+
+
+def _digest(message: Message) -> str:
+    """Tells whether a message is the same; the time at which it was made is left out."""
+    text = f"{message.key}\0{_CLOCK.sub('', message.value)}"
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()

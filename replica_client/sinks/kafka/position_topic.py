@@ -1,0 +1,155 @@
+"""The compacted topic that holds a sink's position.
+
+Records of one partition, by key:
+
+==============  ==============================================================
+key             value
+==============  ==============================================================
+``position``    ``{"version": 1, "position": …, "ahead": n, "last": digest}``
+``state``       JSON object
+``state-1`` …   texts of what grows in the state
+==============  ==============================================================
+
+``ahead`` counts the messages that are in the topics behind the position, and ``last`` tells the last of them: a commit
+of several Kafka transactions was interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from replica_client.errors import PositionFormatError, SinkError
+from replica_client.position.position import Position
+from replica_client.position.stores.base import Checkpoint
+from replica_client.position.stores.growing import GrowingKeys
+from replica_client.sinks.kafka.kafka_errors import sink_error
+from replica_client.sinks.kafka.kafka_options import KafkaOptions, client_properties
+
+_VERSION = 1
+_POSITION = "position"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a position topic holds.
+
+    Attributes:
+        checkpoint: of the last commit; None when there is none.
+        ahead: messages behind it that are in the topics already.
+        last: digest of the last of them.
+    """
+
+    checkpoint: Checkpoint | None = None
+    ahead: int = 0
+    last: str = ""
+
+
+def position_record(position: Position | None, ahead: int, last: str) -> dict[str, str]:
+    """The record of a position, by its key."""
+    value = {
+        "version": _VERSION,
+        "position": None if position is None else position.to_json(),
+        "ahead": ahead,
+        "last": last,
+    }
+    return {_POSITION: json.dumps(value)}
+
+
+def read_position(options: KafkaOptions, state: GrowingKeys) -> Found:
+    """What the position topic holds; empty when it is new.
+
+    Call it after ``init_transactions`` of its only writer: no transaction of that one is open then.
+
+    Raises:
+        SinkError: a broker is away, or what is there is no position of this release.
+    """
+    topic = options.named(options.position_topic)
+    records = _records(options, topic)
+    try:
+        text = records.get(_POSITION)
+        if text is None:
+            if records:
+                raise PositionFormatError(f"there is {sorted(records)[0]!r:.80} and no position")
+            return Found()
+        saved = json.loads(text)
+        if saved["version"] != _VERSION:
+            raise PositionFormatError(f"version {saved['version']}")
+        ahead, last = int(saved["ahead"]), str(saved["last"])
+        if saved["position"] is None:
+            return Found(None, ahead, last)
+        states = state.read(records.get(GrowingKeys.KEY), records)
+        return Found(Checkpoint(Position.from_json(saved["position"]), states), ahead, last)
+    except (ValueError, KeyError, TypeError, PositionFormatError) as error:
+        raise SinkError(
+            f"Kafka at {options.bootstrap_servers}: topic {topic} holds no position of this release ({error}); name "
+            "another position_topic"
+        ) from error
+
+
+def _records(options: KafkaOptions, topic: str) -> dict[str, str]:
+    """The last values of a topic's keys, without those that are gone."""
+    records: dict[str, str] = {}
+    with _consumer(options) as consumer:
+        partition = TopicPartition(topic, 0)
+        _, end = consumer.get_watermark_offsets(partition, timeout=options.timeout)
+        if end <= 0:
+            return {}
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        deadline = time.monotonic() + options.timeout
+        while True:
+            message = consumer.poll(0.2)
+            if time.monotonic() > deadline:
+                raise SinkError(
+                    f"Kafka at {options.bootstrap_servers}: the topic {topic} cannot be read up to its end at {end}: "
+                    "a broker is away, or another writer has a transaction open there",
+                    retriable=True,
+                )
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                deadline = time.monotonic() + options.timeout
+                key, value = _text(message.key()), message.value()
+                if value is None:
+                    records.pop(key, None)
+                else:
+                    records[key] = _text(value)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                offset = message.offset()
+                if offset is not None and offset >= end:
+                    return records
+            elif not error.retriable():
+                raise sink_error(options.bootstrap_servers, error)
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+@contextmanager
+def _consumer(options: KafkaOptions) -> Iterator[Consumer]:
+    consumer = Consumer(
+        {
+            **client_properties(options),
+            **{name: value for name, value in options.client.items() if name.startswith("ssl.")},
+            # Asked for by the client; it joins no group.
+            "group.id": f"{options.named(options.transactional_id)}.position",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 50,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    try:
+        yield consumer
+    finally:
+        consumer.close()

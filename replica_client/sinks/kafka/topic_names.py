@@ -1,0 +1,83 @@
+"""Names of topics: templates, and what Kafka allows."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+from replica_client.errors import ConfigError
+
+if TYPE_CHECKING:
+    from replica_client.sinks.formats.message import MessageKind
+    from replica_client.sinks.kafka.kafka_options import KafkaOptions
+
+_MAX: Final = 249
+_OTHER: Final = re.compile(r"[^A-Za-z0-9._-]")
+_PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
+_KNOWN: Final = {
+    "topic": ("prefix", "database", "table"),
+    "schema_topic": ("prefix", "database", "table"),
+    "transaction_topic": ("prefix",),
+    "position_topic": ("prefix",),
+    "transactional_id": ("prefix",),
+}
+
+
+def check_topics(options: KafkaOptions) -> None:
+    """Refuse templates with other placeholders, or that no topic can be called.
+
+    Raises:
+        ConfigError: says which.
+    """
+    for option, known in _KNOWN.items():
+        template: str = getattr(options, option)
+        for name in _PLACEHOLDER.findall(template):
+            if name not in known:
+                wanted = ", ".join(f"{{{one}}}" for one in known)
+                raise ConfigError(f"sink kafka: {option}: {{{name}}} is none of {wanted}")
+    if not options.topic:
+        raise ConfigError("sink kafka: topic: a name is wanted")
+    for option in ("topic_prefix", "topic", "schema_topic", "transaction_topic", "position_topic"):
+        text = _PLACEHOLDER.sub("", getattr(options, option))
+        if _OTHER.search(text):
+            raise ConfigError(
+                f"sink kafka: {option}: letters, digits, '.', '_' and '-' are wanted, not {text!r}"
+            )
+
+
+class TopicNames:
+    """Which topic a message goes to.
+
+    Names of tables with characters that no topic may have get ``_`` in their place, and a digest behind them where
+    something was replaced, so that two tables do not meet in one topic.
+
+    Args:
+        options: the templates.
+    """
+
+    def __init__(self, options: KafkaOptions) -> None:
+        self._options = options
+        self._known: dict[tuple[MessageKind, str, str], str] = {}
+
+    def of(self, kind: MessageKind, database: str, table: str) -> str:
+        """The topic; ``""`` for none."""
+        name = self._known.get((kind, database, table))
+        if name is None:
+            name = self._known[kind, database, table] = self._made(kind, database, table)
+        return name
+
+    def _made(self, kind: MessageKind, database: str, table: str) -> str:
+        options = self._options
+        if kind == "transaction":
+            return options.named(options.transaction_topic)
+        template = options.topic if kind == "row" else options.schema_topic
+        values = {"prefix": options.topic_prefix, "database": database, "table": table}
+        text = _PLACEHOLDER.sub(lambda match: values[match[1]], template)
+        used = [values[name] for name in _PLACEHOLDER.findall(template) if name != "prefix"]
+        name = _OTHER.sub("_", text)
+        # A name with a point can be read in two ways: the parts of `a.b` and `c`, and of `a` and `b.c`.
+        if name != text or len(name) > _MAX or any("." in one for one in used):
+            digest = sha256("\0".join(used).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+            name = f"{name[: _MAX - 17]}-{digest}"
+        return name

@@ -1,0 +1,247 @@
+"""A producer of Kafka: messages in transactions, topics that are made when they are needed."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Protocol
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from replica_client.errors import PoisonChangeError, SinkError
+from replica_client.sinks.formats.message import Message
+from replica_client.sinks.kafka.kafka_errors import TOO_LARGE, kafka_errors, sink_error
+from replica_client.sinks.kafka.kafka_options import (
+    KafkaOptions,
+    client_properties,
+    producer_properties,
+)
+
+_LOG = logging.getLogger("replica_client.sinks.kafka")
+_POLL_EVERY = 500
+_ABORT_SECONDS = 2.0
+
+
+class _Delivered(Protocol):
+    def topic(self) -> str | None: ...
+
+
+class TopicWriter:
+    """Writes messages. Its calls block, and are made from one thread.
+
+    Args:
+        options: what the user chose.
+    """
+
+    def __init__(self, options: KafkaOptions) -> None:
+        self._options = options
+        self._where = options.bootstrap_servers
+        self._producer: Producer | None = None
+        self._admin: AdminClient | None = None
+        self._topics: set[str] = set()
+        self._open = False
+        self._failed: SinkError | None = None
+        self._sent = 0
+
+    def probe(self) -> None:
+        """Ask the brokers for their topics.
+
+        Raises:
+            SinkError: they are away, or refuse.
+        """
+        with kafka_errors(self._where):
+            admin = AdminClient(client_properties(self._options), logger=_LOG)
+            admin.list_topics(timeout=self._options.timeout)
+
+    def begin(self) -> None:
+        """Connect; end what an earlier writer of the same transactional id left open, and fence it.
+
+        Raises:
+            SinkError: the brokers are away, or refuse.
+        """
+        options = self._options
+        with kafka_errors(self._where):
+            self._admin = AdminClient(client_properties(options), logger=_LOG)
+            self._topics = set(self._admin.list_topics(timeout=options.timeout).topics)
+            self._producer = Producer(producer_properties(options), logger=_LOG)
+            if options.exactly_once:
+                self._retried(self._producer.init_transactions)
+
+    def make_topic(self, name: str, partitions: int, config: dict[str, str]) -> None:
+        """Make a topic where it is not there.
+
+        Raises:
+            SinkError: the brokers are away, or refuse.
+        """
+        if name in self._topics:
+            return
+        options = self._options
+        if self._admin is not None and options.create_topics:
+            topic = NewTopic(name, partitions, options.replication_factor, config=config)
+            with kafka_errors(self._where):
+                made = self._admin.create_topics([topic], request_timeout=options.timeout)
+                try:
+                    made[name].result()
+                except KafkaException as error:
+                    if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                        raise
+        self._topics.add(name)
+
+    def write(
+        self,
+        topic: str,
+        key: str | bytes | None,
+        value: str | bytes | None,
+        headers: Iterable[tuple[str, str]] = (),
+        message: Message | None = None,
+        *,
+        partition: int = -1,
+    ) -> None:
+        """Hand a message over; it counts with the next :meth:`commit`.
+
+        Args:
+            topic: made when it is not there.
+            key: None for none.
+            value: None for a tombstone.
+            headers: names and values.
+            message: the change that it is of, for errors.
+            partition: of the topic; -1: as the key says.
+
+        Raises:
+            SinkError: it cannot be written now.
+            PoisonChangeError: it can never be written.
+        """
+        producer = self._opened()
+        if topic not in self._topics:
+            self.make_topic(topic, self._options.partitions, self._options.topic_config)
+        if not self._open and self._options.exactly_once:
+            with kafka_errors(self._where):
+                producer.begin_transaction()
+        self._open = True
+        deadline = 0.0
+        given: dict[str, Any] = {"headers": list(headers)} if headers else {}
+        if message is not None and message.rows is not None:
+            given["on_delivery"] = partial(self._not_delivered, message)
+        else:
+            given["on_delivery"] = self._not_delivered_of_others
+        while True:
+            try:
+                producer.produce(topic, value, key, partition, **given)
+                break
+            except UnicodeEncodeError:
+                # A name with bytes that are not UTF-8: a JSON escape, as in lines.
+                value, key = _encoded(value), _encoded(key)
+            except BufferError:
+                # The brokers are slower than this: wait for them.
+                now = time.monotonic()
+                deadline = deadline or now + self._options.timeout
+                producer.poll(0.05)
+                if now > deadline:
+                    raise SinkError(
+                        f"Kafka at {self._where}: nothing was taken for {self._options.timeout:g} s",
+                        retriable=True,
+                    ) from None
+            except KafkaException as error:
+                raise self._refused(error.args[0], topic, message) from error
+        self._sent += 1
+        if not self._sent % _POLL_EVERY:
+            producer.poll(0)
+        self._raise_failed()
+
+    def commit(self) -> None:
+        """Make what was written count; when this returns it is in all replicas that are in sync.
+
+        Raises:
+            SinkError: it may be committed or not; the position tells.
+            PoisonChangeError: a message can never be written.
+        """
+        producer = self._opened()
+        if not self._open:
+            return
+        try:
+            if self._options.exactly_once:
+                self._retried(producer.commit_transaction)
+            else:
+                left = producer.flush(self._options.timeout + 1)
+                self._raise_failed()
+                if left:
+                    raise SinkError(
+                        f"Kafka at {self._where}: {left} messages were not acknowledged in "
+                        f"{self._options.timeout:g} s",
+                        retriable=True,
+                    )
+        except KafkaException as error:
+            producer.poll(0)
+            self._raise_failed()
+            raise sink_error(self._where, error.args[0]) from error
+        self._open = False
+
+    def close(self) -> None:
+        """Give up what was not committed, and the connections."""
+        producer, self._producer, self._admin = self._producer, None, None
+        if producer is None:
+            return
+        try:
+            if self._open and self._options.exactly_once:
+                # Readers need not wait until the next writer begins.
+                producer.abort_transaction(_ABORT_SECONDS)
+            producer.purge()
+            producer.flush(0)
+        except KafkaException as error:
+            _LOG.debug("the transaction was not aborted: %s", error)
+        self._open = False
+
+    def _retried(self, call: Callable[[float], None]) -> None:
+        """Do what may be done again, until it is done or the time is over."""
+        deadline = time.monotonic() + self._options.timeout
+        while True:
+            left = max(deadline - time.monotonic(), 0.1)
+            try:
+                call(left)
+                return
+            except KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise
+
+    def _opened(self) -> Producer:
+        if self._producer is None:
+            raise SinkError(f"Kafka at {self._where}: the sink is not open")
+        return self._producer
+
+    def _raise_failed(self) -> None:
+        if self._failed is not None:
+            failed, self._failed = self._failed, None
+            raise failed
+
+    def _not_delivered(
+        self, message: Message | None, error: KafkaError | None, delivered: _Delivered
+    ) -> None:
+        # Messages of a transaction that is given up are no news.
+        if error is None or error.code() in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT):
+            return
+        if self._failed is None:
+            self._failed = self._refused(error, delivered.topic() or "", message)
+
+    def _not_delivered_of_others(self, error: KafkaError | None, delivered: _Delivered) -> None:
+        self._not_delivered(None, error, delivered)
+
+    def _refused(self, error: KafkaError, topic: str, message: Message | None) -> SinkError:
+        if error.code() not in TOO_LARGE or message is None or message.rows is None:
+            return sink_error(self._where, error)
+        rows, size = message.rows, len(message.value.encode("utf-8", "backslashreplace"))
+        return PoisonChangeError(
+            f"Kafka at {self._where}: a message of {size} bytes for {topic} is larger than the broker or "
+            f"max_message_bytes ({self._options.max_message_bytes}) allows",
+            event_index=rows.event_index,
+            row_index=message.row_index,
+            file=rows.event.file,
+            position=rows.event.position,
+        )
+
+
+def _encoded(text: str | bytes | None) -> bytes | None:
+    return text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
