@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.daemon_kills import DATABASE, STDOUT, ProvedSink
-from tests.integration.sink_comparison import Compared, compare_sink
+from tests.integration.sink_comparison import (
+    Compared,
+    compare_sink,
+    expected_transactions,
+    without_clock,
+)
 from tests.servers.local import LocalServer, LocalServers
 
 _FILES: dict[str, Callable[[Path], dict[str, Any]]] = {
@@ -21,7 +26,12 @@ _FILES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "parquet": lambda folder: {"type": "parquet", "path": folder, "roll_rows": 5000},
     "sqlite": lambda folder: {"type": "sqlite", "path": folder.with_suffix(".db")},
 }
-SINKS = (*_FILES, "stdout", "mysql", "redis")
+_KAFKA: dict[str, dict[str, Any]] = {
+    "kafka": {},
+    "kafka-debezium": {"format": "debezium"},
+    "kafka-maxwell": {"format": "maxwell", "headers": True},
+}
+SINKS = (*_FILES, "stdout", "mysql", "redis", *_KAFKA)
 
 
 @contextmanager
@@ -53,7 +63,33 @@ def _sink(
         redis = KilledRedis(Path(folder))
         stack.callback(redis.stop)
         return _proved(name, {"type": "redis", "url": redis.url}, redis)
+    if name in _KAFKA:
+        return _kafka(name, stack)
     return _proved(name, _FILES[name](directory / name))
+
+
+def _kafka(name: str, stack: contextlib.ExitStack) -> ProvedSink:
+    from tests.integration.kafka_broker import FaultyBroker
+    from tests.integration.kafka_watcher import KafkaWatcher, check_watched
+
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    broker = FaultyBroker(Path(folder))
+    stack.callback(broker.stop)
+    watcher = KafkaWatcher(broker.direct, "all")
+    stack.callback(watcher.close)
+    options = {"type": "kafka", "bootstrap_servers": broker.servers, "timeout": 10.0}
+    # One topic with one partition: there is one order.
+    options |= {"topic": "all", "schema_topic": "all", "partitions": 1} | _KAFKA[name]
+    options |= {"tombstones_on_delete": False, "topic_config": {"retention.ms": "-1"}}
+
+    def compare(source: LocalServer) -> Compared:
+        transactions = [
+            list(lines) for lines in expected_transactions(options, source, [f"{DATABASE}.*"])
+        ]
+        count = check_watched(watcher, transactions, without_clock(options.get("format", "native")))
+        return Compared(1, count)
+
+    return ProvedSink(name, options, compare, broker)
 
 
 def _proved(

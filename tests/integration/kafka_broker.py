@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import struct
 import subprocess
 import time
 from collections.abc import Mapping
@@ -12,9 +13,11 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.integration.cutting_proxy import CuttingProxy
 from tests.servers.plugin import unavailable
 
 START_TIMEOUT = 30
+_SAVED_AFTER = 1.5
 Record = tuple[str | None, str | None]
 
 
@@ -71,14 +74,19 @@ class KafkaBroker:
         names = admin.list_topics(timeout=START_TIMEOUT).topics
         return sorted(name for name in names if not name.startswith("__"))
 
-    def read(
-        self, prefix: str, *, headers: bool = False
+    def read(self, prefix: str, *, headers: bool = False) -> Mapping[str, list[tuple[object, ...]]]:
+        """See :meth:`read_from`."""
+        return self.read_from(self.servers, prefix, headers=headers)
+
+    @staticmethod
+    def read_from(
+        servers: str, prefix: str, *, headers: bool = False
     ) -> Mapping[str, list[tuple[object, ...]]]:
         """Committed keys and values of all topics whose names begin so, in the order of each partition."""
         found: dict[str, list[tuple[object, ...]]] = {}
         consumer = Consumer(
             {
-                "bootstrap.servers": self.servers,
+                "bootstrap.servers": servers,
                 "group.id": "test",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
@@ -117,6 +125,48 @@ class KafkaBroker:
             return found
         finally:
             consumer.close()
+
+
+class FaultyBroker(KafkaBroker):
+    """A broker behind a proxy: clients of :attr:`servers` see it die, in the middle of requests, and come back.
+
+    The program forgets at a kill what it acknowledged in the last second, which Kafka does not. So connections are
+    cut first, and it is ended when it has saved what it acknowledged.
+
+    Attributes:
+        direct: the broker itself, for readers.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.direct = self.servers
+        self._proxy = _KafkaProxy(self.port)
+        self.servers = f"127.0.0.1:{self._proxy.port}"
+
+    def kill(self) -> None:
+        """Cut all connections, also in the middle of a request; end the program."""
+        self._proxy.refuse(True)
+        self._proxy.cut()
+        time.sleep(_SAVED_AFTER)
+        super().stop()
+
+    def restart(self) -> None:
+        """Come back."""
+        self.start()
+        self._proxy.refuse(False)
+
+    def stop(self) -> None:
+        """End it."""
+        self._proxy.close()
+        super().stop()
+
+
+class _KafkaProxy(CuttingProxy):
+    """Tells clients that the broker is where it is itself."""
+
+    def _changed(self, data: bytes) -> bytes:
+        there, here = (b"127.0.0.1" + struct.pack(">i", one) for one in (self._target, self.port))
+        return data.replace(there, here)
 
 
 def _text(value: bytes | str | None) -> str | None:

@@ -136,11 +136,23 @@ def expected_lines(
     stop: Position | str | None = None,
 ) -> Iterator[str]:
     """The lines of a format that the source's binlog files give."""
+    for lines in expected_transactions(options, server, tables, start, stop):
+        yield from lines
+
+
+def expected_transactions(
+    options: Mapping[str, Any],
+    server: LocalServer,
+    tables: Sequence[str],
+    start: Position | str | None = None,
+    stop: Position | str | None = None,
+) -> Iterator[Iterator[str]]:
+    """The same, by transaction."""
     line_format = make_format(options.get("format", "native"), options.get("format_options", {}))
     paths = [server.binlog_path(name) for name in server.binlog_files()]
     reader = open_binlog(paths, tables=list(tables), start=start, stop=stop)
     for transaction in reader.transactions():
-        yield from line_format.lines(transaction)
+        yield line_format.lines(transaction)
 
 
 def _compare_lines(
@@ -153,7 +165,7 @@ def _compare_lines(
     *,
     exactly: bool,
 ) -> Compared:
-    clean = _without_clock(options.get("format", "native"))
+    clean = without_clock(options.get("format", "native"))
     expected = [clean(line) for line in expected_lines(options, server, tables, start, stop)]
     found = [clean(line) for line in got]
     if exactly:
@@ -165,8 +177,8 @@ def _compare_lines(
     return Compared(len(tables), len(expected), len(found) - len(expected))
 
 
-def _without_clock(line_format: str) -> Callable[[str], str]:
-    """Takes the time at which a line was made out of it."""
+def without_clock(line_format: str) -> Callable[[str], str]:
+    """Makes what takes the time at which a line was made out of it."""
     names = {"debezium": ("ts_ms", "ts_us", "ts_ns"), "canal": ("ts",)}.get(line_format)
     if names is None:
         return lambda line: line

@@ -34,10 +34,18 @@ _NEVER_PASS = frozenset(
         KafkaError.INVALID_REPLICATION_FACTOR,
         KafkaError.INVALID_TRANSACTION_TIMEOUT,
         KafkaError.UNSUPPORTED_VERSION,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
     )
 )
-TOO_LARGE = frozenset((KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE))
-"""Codes of a message that can never be written."""
+UNWRITABLE = frozenset(
+    (
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+    )
+)
+"""Codes of a message that can never be written: too large, or without a key for a compacted topic."""
 
 
 @contextmanager

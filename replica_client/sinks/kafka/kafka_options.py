@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -54,7 +54,7 @@ class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         partitions: of a topic that is made; -1: as the broker does.
         replication_factor: likewise.
         topic_config: of topics that are made, such as ``{ "retention.ms" = "-1" }``.
-        compression: of batches of messages.
+        compression: of batches of messages; readers need the codec.
         max_message_bytes: of a message; what is larger can never be written. Brokers have 1 MB unless told otherwise.
         transaction_messages: messages of one Kafka transaction at most; a larger commit takes several, of which readers
             can see the first ones before the last; 0: no limit.
@@ -88,8 +88,8 @@ class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     create_topics: bool = True
     partitions: int = -1
     replication_factor: int = -1
-    topic_config: dict[str, str] = {}
-    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "lz4"
+    topic_config: dict[str, str | int | float | bool] = {}
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
     max_message_bytes: Positive = 1_000_000
     transaction_messages: Annotated[int, Meta(ge=0)] = 0
     transaction_timeout: Seconds = 60.0
@@ -130,7 +130,12 @@ def read_kafka_options(table: Mapping[str, object]) -> KafkaOptions:
     Raises:
         ConfigError: one is wrong; names it.
     """
-    options = read_options(KafkaOptions, table, "sink kafka")
+    flat = {**table}
+    for name in ("topic_config", "client"):
+        # TOML reads `retention.ms = 1` as a table in a table.
+        if isinstance(given := table.get(name), Mapping):
+            flat[name] = dict(_flat(given))
+    options = read_options(KafkaOptions, flat, "sink kafka")
     if not options.bootstrap_servers.strip():
         raise ConfigError("sink kafka: bootstrap_servers: host:port is wanted")
     taken = sorted(_OURS & options.client.keys())
@@ -146,6 +151,22 @@ def read_kafka_options(table: Mapping[str, object]) -> KafkaOptions:
     check_topics(options)
     make_format(options.format, format_options(options))
     return options
+
+
+def _flat(table: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield before + name, value
+
+
+def properties_text(table: Mapping[str, object]) -> dict[str, str]:
+    """Properties as Kafka writes them."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in table.items()
+    }
 
 
 def format_options(options: KafkaOptions) -> dict[str, Any]:

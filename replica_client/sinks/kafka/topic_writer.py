@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable
@@ -14,11 +15,12 @@ from confluent_kafka.cimpl import NewTopic
 
 from replica_client.errors import PoisonChangeError, SinkError
 from replica_client.sinks.formats.message import Message
-from replica_client.sinks.kafka.kafka_errors import TOO_LARGE, kafka_errors, sink_error
+from replica_client.sinks.kafka.kafka_errors import UNWRITABLE, kafka_errors, sink_error
 from replica_client.sinks.kafka.kafka_options import (
     KafkaOptions,
     client_properties,
     producer_properties,
+    properties_text,
 )
 
 _LOG = logging.getLogger("replica_client.sinks.kafka")
@@ -117,7 +119,8 @@ class TopicWriter:
         """
         producer = self._opened()
         if topic not in self._topics:
-            self.make_topic(topic, self._options.partitions, self._options.topic_config)
+            config = properties_text(self._options.topic_config)
+            self.make_topic(topic, self._options.partitions, config)
         if not self._open and self._options.exactly_once:
             with kafka_errors(self._where):
                 producer.begin_transaction()
@@ -139,7 +142,7 @@ class TopicWriter:
                 # The brokers are slower than this: wait for them.
                 now = time.monotonic()
                 deadline = deadline or now + self._options.timeout
-                producer.poll(0.05)
+                self._poll(producer, 0.05)
                 if now > deadline:
                     raise SinkError(
                         f"Kafka at {self._where}: nothing was taken for {self._options.timeout:g} s",
@@ -149,7 +152,7 @@ class TopicWriter:
                 raise self._refused(error.args[0], topic, message) from error
         self._sent += 1
         if not self._sent % _POLL_EVERY:
-            producer.poll(0)
+            self._poll(producer, 0)
         self._raise_failed()
 
     def commit(self) -> None:
@@ -175,7 +178,9 @@ class TopicWriter:
                         retriable=True,
                     )
         except KafkaException as error:
-            producer.poll(0)
+            # What was refused tells more than that the commit failed.
+            with contextlib.suppress(KafkaException):
+                producer.poll(0)
             self._raise_failed()
             raise sink_error(self._where, error.args[0]) from error
         self._open = False
@@ -207,6 +212,11 @@ class TopicWriter:
                 if not error.args[0].retriable() or time.monotonic() > deadline:
                     raise
 
+    def _poll(self, producer: Producer, seconds: float) -> None:
+        """Hear what became of messages."""
+        with kafka_errors(self._where):
+            producer.poll(seconds)
+
     def _opened(self) -> Producer:
         if self._producer is None:
             raise SinkError(f"Kafka at {self._where}: the sink is not open")
@@ -230,12 +240,12 @@ class TopicWriter:
         self._not_delivered(None, error, delivered)
 
     def _refused(self, error: KafkaError, topic: str, message: Message | None) -> SinkError:
-        if error.code() not in TOO_LARGE or message is None or message.rows is None:
+        if error.code() not in UNWRITABLE or message is None or message.rows is None:
             return sink_error(self._where, error)
         rows, size = message.rows, len(message.value.encode("utf-8", "backslashreplace"))
         return PoisonChangeError(
-            f"Kafka at {self._where}: a message of {size} bytes for {topic} is larger than the broker or "
-            f"max_message_bytes ({self._options.max_message_bytes}) allows",
+            f"Kafka at {self._where}: {topic} does not take a message of {size} bytes: {error.name()}: {error.str()} "
+            f"(max_message_bytes is {self._options.max_message_bytes})",
             event_index=rows.event_index,
             row_index=message.row_index,
             file=rows.event.file,

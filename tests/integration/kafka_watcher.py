@@ -1,0 +1,108 @@
+"""A reader of committed messages by another implementation (aiokafka), that watches a topic while it is written."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+
+
+class KafkaWatcher:
+    """Reads partition 0 of a topic for as long as it lives.
+
+    Attributes:
+        values: of all messages that it saw, in order.
+        ends: how many it had seen at each moment at which it had read all that was stable: there a source
+            transaction must be whole.
+    """
+
+    def __init__(self, servers: str, topic: str) -> None:
+        self._servers = servers
+        self._partition = TopicPartition(topic, 0)
+        self._next_offset = 0
+        self._halt = threading.Event()
+        self.values: list[str] = []
+        self.ends: set[int] = set()
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End it."""
+        self._halt.set()
+        self._thread.join(60)
+
+    def until(self, count: int, seconds: float) -> None:
+        """Wait until it has seen so many messages, and a moment more for those that are too many."""
+        deadline = time.monotonic() + seconds
+        while len(self.values) < count and time.monotonic() < deadline and self.error is None:
+            time.sleep(0.05)
+        if self.error is not None:
+            raise self.error
+        time.sleep(0.5)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._watch())
+        except BaseException as error:
+            self.error = error
+
+    async def _watch(self) -> None:
+        while not self._halt.is_set():
+            consumer = AIOKafkaConsumer(
+                bootstrap_servers=self._servers,
+                isolation_level="read_committed",
+                enable_auto_commit=False,
+                request_timeout_ms=5000,
+                metadata_max_age_ms=2000,
+            )
+            try:
+                await consumer.start()
+                if self._partition.topic in await consumer.topics():
+                    consumer.assign([self._partition])
+                    consumer.seek(self._partition, self._next_offset)
+                    while not self._halt.is_set():
+                        await self._read(consumer)
+            except (KafkaError, OSError) as error:
+                # The broker is away for a while.
+                if isinstance(error, KafkaError) and not error.retriable:
+                    raise
+            finally:
+                await consumer.stop()
+            await asyncio.sleep(0.2)
+
+    async def _read(self, consumer: AIOKafkaConsumer) -> None:
+        found = await consumer.getmany(self._partition, timeout_ms=200)
+        for record in found.get(self._partition, ()):
+            self.values.append("" if record.value is None else record.value.decode())
+            self._next_offset = record.offset + 1
+        stable = consumer.last_stable_offset(self._partition)
+        if stable is not None and stable == await consumer.position(self._partition):
+            self.ends.add(len(self.values))
+
+
+def check_watched(
+    watcher: KafkaWatcher, transactions: list[list[str]], clean: Callable[[str], str]
+) -> int:
+    """Compare what was seen with the lines of each source transaction; how many lines there are.
+
+    Raises:
+        AssertionError: something was lost, came twice, in another order, or a transaction was seen in part.
+    """
+    expected = [clean(line) for lines in transactions for line in lines]
+    watcher.until(len(expected), 120)
+    got = [clean(line) for line in watcher.values]
+    for at, (mine, theirs) in enumerate(zip(got, expected, strict=False)):
+        assert mine == theirs, f"message {at}: {mine[:500]} instead of {theirs[:500]}"
+    assert len(got) == len(expected), f"{len(got)} messages instead of {len(expected)}"
+    edges, total = {0}, 0
+    for lines in transactions:
+        total += len(lines)
+        edges.add(total)
+    torn = sorted(watcher.ends - edges)
+    assert not torn, f"readers saw parts of transactions: {torn[:5]}"
+    return len(expected)
