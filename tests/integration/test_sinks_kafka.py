@@ -76,7 +76,7 @@ class TestKafkaInSeveralTransactions(TestKafka):
     """Commits of several Kafka transactions, of which any can be the last."""
 
     options = {
-        "transaction_messages": 7,
+        "transaction_messages": 3,
         "topic": "{prefix}.rows",
         "format": "debezium",
         "format_options": {"topic_prefix": "shop"},
@@ -104,7 +104,7 @@ class TestKafkaInSeveralTransactions(TestKafka):
         monkeypatch.setattr(TopicWriter, "commit", commit)
         expected = self._expected(tmp_path)
         total, ahead = calls, 0
-        for number in range(1, total, 3):
+        for number in range(1, total, 5):
             target, saved = self._target(tmp_path, f"commit-{number}"), sink_conformance._Saved()
             calls, limit = 0, number
             assert self._killed(target, saved, lambda: None)

@@ -190,14 +190,11 @@ class TopicWriter:
         producer, self._producer, self._admin = self._producer, None, None
         if producer is None:
             return
-        try:
+        # What waits in its queues goes with it: to purge a producer with transactions ends the process (librdkafka).
+        with contextlib.suppress(KafkaException):
             if self._open and self._options.exactly_once:
                 # Readers need not wait until the next writer begins.
                 producer.abort_transaction(_ABORT_SECONDS)
-            producer.purge()
-            producer.flush(0)
-        except KafkaException as error:
-            _LOG.debug("the transaction was not aborted: %s", error)
         self._open = False
 
     def _retried(self, call: Callable[[float], None]) -> None:
