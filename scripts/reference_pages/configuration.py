@@ -15,6 +15,7 @@ from replica_client.daemon.example import EXAMPLE
 from replica_client.lake import config
 from replica_client.sinks.json_lines.file_sink import FileOptions
 from replica_client.sinks.json_lines.stdout_sink import StdoutOptions
+from replica_client.sinks.kafka.kafka_options import KafkaOptions
 from replica_client.sinks.mirror.mysql_sink import MysqlOptions
 from replica_client.sinks.mirror.sqlite_sink import SqliteOptions
 from replica_client.sinks.parquet.parquet_sink import ParquetOptions
@@ -28,6 +29,7 @@ _SINKS: Mapping[str, type[msgspec.Struct]] = {
     "mysql": MysqlOptions,
     "parquet": ParquetOptions,
     "redis": RedisOptions,
+    "kafka": KafkaOptions,
 }
 
 

@@ -30,6 +30,7 @@ from replica_client.testing.sink_conformance import SimulatedCrashError, SinkCon
 from tests.integration.kafka_broker import FaultyBroker, KafkaBroker
 from tests.integration.kafka_mock import END_TXN, PRODUCE, KafkaMock
 
+KILLED: list[object] = []
 CLOCK = re.compile(r',"ts_ms":[0-9]+,"ts_us":[0-9]+,"ts_ns":[0-9]+')
 
 
@@ -58,10 +59,10 @@ class TestKafka(SinkConformance):
         return make_sink("kafka", {**table, "partitions": 1, **self.options})
 
     async def abandon(self, sink: Any) -> None:
-        # A process that is gone aborts nothing.
-        if sink._writer is not None:
-            sink._writer._open = False
-            sink._writer.close()
+        # A process that is gone aborts nothing; to free a producer in the middle of a transaction ends this one.
+        if sink._writer is not None and sink._writer._producer is not None:
+            KILLED.append(sink._writer._producer)
+            sink._writer._producer = None
 
     async def content(self, target: Path) -> Any:
         prefix = prefix_of(target)

@@ -277,6 +277,7 @@ def test_casts_of_the_stand_in_convert_as_c_does() -> None:
 # Import name -> distribution, where they differ.
 # py4j is pyspark's own way to Java, of whatever version it wants.
 DISTRIBUTIONS = {
+    "confluent_kafka": "confluent-kafka",
     "singer_sdk": "singer-sdk",
     "prometheus_client": "prometheus-client",
     "pymysql": "PyMySQL",
@@ -326,6 +327,7 @@ def test_every_third_party_import_is_declared() -> None:
             if file.startswith(("replica_client/cli/", "replica_client/spark/pipeline/")):
                 allowed |= extras["cli"]
             allowed |= extras["spark"] | extras["arrow"] | extras["daemon"] | extras["redis"]
+            allowed |= extras["kafka"]
             if file.startswith("replica_client/storage/"):
                 allowed |= extras["storage"]
             if file.startswith("replica_client/integrations/"):

@@ -222,15 +222,17 @@ class MaxwellFormat:
         shape, columns = rows.shape, delivered_columns(rows)
         names = [column.name for column in columns]
         keyed = [shape.columns[at] for at in shape.primary_key if shape.columns[at].name in names]
-        place = (f'"database":{quote(shape.database)}', f'"table":{quote(shape.table)}')
+        table_members = (f'"database":{quote(shape.database)}', f'"table":{quote(shape.table)}')
         chosen, unique = (self._keys or KeyChoice()).of(rows)
         return _Table(
             RowWriter(columns, maxwell_writer),
-            "{" + ",".join(place) + ',"type":',
+            "{" + ",".join(table_members) + ',"type":',
             tuple(names.index(column.name) for column in keyed),
             array([quote(column.name) for column in keyed]),
             tuple(maxwell_writer(column) for column in keyed),
-            KeyWriter(columns, chosen, maxwell_writer, prefix="pk.", first=place, unique=unique),
+            KeyWriter(
+                columns, chosen, maxwell_writer, prefix="pk.", first=table_members, unique=unique
+            ),
         )
 
     def _members(self, table: _Table, row: Sequence[Any]) -> list[str]:

@@ -22,6 +22,7 @@ from replica_client.sinks.kafka.kafka_options import (
     producer_properties,
     properties_text,
 )
+from replica_client.sinks.kafka.retired_producers import give_up
 
 _LOG = logging.getLogger("replica_client.sinks.kafka")
 _POLL_EVERY = 500
@@ -190,11 +191,8 @@ class TopicWriter:
         producer, self._producer, self._admin = self._producer, None, None
         if producer is None:
             return
-        # What waits in its queues goes with it: to purge a producer with transactions ends the process (librdkafka).
-        with contextlib.suppress(KafkaException):
-            if self._open and self._options.exactly_once:
-                # Readers need not wait until the next writer begins.
-                producer.abort_transaction(_ABORT_SECONDS)
+        if self._open and self._options.exactly_once:
+            give_up(producer, _ABORT_SECONDS)
         self._open = False
 
     def _retried(self, call: Callable[[float], None]) -> None:

@@ -42,7 +42,21 @@ from replica_client.sinks.registry import make_sink, sink_kinds
         ("parquet", {"path": "x", "compression": "zip"}, "at `compression`"),
         ("redis", {"url": "http://x"}, "sink redis: url"),
         ("redis", {"url": "redis://x", "maxlen": -1}, "maxlen"),
-        ("kafka", {}, "no sink is called 'kafka'; there are file, mysql"),
+        ("kafka", {"bootstrap_servers": " "}, "sink kafka: bootstrap_servers"),
+        (
+            "kafka",
+            {"bootstrap_servers": "h", "topic": "{name}"},
+            "topic: {name} is none of {prefix}",
+        ),
+        ("kafka", {"bootstrap_servers": "h", "topic_prefix": "a b"}, "topic_prefix: letters"),
+        ("kafka", {"bootstrap_servers": "h", "client": {"acks": 1}}, "client: acks is set by"),
+        ("kafka", {"bootstrap_servers": "h", "format": "avro"}, "format: 'avro' is not native"),
+        (
+            "kafka",
+            {"bootstrap_servers": "h", "security_protocol": "SASL_SSL"},
+            "sasl_mechanism: PLAIN",
+        ),
+        ("rabbit", {}, "no sink is called 'rabbit'; there are file, kafka"),
     ],
 )
 def test_wrong_options_are_named(kind: str, table: dict[str, object], message: str) -> None:
@@ -65,6 +79,7 @@ def test_all_of_ours_are_sinks(tmp_path: Path) -> None:
         "mysql": {"url": "mysql://u:p@h/"},
         "parquet": {"path": str(tmp_path)},
         "redis": {"url": "redis://h"},
+        "kafka": {"bootstrap_servers": "h"},
     }
     assert sorted(tables) == sink_kinds()
     for kind, table in tables.items():
