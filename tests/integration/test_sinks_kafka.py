@@ -182,7 +182,7 @@ async def test_each_message_is_a_line_of_the_format(name: str, broker: KafkaBrok
 
 
 async def test_keys_are_those_that_were_chosen(broker: KafkaBroker) -> None:
-    table = {"bootstrap_servers": broker.servers, "topic_prefix": "chosen"}
+    table: dict[str, Any] = {"bootstrap_servers": broker.servers, "topic_prefix": "chosen"}
     table |= {"key_columns": {"*.orders": ["customer_id"]}, "headers": True}
     await write(table, transactions())
     records = broker.read("chosen.shop.orders", headers=True)["chosen.shop.orders"]
