@@ -25,6 +25,8 @@ class DumpOrder:
         heartbeat_period: seconds; 0: none.
         heartbeat_v2: heartbeats with 64-bit positions.
         annotate_rows: MariaDB: send ANNOTATE_ROWS events.
+        until: MariaDB: the last GTIDs that the client wants; None: there is no end.
+        until_before: end before them.
         semi_sync: every event has the semi-synchronous header, transaction ends ask for a reply.
     """
 
@@ -36,6 +38,8 @@ class DumpOrder:
     heartbeat_period: float = 0.0
     heartbeat_v2: bool = False
     annotate_rows: bool = True
+    until: MariadbGtidSet | None = None
+    until_before: bool = False
     semi_sync: bool = False
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from replica_client.binlog.context import BinlogFormat
+from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.encoder import encode_event
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.events import (
@@ -14,6 +15,7 @@ from replica_client.binlog.events import (
     HeartbeatV2Event,
     RotateEvent,
 )
+from replica_client.binlog.events.mariadb_gtid_list import FLAG_UNTIL_REACHED
 from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.header import EventHeader
 from replica_client.binlog.layout import HEADER_SIZE, TYPE_OFFSET
@@ -22,6 +24,7 @@ from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ReplicaClientError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.server.dump_start import DumpOrder, find_start
+from replica_client.server.gtid_until import GtidUntil
 from replica_client.server.packet_output import Output
 from replica_client.server.served_files import ServedFile
 from replica_client.server.served_library import BinlogLibrary, fatal, gtid_list, make_event
@@ -55,6 +58,9 @@ class DumpSender:
         self._skipping = False
         self._skipped_to: int | None = None
         self._state = MariadbGtidSet()
+        self._until: GtidUntil | None = None
+        if order.until is not None and isinstance(order.gtid_set, MariadbGtidSet):
+            self._until = GtidUntil(order.until, order.gtid_set, before=order.until_before)
         self._checksums = order.checksum is ChecksumAlgorithm.CRC32
         self._growth = asyncio.Event()
         self._at_end: ServedFile | None = None
@@ -95,7 +101,11 @@ class DumpSender:
                     self._gtid_list(file, position)
             first = False
             self.file, self.position = file, position
-            position = await self._send_file(file, position)
+            if not self._is_reached:
+                position = await self._send_file(file, position)
+            if self._until is not None and self._until.reached:
+                self._gtid_list(file, position, self._until.until, FLAG_UNTIL_REACHED)
+                break
             following = self._library.after(file)
             if following is None:
                 break
@@ -137,6 +147,8 @@ class DumpSender:
                     position = await self._send_chunks(file, position)
                 else:
                     position = await self._send_events(file, position)
+                if self._is_reached:
+                    return position
                 if self._library.after(file) is not None or self._order.non_block:
                     if file.header_at(position) is not None:
                         continue  # it grew, and then the next one came
@@ -148,7 +160,11 @@ class DumpSender:
     def _sends_all(self, file: ServedFile) -> bool:
         """Whether every event of a file goes out as it stands there."""
         order = self._order
-        if order.semi_sync or not (order.annotate_rows or file.flavor is ServerFlavor.MYSQL):
+        if (
+            self._until is not None
+            or order.semi_sync
+            or not (order.annotate_rows or file.flavor is ServerFlavor.MYSQL)
+        ):
             return False
         if self._skipping or self._skipped_to is not None or not self.sends_chunks:
             return False
@@ -298,6 +314,8 @@ class DumpSender:
                     break
             size = file.event_size(piece, at)
             self._send_event(file, position, piece[at : at + size])
+            if self._is_reached:
+                return position
             position += size
             if self._output.pending_size >= self._output.chunk_size:
                 await self._output.flush()
@@ -319,10 +337,14 @@ class DumpSender:
         """Send an event, or pass over it."""
         code = event[TYPE_OFFSET]
         if code in GTID_TYPES:
-            gtid = None if self._has_passed else file.gtid_of(event)
+            known = self._has_passed and self._until is None
+            gtid = None if known else file.gtid_of(event)
             self._skipping = gtid is not None and self._has(gtid)
-            if isinstance(gtid, MariadbGtid) and self._skipping:
-                self._state = self._state.add(gtid)
+            if isinstance(gtid, MariadbGtid):
+                if self._skipping:
+                    self._state = self._state.add(gtid)
+                elif self._until is not None:
+                    self._skipping = self._until.passes_over(gtid)
         elif code in (EventType.ROTATE_EVENT, EventType.STOP_EVENT):
             self._skipping = False
         if self._skipping:
@@ -331,6 +353,12 @@ class DumpSender:
             self._end_of_skip(file, position)
             self._before(file, position, len(event))
             self._send(event, file)
+            if self._until is not None:
+                self._until.sent(event, BinlogDecoder(file=file.name, format=file.format), position)
+
+    @property
+    def _is_reached(self) -> bool:
+        return self._until is not None and self._until.reached
 
     def _has(self, gtid: Gtid | MariadbGtid) -> bool:
         have = self._have
@@ -373,10 +401,16 @@ class DumpSender:
         )
         self._send(event, file)
 
-    def _gtid_list(self, file: ServedFile, position: int) -> None:
+    def _gtid_list(
+        self,
+        file: ServedFile,
+        position: int,
+        gtids: MariadbGtidSet | None = None,
+        flags: int = 0,
+    ) -> None:
         event = make_event(
             EventType.GTID_LIST_EVENT,
-            gtid_list(self._state),
+            replace(gtid_list(self._state if gtids is None else gtids), flags=flags),
             self._wire_format(file),
             server_id=self._library.server_id,
             next_position=position & 0xFFFFFFFF,

@@ -409,6 +409,7 @@ class ServerSession:
         mariadb = self._source.library.flavor is ServerFlavor.MARIADB
         file, position = "", 4
         gtid_set: GtidSet | MariadbGtidSet | None = None
+        until: MariadbGtidSet | None = None
         if payload[0] == Command.COM_BINLOG_DUMP_GTID:
             order = ComBinlogDumpGtid.decode(payload)
             flags, file, position = order.flags, order.file, order.position
@@ -422,6 +423,8 @@ class ServerSession:
             state = variable("slave_connect_state")
             if mariadb and state is not None:
                 gtid_set = MariadbGtidSet.parse(str(state))
+                if (wanted := variable("slave_until_gtid")) is not None:
+                    until = MariadbGtidSet.parse(str(wanted))
         return DumpOrder(
             file=file,
             position=position,
@@ -431,6 +434,8 @@ class ServerSession:
             heartbeat_period=_seconds(period),
             heartbeat_v2=not mariadb and bool(flags & DumpFlag.USE_HEARTBEAT_EVENT_V2),
             annotate_rows=bool(flags & DumpFlag.BINLOG_SEND_ANNOTATE_ROWS_EVENT),
+            until=until,
+            until_before=variable("slave_gtid_until_before_gtids") in (1, "1"),
             semi_sync=semi_sync and self._source.semi_sync,
         )
 

@@ -35,14 +35,14 @@ def restore(servers: LocalServers, directory: Path, name: str, *, seed: int) -> 
     rng = random.Random(seed)
     source = servers.fresh(name, options(name, 11))
     copy = servers.fresh(name, options(name, 21))
-    mysql = name == "mysql-9.7"
-    plugin = "caching_sha2_password" if mysql else "mysql_native_password"
+    mysql = name.startswith("mysql")
+    plugin = "caching_sha2_password" if name == "mysql-9.7" else "mysql_native_password"
     try:
         with RelayProcess(directory / "relay", [source.url()], plugin=plugin) as relay:
             relay.wait()
             for _ in range(rng.randrange(1, 4)):
                 write_some(source, rng)
-            variable = "gtid_executed" if mysql else "gtid_binlog_pos"
+            variable = "global.gtid_executed" if mysql else "gtid_binlog_pos"
             reached = str(source.query(f"SELECT @@{variable}")[0][0])
             wanted = checksums(source, ["shop"])
             write_some(source, rng)
@@ -51,7 +51,8 @@ def restore(servers: LocalServers, directory: Path, name: str, *, seed: int) -> 
             source.kill()
             shutil.rmtree(source.datadir)
             if mysql:
-                until = f"START REPLICA UNTIL SQL_AFTER_GTIDS = '{_last(reached)}'"
+                start = "START SLAVE" if name == "mysql-5.6" else "START REPLICA"
+                until = f"{start} UNTIL SQL_AFTER_GTIDS = '{_last(reached)}'"
             else:
                 until = f"START SLAVE UNTIL master_gtid_pos = '{reached}'"
             begin_replica(copy, relay.port, start=until)
