@@ -146,14 +146,18 @@ class Catalog:
         """
         self.prepared()()
 
+    def document(self) -> bytes:
+        """What stands in the index."""
+        head = {"format": _FORMAT, "version": _VERSION, "source": asdict(self.source)}
+        entries = ",\n  ".join(map(self._entry, self.files))
+        return f'{json.dumps(head)[:-1]},\n "files": [\n  {entries}\n ]}}\n'.encode("ascii")
+
     def prepared(self) -> Callable[[], None]:
         """What writes the index as it is now, to be called in another thread while this one goes on.
 
         An older state never takes the place of a newer one.
         """
-        head = {"format": _FORMAT, "version": _VERSION, "source": asdict(self.source)}
-        entries = ",\n  ".join(map(self._entry, self.files))
-        text = f'{json.dumps(head)[:-1]},\n "files": [\n  {entries}\n ]}}\n'
+        data = self.document()
         self._prepared += 1
         number = self._prepared
 
@@ -164,7 +168,7 @@ class Catalog:
                 temporary = self.directory / f".{INDEX_NAME}.tmp"
                 with naming(temporary):
                     path = self.directory / INDEX_NAME
-                    replace_file(path, text.encode("ascii"), mode=0o666, temporary=temporary)
+                    replace_file(path, data, mode=0o666, temporary=temporary)
                 self._written = number
 
         return write

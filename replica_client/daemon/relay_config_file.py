@@ -25,7 +25,7 @@ from replica_client.server.accounts import Account
 from replica_client.server.relay.relay_server import DEFAULT_LIMITS, Relay, RelayOptions
 from replica_client.server.relay.retention import Retention
 from replica_client.server.relay.upstream import UpstreamOptions
-from replica_client.storage.location import local_path
+from replica_client.storage.location import ObjectUrl, local_path
 from replica_client.wire.auth.stored import (
     NativeVerifier,
     Sha2Verifier,
@@ -56,6 +56,11 @@ def read_relay_config(
     relay = checker.table(("relay",), document.get("relay", {}), RelayTable)
     if relay.keep_size:
         checker.size(("relay", "keep_size"), relay.keep_size)
+    if relay.archive:
+        try:
+            ObjectUrl.parse(relay.archive)
+        except ConfigError as error:
+            raise checker.wrong(("relay", "archive"), str(error)) from None
     for key in ("listen", "status"):
         text = getattr(relay, key)
         try:
@@ -119,6 +124,7 @@ def make_relay(config: RelayConfig) -> Relay:
             semi_sync=source.semi_sync,
         ),
         semi_sync=relay.semi_sync,
+        archive=ObjectUrl.parse(relay.archive) if relay.archive else None,
         retention=Retention(
             size=bytes_of("keep_size", relay.keep_size) if relay.keep_size else None,
             seconds=relay.keep_days * _DAY or None,

@@ -26,6 +26,7 @@ class RelayTable(Struct, frozen=True, forbid_unknown_fields=True):
         keep_size: bytes that all files may have together, ``""`` for any.
         keep_days: how long a file is kept after its last write; 0: for ever.
         client_days: how long a client that has gone still holds the files that it has not read.
+        archive: URL of an object store where finished files are kept and served from, ``""`` for none.
         semi_sync: ask clients that offer it for acknowledgements.
         connections: open at once.
         user_connections: open at once for one account; 0: any number.
@@ -40,6 +41,7 @@ class RelayTable(Struct, frozen=True, forbid_unknown_fields=True):
     keep_size: int | str = ""
     keep_days: Seconds = 0.0
     client_days: Days = 7.0
+    archive: str = ""
     semi_sync: bool = False
     connections: Positive = 1000
     user_connections: Annotated[int, Meta(ge=0)] = 0

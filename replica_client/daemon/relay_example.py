@@ -16,6 +16,7 @@ status = "127.0.0.1:9191"       # status page, /metrics, /healthz, /readyz; "" f
 # keep_size = ""                # "500g": remove the oldest files beyond that; "" keeps all
 # keep_days = 0                 # remove files so long after their last write; 0 keeps all
 # client_days = 7               # a client that has gone holds what it has not read for so long
+# archive = ""                  # "s3://bucket/relay": finished files are kept there, and served from there
 # semi_sync = false             # ask replicas that offer it for acknowledgements
 # connections = 1000            # open at once
 # user_connections = 0          # open at once for one account; 0: any number

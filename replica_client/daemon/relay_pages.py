@@ -52,6 +52,8 @@ def relay_status(relay: Relay, started: float) -> dict[str, Any]:
         "port": None if server is None else server.port,
         "files": len(found),
         "bytes": sum(file.size for file in found),
+        "archived": None if relay.archive is None else len(relay.archive.sizes),
+        "archive_error": "" if relay.archive is None else relay.archive.error,
         "oldest_file": found[0].name if found else None,
         "file": None if last is None else last.name,
         "position": None if last is None else last.size,

@@ -101,19 +101,20 @@ class DumpSender:
                     self._gtid_list(file, position)
             first = False
             self.file, self.position = file, position
-            if not self._is_reached:
-                position = await self._send_file(file, position)
-            if self._until is not None and self._until.reached:
-                self._gtid_list(file, position, self._until.until, FLAG_UNTIL_REACHED)
-                break
-            following = self._library.after(file)
-            if following is None:
-                break
-            if following.epoch != file.epoch:
-                # Another server's files, which begin with transactions that were sent already.
-                await file.transactions.count()
-                self._have = _joined(self._have, file.executed())
-                self._has_passed = False
+            async with file.present():
+                if not self._is_reached:
+                    position = await self._send_file(file, position)
+                if self._until is not None and self._until.reached:
+                    self._gtid_list(file, position, self._until.until, FLAG_UNTIL_REACHED)
+                    break
+                following = self._library.after(file)
+                if following is None:
+                    break
+                if following.epoch != file.epoch:
+                    # Another server's files, which begin with transactions that were sent already.
+                    await file.transactions.count()
+                    self._have = _joined(self._have, file.executed())
+                    self._has_passed = False
             file, position = following, FIRST_EVENT
         self._output.packet(EofPacket().encode())
         await self._output.flush()
@@ -138,24 +139,23 @@ class DumpSender:
             head = file.read(position, HEADER_SIZE)
             raise fatal(f"bogus data in log event at {position}: {head[:8].hex()}")
         self._skipping = False
-        with file.opened():
-            if not self._sends_all(file) and self._have is not None and position <= file.head_size:
-                position = await self._pass_over(file, position, self._have)
-            while True:
-                self._growth.clear()
-                if self._sends_all(file):
-                    position = await self._send_chunks(file, position)
-                else:
-                    position = await self._send_events(file, position)
-                if self._is_reached:
-                    return position
-                if self._library.after(file) is not None or self._order.non_block:
-                    if file.header_at(position) is not None:
-                        continue  # it grew, and then the next one came
-                    self._end_of_skip(file, file.size)
-                    return position
-                self._end_of_skip(file, position)
-                position = await self._wait(file, position)
+        if not self._sends_all(file) and self._have is not None and position <= file.head_size:
+            position = await self._pass_over(file, position, self._have)
+        while True:
+            self._growth.clear()
+            if self._sends_all(file):
+                position = await self._send_chunks(file, position)
+            else:
+                position = await self._send_events(file, position)
+            if self._is_reached:
+                return position
+            if self._library.after(file) is not None or self._order.non_block:
+                if file.header_at(position) is not None:
+                    continue  # it grew, and then the next one came
+                self._end_of_skip(file, file.size)
+                return position
+            self._end_of_skip(file, position)
+            position = await self._wait(file, position)
 
     def _sends_all(self, file: ServedFile) -> bool:
         """Whether every event of a file goes out as it stands there."""

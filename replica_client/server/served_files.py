@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,6 +122,12 @@ class ServedFile:
             if not self._readers and self._handle is not None:
                 os.close(self._handle)
                 self._handle = None
+
+    @contextlib.asynccontextmanager
+    async def present(self) -> AsyncIterator[None]:
+        """Have all of it here while it is read."""
+        with self.opened():
+            yield
 
     def append(self, data: bytes) -> None:
         """Add event bytes at the end, in memory."""

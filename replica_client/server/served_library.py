@@ -155,14 +155,15 @@ class BinlogLibrary:
         Raises:
             ServerError: the file was purged, and the one after it, too.
         """
+        if file is self.files[-1]:
+            return None
+        for at, one in enumerate(self.files):
+            if one.name == file.name:
+                return self.files[at + 1]
         following = file.following
-        if following is not None and following.following is not None:
-            raise fatal(
-                f"Could not find next log; {following.name} was purged before this replica had read it"
-            )
-        if following is not None or file is self.files[-1]:
-            return following
-        return self.files[self.files.index(file) + 1]
+        if following is None or following.name != self.files[0].name:
+            raise fatal(f"Could not find next log: what follows {file.name} was purged meanwhile")
+        return self.files[0]
 
     # Growing and shrinking.
 

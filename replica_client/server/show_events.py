@@ -41,6 +41,11 @@ async def show_binlog_events(library: BinlogLibrary, text: str) -> list[tuple[Va
     file = library.find(match["file"] or "")
     if file is None:
         raise _failed("Could not find target log")
+    async with file.present():
+        return await _wanted_rows(file, match)
+
+
+async def _wanted_rows(file: ServedFile, match: re.Match[str]) -> list[tuple[Value, ...]]:
     position = int(match["position"] or FIRST_EVENT)
     count = None if match["count"] is None else int(match["count"])
     offset = int(match["offset"] or 0)
@@ -48,13 +53,12 @@ async def show_binlog_events(library: BinlogLibrary, text: str) -> list[tuple[Va
         raise _failed("Wrong offset or I/O error")
     wanted = islice(_rows(file, position), offset, None if count is None else offset + count)
     rows: list[tuple[Value, ...]] = []
-    with file.opened():
-        for number, row in enumerate(wanted):
-            if number % _AT_ONCE == 0:
-                await asyncio.sleep(0)  # others are served meanwhile
-            if len(rows) >= MAX_ROWS:
-                raise _failed(f"more than {MAX_ROWS} events; ask for them in parts with LIMIT")
-            rows.append(row)
+    for number, row in enumerate(wanted):
+        if number % _AT_ONCE == 0:
+            await asyncio.sleep(0)  # others are served meanwhile
+        if len(rows) >= MAX_ROWS:
+            raise _failed(f"more than {MAX_ROWS} events; ask for them in parts with LIMIT")
+        rows.append(row)
     return rows
 
 

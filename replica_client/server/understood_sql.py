@@ -327,7 +327,8 @@ class SqlSession:
             return None
         if position < FIRST_EVENT or position > file.size:
             return None
-        executed = await file.transactions.executed_at(position)
+        async with file.present():
+            executed = await file.transactions.executed_at(position)
         return executed.slave_connect_state() if isinstance(executed, MariadbGtidSet) else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -22,30 +22,19 @@ from replica_client.transport.dump import DumpStream
 from replica_client.transport.request import DumpRequest
 from replica_client.transport.url import parse_url
 from replica_client.wire.auth.stored import stored_password
-from tests.source.binlogs import BinlogMaker, events_in, is_artificial, next_position_of
+from tests.source.binlogs import events_in, is_artificial, next_position_of
 from tests.source.conftest import read_all, start_dump
+from tests.source.relay_files import relay_files, until
 
 REQUEST = DumpRequest("binlog.000001", 4)
-
-
-def files(directory: Path, count: int, size: int) -> tuple[list[Path], list[bytes]]:
-    paths, events = [], []
-    for number in range(1, count + 1):
-        maker = BinlogMaker(first=number)
-        maker.transaction(size)
-        if number < count:
-            maker.rotate(f"binlog.{number + 1:06}")
-        paths.append(maker.save(directory / f"binlog.{number:06}"))
-        events += maker.events
-    return paths, events
 
 
 def test_no_file_goes_that_a_client_has_not_read(tmp_path, monkeypatch) -> None:
     rng = random.Random(22)
     (tmp_path / "served").mkdir()
-    paths, _ = files(tmp_path / "served", 9, 1000)
+    paths = relay_files(tmp_path / "served", 9, 1000)
     gone = 0
-    for number in range(300):
+    for number in range(100):
         library = BinlogLibrary(paths)
         total = sum(file.size for file in library.files)
         clients = Clients(tmp_path)
@@ -70,7 +59,7 @@ def test_no_file_goes_that_a_client_has_not_read(tmp_path, monkeypatch) -> None:
         assert count < len(paths)
         if size is None and seconds is None:
             assert not count
-    assert gone > 100
+    assert gone > 30
 
 
 @asynccontextmanager
@@ -95,12 +84,6 @@ def url_of(relay: Relay) -> str:
     return f"mysql://replica:x@127.0.0.1:{relay.server.port}/?tls=disabled"
 
 
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-
-
 def kept(relay: Relay) -> list[str]:
     assert relay.library is not None
     return [file.name for file in relay.library.files]
@@ -122,7 +105,7 @@ def all_that_was_sent_was_read(monkeypatch) -> None:
 
 async def test_a_relay_that_may_keep_one_byte(tmp_path) -> None:
     # More than the kernel takes for a client that reads nothing.
-    paths, events = files(tmp_path, 10, 2_000_000)
+    paths = relay_files(tmp_path, 10, 2_000_000)
     async with BinlogSource(paths[0]) as source:
         async with relaying(source, tmp_path / "relay") as relay:
             slow = await start_dump(url_of(relay), REQUEST, queue_size=1 << 16, heartbeat_period=1)
@@ -137,7 +120,7 @@ async def test_a_relay_that_may_keep_one_byte(tmp_path) -> None:
         # It was away, and so was the relay: both come back, and nothing is missing.
         async with relaying(source, tmp_path / "relay") as relay:
             assert kept(relay)[0] == first
-            position = next_position_of(events[0]) if first == "binlog.000001" else 4
+            position = next_position_of(events_in(paths[0])[0]) if first == "binlog.000001" else 4
             wanted = [event for path in paths if path.name >= first for event in events_in(path)]
             if position != 4:
                 wanted = wanted[1:]
@@ -152,7 +135,7 @@ async def test_a_relay_that_may_keep_one_byte(tmp_path) -> None:
 
 
 async def test_a_client_that_is_away_for_too_long_holds_nothing(tmp_path) -> None:
-    paths, _ = files(tmp_path, 3, 10)
+    paths = relay_files(tmp_path, 3, 10)
     async with (
         BinlogSource(paths) as source,
         relaying(source, tmp_path / "relay", client_seconds=0.5) as relay,
@@ -165,7 +148,8 @@ async def test_a_client_that_is_away_for_too_long_holds_nothing(tmp_path) -> Non
 
 async def test_the_relays_margin_keeps_what_may_be_on_the_way(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(retention, "ON_THE_WAY", 16 << 20)
-    paths, events = files(tmp_path, 3, 10)
+    paths = relay_files(tmp_path, 3, 10)
+    events = [event for path in paths for event in events_in(path)]
     async with BinlogSource(paths[0]) as source, relaying(source, tmp_path / "relay") as relay:
         async with await start_dump(url_of(relay), REQUEST, heartbeat_period=1) as stream:
             await until(lambda: relay.clients is not None and relay.clients.all)

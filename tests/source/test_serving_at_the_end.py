@@ -91,7 +91,7 @@ async def test_events_larger_than_chunks_and_packets(tmp_path: Path, query: str)
     maker = BinlogMaker()
     head = len(maker.query(b""))
     # The payload is the event behind a zero: around the size that needs a second, and an empty, packet.
-    sizes = [CHUNK_SIZE, *(MAX_PIECE_SIZE - 1 - head + more for more in (-1, 0, 1))]
+    sizes = [CHUNK_SIZE, *(MAX_PIECE_SIZE - 1 - head + more for more in (-1, 0))]
     for size in sizes:
         maker.query(b"x" * size)
         maker.transaction()
@@ -119,6 +119,6 @@ async def test_a_dump_that_was_overtaken_by_a_purge_ends(tmp_path) -> None:
         async with await start_dump(url, request, queue_size=1 << 16) as stream:
             await stream.read()
             source.purge_to("binlog.000005")
-            with pytest.raises(BinlogReadError, match="binlog.000004 was purged"):
+            with pytest.raises(BinlogReadError, match="follows binlog.000003 was purged"):
                 while await stream.read():
                     pass

@@ -23,8 +23,12 @@ from replica_client.server.served_files import ServedFile
 from replica_client.server.transactions import GTID_TYPES
 from replica_client.storage.durable import replace_file, sync_directory
 
-_UUID_NAME: Final = "server_uuid"
-_END_NAME: Final = "ended.json"
+UUID_NAME: Final = "server_uuid"
+"""File of the relay's own server UUID."""
+
+END_NAME: Final = "ended.json"
+"""File that says where an epoch ended."""
+
 _FIRST: Final = 1
 
 
@@ -105,7 +109,7 @@ class Epoch:
             end = last
         self.end = (record.name, end)
         document = json.dumps({"file": record.name, "size": end})
-        replace_file(self.path / _END_NAME, document.encode())
+        replace_file(self.path / END_NAME, document.encode())
 
 
 class Epochs:
@@ -161,7 +165,7 @@ class Epochs:
             BackupMismatchError: the file that holds it is damaged.
             OSError: it cannot be read or written.
         """
-        path = self.directory / _UUID_NAME
+        path = self.directory / UUID_NAME
         try:
             return str(uuid.UUID(path.read_text(encoding="ascii").strip()))
         except FileNotFoundError:
@@ -210,12 +214,12 @@ def _has(whole: GtidSet | MariadbGtidSet | None, gtid: object) -> bool:
 def _epoch(directory: Path, number: int) -> Epoch:
     path = directory / str(number)
     try:
-        ended = json.loads((path / _END_NAME).read_text(encoding="ascii"))
+        ended = json.loads((path / END_NAME).read_text(encoding="ascii"))
         end = (str(ended["file"]), int(ended["size"]))
     except FileNotFoundError:
         end = None
     except (ValueError, KeyError, TypeError) as error:
         raise BackupMismatchError(
-            f"{path / _END_NAME} is damaged ({error}); restore it from a copy"
+            f"{path / END_NAME} is damaged ({error}); restore it from a copy"
         ) from None
     return Epoch(number, path, end)

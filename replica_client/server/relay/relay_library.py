@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
 from replica_client.errors import BinlogFormatError
-from replica_client.server.relay.epochs import Epochs
+from replica_client.server.relay.epochs import Epoch, Epochs
+from replica_client.server.relay.relay_archive import RelayArchive
+from replica_client.server.relay.stored_file import StoredFile
+from replica_client.server.served_files import ServedFile
 from replica_client.server.served_library import BinlogLibrary
+
+_AT_ONCE: Final = 16
 
 
 class RelayLibrary(BinlogLibrary):
@@ -12,14 +20,80 @@ class RelayLibrary(BinlogLibrary):
 
     Args:
         epochs: the directories.
+        archive: where files are that are not here any more; None: nowhere.
+
+    Raises:
+        StorageError: the archive cannot be read.
     """
 
-    def __init__(self, epochs: Epochs) -> None:
+    def __init__(self, epochs: Epochs, archive: RelayArchive | None = None) -> None:
         self._epochs = epochs
+        self._archive = archive
+        self._uuids: dict[int, str] = {}
         super().__init__(())
 
     def _open(self) -> None:
         self.refresh()
+        if self._archive is None:
+            return
+        here = {file.name for file in self.files}
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            stored = list(
+                threads.map(
+                    lambda one: self._stored(*one),
+                    [
+                        (epoch, name)
+                        for epoch in self._epochs.all
+                        for number, name in self._archive.sizes
+                        if number == epoch.number and epoch.served_name(name) not in here
+                    ],
+                )
+            )
+        self.files = sorted([*stored, *self.files], key=_order)
+
+    def _stored(self, epoch: Epoch, name: str) -> StoredFile:
+        assert self._archive is not None
+        ended = epoch.end is not None and epoch.end[0] == name
+        return StoredFile(
+            self._archive,
+            epoch.number,
+            name,
+            epoch.served_name(name),
+            limit=epoch.end[1] if ended and epoch.end is not None else None,
+            rename=epoch.served_name,
+        )
+
+    def is_archived(self, file: ServedFile) -> bool:
+        """Whether a file on disk is in the archive, too, or there is no archive."""
+        if self._archive is None or file.path is None:
+            return True
+        return (file.epoch, file.path.name) in self._archive.sizes
+
+    def from_archive(self, file: ServedFile) -> ServedFile:
+        """The same file, read from the archive. Blocks.
+
+        Raises:
+            StorageError: the archive cannot be read.
+        """
+        assert file.path is not None
+        epoch = next(one for one in self._epochs.all if one.number == file.epoch)
+        return self._stored(epoch, file.path.name)
+
+    def replace(self, file: ServedFile, by: ServedFile) -> None:
+        """Serve a file from elsewhere from now on; who reads it goes on."""
+        self.files[self.files.index(file)] = by
+
+    def server_uuid(self) -> str | None:
+        """The source's; that of the first GTID where it has not said it yet."""
+        epoch = self._epochs.current
+        if epoch is None:
+            return None
+        if epoch.number not in self._uuids:
+            found = epoch.catalog().source.server_uuid
+            if not found:
+                return super().server_uuid() if self._archive is None else None
+            self._uuids[epoch.number] = found
+        return self._uuids[epoch.number]
 
     def tell_gtid_mode(self, on: bool) -> None:
         """What the source says; a file without a transaction does not tell."""
@@ -78,3 +152,7 @@ class RelayLibrary(BinlogLibrary):
         last = self.files[-1] if self.files else None
         if last is not None and last.epoch == epoch.number and epoch.end is not None:
             last.cut(epoch.end[1])
+
+
+def _order(file: ServedFile) -> tuple[int, int]:
+    return file.epoch, int(file.name.rpartition(".")[2])

@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import Final
 
 from replica_client.backup.backup_catalog import locked
+from replica_client.errors import BackupError, StorageError
 from replica_client.server.accounts import Account, Limits
 from replica_client.server.binlog_server import BinlogServer
 from replica_client.server.relay.epochs import Epochs
+from replica_client.server.relay.relay_archive import RelayArchive
 from replica_client.server.relay.relay_library import RelayLibrary
 from replica_client.server.relay.retention import Clients, Retention, removable
 from replica_client.server.relay.upstream import Upstream, UpstreamOptions
+from replica_client.server.served_files import ServedFile
+from replica_client.storage.location import ObjectUrl
 from replica_client.transport.connect_options import ConnectOptions
 
 _LOG = logging.getLogger("replica_client.relay")
@@ -46,6 +50,7 @@ class RelayOptions:
         limits: what one client may cost.
         upstream: how the source is followed.
         semi_sync: ask clients that offer it for acknowledgements.
+        archive: finished files are put there, and served from there once they were removed here; None: there is none.
         retention: how long files are kept.
         upkeep_seconds: between two looks at clients and old files.
     """
@@ -57,6 +62,7 @@ class RelayOptions:
     limits: Limits = DEFAULT_LIMITS
     upstream: UpstreamOptions = field(default_factory=UpstreamOptions)
     semi_sync: bool = False
+    archive: ObjectUrl | None = None
     retention: Retention = field(default_factory=Retention)
     upkeep_seconds: float = 10.0
 
@@ -73,6 +79,7 @@ class Relay:
     Attributes:
         server: what clients connect to; None until there is a file to serve.
         upstream: the connection to the source; None before :meth:`run`.
+        archive: None without one.
         listening: set once clients may connect.
     """
 
@@ -95,6 +102,7 @@ class Relay:
         self.upstream: Upstream | None = None
         self.library: RelayLibrary | None = None
         self.clients: Clients | None = None
+        self.archive: RelayArchive | None = None
         self.listening = asyncio.Event()
 
     async def run(self) -> None:
@@ -109,10 +117,13 @@ class Relay:
         """
         options = self._options
         with locked(self._directory):
+            if options.archive is not None:
+                self.archive = RelayArchive(options.archive, self._directory)
+                await asyncio.to_thread(self.archive.open)
             epochs = await asyncio.to_thread(Epochs, self._directory)
             await asyncio.to_thread(epochs.mend)
             self._server_uuid = await asyncio.to_thread(epochs.server_uuid)
-            library = self.library = await asyncio.to_thread(RelayLibrary, epochs)
+            library = self.library = await asyncio.to_thread(RelayLibrary, epochs, self.archive)
             self.clients = await asyncio.to_thread(Clients, self._directory)
             self.upstream = Upstream(
                 self._hosts,
@@ -127,6 +138,8 @@ class Relay:
                     tasks.create_task(self.upstream.run())
                     tasks.create_task(self._serve(library))
                     tasks.create_task(self._keep(library, self.clients))
+                    if self.archive is not None:
+                        tasks.create_task(self._put_away(self.archive, epochs))
             except BaseExceptionGroup as group:
                 raise _first(group) from None
             finally:
@@ -191,14 +204,45 @@ class Relay:
                 continue
             self._see(clients)  # who came while that was written
             count = removable(library, retention, clients)
-            gone, kept = library.files[:count], library.files[count]
-            if not gone:
-                continue
-            library.purge_to(kept.name)
+            if self.archive is None:
+                gone, kept = library.files[:count], library.files[count]
+                if gone:
+                    library.purge_to(kept.name)
+            else:
+                gone = await self._replaced(library, library.files[:count])
             for file in gone:
                 if file.path is not None:
                     await asyncio.to_thread(file.path.unlink, missing_ok=True)
-                _LOG.info("removed %s (%d bytes)", file.name, file.size)
+                    _LOG.info("removed %s (%d bytes)", file.name, file.size)
+
+    async def _replaced(self, library: RelayLibrary, files: list[ServedFile]) -> list[ServedFile]:
+        """Those that are served from the archive from now on."""
+        gone = []
+        for file in files:
+            if file.path is None or not library.is_archived(file):
+                continue
+            try:
+                stored = await asyncio.to_thread(library.from_archive, file)
+            except StorageError as error:
+                _LOG.warning("%s stays: %s", file.name, error)
+                break
+            library.replace(file, stored)
+            gone.append(file)
+        return gone
+
+    async def _put_away(self, archive: RelayArchive, epochs: Epochs) -> None:
+        """Put finished files into the archive, again and again."""
+        while True:
+            try:
+                count = await asyncio.to_thread(archive.keep, epochs)
+                archive.error = ""
+                if count:
+                    _LOG.info("put %d files into the archive", count)
+            except (StorageError, BackupError) as error:
+                if str(error) != archive.error:
+                    _LOG.error("archive: %s", error)
+                archive.error = str(error)
+            await asyncio.sleep(self._options.upkeep_seconds)
 
     async def _next_upkeep(self) -> None:
         """Wait, but not when a client has come: it is in the file before the relay can die."""

@@ -125,9 +125,12 @@ def removable(library: BinlogLibrary, retention: Retention, clients: Clients) ->
         if at is not None:
             needed = min(needed, _first_needed(files, at, client.position))
     oldest = None if retention.seconds is None else time.time() - retention.seconds
-    total = sum(file.size for file in files)
+    total = sum(file.size for file in files if file.path is not None)
     count = 0
     for file in files[:needed]:
+        if file.path is None:  # in an archive
+            count += 1
+            continue
         too_large = retention.size is not None and total > retention.size
         too_old = oldest is not None and file.modified < oldest
         if not (too_large or too_old):

@@ -1,0 +1,208 @@
+"""The finished files of a relay in an object store: put there once, and read from there when they are gone here.
+
+Objects below the URL::
+
+    relay.json              the relay's server UUID: whose archive it is
+    1/binlog.000001 …       finished files of each epoch, byte for byte
+    1/backup.json           the epoch's index, of finished files only
+    1/ended.json            of an epoch that is over
+
+All methods block.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import tempfile
+import uuid
+from pathlib import Path
+from typing import IO, Final
+
+from replica_client.backup.backup_catalog import INDEX_NAME, Catalog, is_binlog_name
+from replica_client.errors import (
+    BackupMismatchError,
+    ObjectNotFoundError,
+    StorageConflictError,
+)
+from replica_client.server.relay.epochs import END_NAME, UUID_NAME, Epochs
+from replica_client.storage.durable import replace_file
+from replica_client.storage.location import ObjectUrl
+from replica_client.storage.object_store import PART_SIZE, ObjectStore
+
+_LOG = logging.getLogger("replica_client.relay")
+
+_OWNER: Final = "relay.json"
+_NAME: Final = re.compile(r"([1-9][0-9]{0,8})/([^/]+)")
+
+
+class RelayArchive:
+    """One relay's archive.
+
+    Args:
+        url: below which the objects are.
+        directory: of the relay.
+
+    Attributes:
+        sizes: of the files that are there, by epoch and name.
+        error: why the last try to put something there failed; empty when it did not.
+    """
+
+    def __init__(self, url: ObjectUrl, directory: Path) -> None:
+        self._store = ObjectStore(url)
+        self._directory = directory
+        self._indexed: dict[int, bytes] = {}
+        self.sizes: dict[tuple[int, str], int] = {}
+        self.error = ""
+
+    def open(self) -> None:
+        """List what is there; an empty directory is brought to where the archive ends.
+
+        Raises:
+            BackupMismatchError: it is another relay's archive.
+            StorageError: the store refuses, or cannot be reached.
+            OSError: the directory cannot be written.
+        """
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._store.require_conditional_put()
+        ours = self._directory / UUID_NAME
+        owner = self._owner()
+        is_new = not ours.exists() and not any(
+            e.name.isdecimal() for e in self._directory.iterdir()
+        )
+        if owner is None:
+            mine = Epochs(self._directory).server_uuid()
+            document = json.dumps({"server_uuid": mine})
+            try:
+                self._store.create(_OWNER, document.encode())
+                owner = mine
+            except StorageConflictError:
+                owner = self._owner()
+        elif is_new:
+            replace_file(ours, f"{owner}\n".encode())
+        if owner != Epochs(self._directory).server_uuid():
+            raise BackupMismatchError(
+                f"{self._store.url} is the archive of another relay ({owner}); choose another URL, or an empty "
+                "directory to go on with that archive"
+            )
+        for one in self._store.objects():
+            match = _NAME.fullmatch(one.name)
+            if match is not None and is_binlog_name(match[2]):
+                self.sizes[int(match[1]), match[2]] = one.size
+        if is_new:
+            self._restore()
+
+    def _owner(self) -> str | None:
+        try:
+            document, _ = self._store.get(_OWNER)
+        except ObjectNotFoundError:
+            return None
+        try:
+            return str(uuid.UUID(json.loads(document)["server_uuid"]))
+        except (ValueError, KeyError, TypeError):
+            raise BackupMismatchError(
+                f"{self._store.url / _OWNER} is damaged; restore it from a copy"
+            ) from None
+
+    def _restore(self) -> None:
+        """Bring back the indexes, and the last file, behind which the source goes on."""
+        epochs = sorted({epoch for epoch, _ in self.sizes})
+        for number in epochs:
+            path = self._directory / str(number)
+            path.mkdir()
+            for name in (INDEX_NAME, END_NAME):
+                try:
+                    replace_file(path / name, self._store.get(f"{number}/{name}")[0])
+                except ObjectNotFoundError:
+                    if name == INDEX_NAME:
+                        raise BackupMismatchError(
+                            f"{self._store.url / f'{number}/{name}'} is missing; restore it from a copy"
+                        ) from None
+        for number in epochs[-1:]:
+            path = self._directory / str(number)
+            entries = json.loads((path / INDEX_NAME).read_bytes())["files"]
+            if entries:
+                name = str(entries[-1]["name"])
+                temporary = path / f".{name}.tmp"
+                with temporary.open("wb") as target:
+                    self._copy(number, name, target)
+                temporary.rename(path / name)
+        if epochs:
+            _LOG.info("went on with the archive %s: %d files", self._store.url, len(self.sizes))
+
+    def keep(self, epochs: Epochs) -> int:
+        """Put there what is finished and not there yet; returns how many files that were.
+
+        Raises:
+            BackupMismatchError: a file of that name with another content is there.
+            StorageError: the store refuses, or cannot be reached.
+            OSError: a file cannot be read.
+        """
+        count = 0
+        for epoch in epochs.all:
+            catalog = epoch.catalog()
+            for record in catalog.files:
+                path = epoch.path / record.name
+                if not record.finished or (epoch.number, record.name) in self.sizes:
+                    continue
+                if not path.exists():
+                    continue  # removed before there was an archive
+                with path.open("rb") as file:
+                    status = self._store.upload(f"{epoch.number}/{record.name}", file)
+                if status.size != record.size:
+                    raise BackupMismatchError(
+                        f"{self._store.url / status.name} has {status.size} bytes, not {record.size}"
+                    )
+                self.sizes[epoch.number, record.name] = status.size
+                count += 1
+            self._keep_index(epoch.number, epoch.path, catalog)
+        return count
+
+    def _keep_index(self, number: int, path: Path, catalog: Catalog) -> None:
+        """Of the files that are there."""
+        known = [f for f in catalog.files if (number, f.name) in self.sizes]
+        if not known:
+            return
+        text = Catalog(catalog.directory, catalog.source, known).document()
+        try:
+            text_and_end = text + (ended := (path / END_NAME).read_bytes())
+        except FileNotFoundError:
+            text_and_end, ended = text, b""
+        if self._indexed.get(number) == text_and_end:
+            return
+        self._store.put(f"{number}/{INDEX_NAME}", text)
+        if ended:
+            self._store.put(f"{number}/{END_NAME}", ended)
+        self._indexed[number] = text_and_end
+
+    def read(self, epoch: int, name: str, position: int, size: int) -> bytes:
+        """Bytes of a file.
+
+        Raises:
+            StorageError: the store refuses, or cannot be reached.
+        """
+        left = self.sizes[epoch, name] - position
+        if left <= 0 or size <= 0:
+            return b""
+        return bytes(self._store.read(f"{epoch}/{name}", position, min(size, left)))
+
+    def fetch(self, epoch: int, name: str) -> IO[bytes]:
+        """A copy of a file that has no name, and is gone when it is closed.
+
+        Raises:
+            StorageError: the store refuses, or cannot be reached.
+            OSError: there is no room for it.
+        """
+        target = tempfile.TemporaryFile(dir=self._directory)  # noqa: SIM115  it is returned
+        try:
+            self._copy(epoch, name, target)
+        except BaseException:
+            target.close()
+            raise
+        return target
+
+    def _copy(self, epoch: int, name: str, target: IO[bytes]) -> None:
+        for position in range(0, self.sizes[epoch, name], PART_SIZE):
+            target.write(self.read(epoch, name, position, PART_SIZE))
+        target.flush()
