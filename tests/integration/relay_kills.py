@@ -118,8 +118,18 @@ def _killed_while_writing(
             server = replica if target == "replica" else source
             server.kill()
             server.restart()
+            if target == "replica":
+                _begin_again(server)
     finally:
         writer.join()
+
+
+def _begin_again(replica: LocalServer) -> None:
+    """A MariaDB that was killed while it wrote its relay log starts without its replication, and without a word."""
+    status = replica_status(replica)
+    threads = (status.get("Slave_IO_Running"), status.get("Slave_SQL_Running"))
+    if threads == ("No", "No") and not status.get("Last_SQL_Errno"):
+        replica.execute("START SLAVE")
 
 
 SEMI_SYNC = {
