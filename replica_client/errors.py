@@ -26,7 +26,7 @@
     │   └── TlsError
     ├── SourceChangedError          the source is not what we read before: going on could lose changes
     │   ├── SourceBehindError       it lacks transactions that we have
-    │   └── SourceResetError        its binlog was begun anew
+    │   └── SourceResetError        its binlog was restarted
     ├── BinlogDecodeError           bytes of a binlog that cannot be decoded: says where
     │   ├── BinlogFormatError       not a binlog, or a version that is not known
     │   ├── TruncatedEventError
@@ -214,7 +214,7 @@ class SourceBehindError(SourceChangedError):
 
 
 class SourceResetError(SourceChangedError):
-    """The source's binlog was begun anew: the same file and offset are other events now."""
+    """The source's binlog was restarted: the same file and offset are other events now."""
 
 
 class BinlogDecodeError(ReplicaClientError):

@@ -96,14 +96,14 @@ def from_position(files: Sequence[ListedFile], position: Position) -> list[Liste
         if position.offset > size:
             raise DataLossError(
                 f"{files[at].path} has {size} bytes, but reading goes on at {position.offset}: the file "
-                "was cut or replaced; restore it, or start anew at another position"
+                "was cut or replaced; restore it, or start over at another position"
             )
         return list(files[at:])
     if not names:
         raise DataLossError(f"start {position}: no binlog file is there any more; restore it")
     raise DataLossError(
         f"start {position}: {position.file} is not among the files ({names[0]} … {names[-1]}): the "
-        "changes in it would be lost; restore it, or start anew at another position"
+        "changes in it would be lost; restore it, or start over at another position"
     )
 
 
@@ -119,5 +119,5 @@ def check_no_gap(files: Sequence[ListedFile]) -> None:
         if base == next_base and next_number != number + 1:
             raise DataLossError(
                 f"between {before.name} and {after.name} files are missing: their changes would be lost; "
-                "restore them, or start anew behind the gap"
+                "restore them, or start over behind the gap"
             )

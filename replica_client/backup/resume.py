@@ -18,7 +18,7 @@ from replica_client.errors import (
 from replica_client.transport.connection import SourceConnection
 from replica_client.wire.command_packets import MAX_POSITION
 
-_REMEDY: Final = "nothing was overwritten: begin anew in an empty directory"
+_REMEDY: Final = "nothing was overwritten: start over in an empty directory"
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ def no_letter_case(lower_case_table_names: int | None) -> None:
     """
     if lower_case_table_names is not None:
         raise _refusal(
-            "a live source tells it; give it with binlog files only",
+            "a live source reports it; give it with binlog files only",
             "--lower-case-table-names",
         )
 

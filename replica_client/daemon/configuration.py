@@ -103,7 +103,7 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
         semi_sync: the source waits for our acknowledgement, which comes after the sink's commit.
         part_size: bytes of a transaction beyond which it goes to the sink in parts.
         on_statement: what a change logged as a statement does.
-        on_unknown_table: what a table does that nothing tells the columns of; an error by default.
+        on_unknown_table: what a table does whose columns are not known; an error by default.
         full_rows: refuse row images that lack columns.
         record_losses: kinds of losses that are counted with the position instead of stopping the
             source: statement, undecodable, incomplete_row, gtid_gap, unknown_table, xa_prepare,

@@ -45,7 +45,7 @@ start = "earliest"              # of the first run: earliest, latest, FILE:OFFSE
 # semi_sync = false             # the source waits until the sink has committed
 # part_size = "16m"             # larger transactions go to the sink in parts; they are committed whole
 # on_statement = "error"        # a change logged as a statement; "deliver" passes it on as text
-# on_unknown_table = "error"    # a table whose columns nothing tells; "positional": col_1, col_2 …
+# on_unknown_table = "error"    # a table whose columns are not known; "positional": col_1, col_2 …
 # full_rows = false             # true: refuse row images that lack columns (binlog_row_image is not FULL)
 # record_losses = []            # losses that are counted with the position instead of stopping: statement,
                                 # undecodable, incomplete_row, gtid_gap, unknown_table, xa_prepare, or all

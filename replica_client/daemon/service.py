@@ -245,7 +245,7 @@ class Service:
                 await asyncio.gather(task, return_exceptions=True)
         self._apply(new)
         _LOG.info(
-            "configuration read again: %d sinks, %d of them begun anew", len(wanted), len(ending)
+            "configuration read again: %d sinks, %d of them restarted", len(wanted), len(ending)
         )
 
     # Watching.

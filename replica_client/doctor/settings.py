@@ -176,7 +176,7 @@ def _checksum(facts: SourceFacts) -> Finding:
         return ok("binlog_checksum", value)
     return warning(
         "binlog_checksum",
-        f"{value or 'not there'}: damaged events cannot be told from whole ones",
+        f"{value or 'not there'}: damaged events cannot be distinguished from valid ones",
         "SET GLOBAL binlog_checksum = CRC32",
         *_both("binlog_checksum", "CRC32"),
     )

@@ -128,7 +128,7 @@ def _kept(facts: SourceFacts) -> Finding:
     if seconds < _DAY:
         return warning(
             "retention",
-            f"{text}: who is down for longer must begin anew",
+            f"{text}: a replica that is down for longer must start over",
             f"SET GLOBAL {_expiry(facts, 7)} (a week)",
         )
     return ok("retention", text)

@@ -368,7 +368,9 @@ class Applier:
                 if after is None:
                     self._lacks(entry, "its CREATE TABLE is not understood")
                 elif makes_cascade(text, context):
-                    self._lacks(entry, "a foreign key may change its rows, which is in no binlog")
+                    self._lacks(
+                        entry, "a foreign key may change its rows, which the binlog does not record"
+                    )
                 else:
                     self._begin(entry, after)
         elif change.kind == "drop_table":

@@ -143,7 +143,7 @@ class LakeCatalog:
             if value["format"] == 1:
                 raise ConfigError(
                     f"{where}: an older version made this lake, whose tables have directories of their names; "
-                    "keep it for that version, and begin anew with another output"
+                    "keep it for that version, and start over with another output"
                 )
             if value["format"] != _FORMAT:
                 raise ValueError(f"format {value['format']}")
@@ -155,7 +155,7 @@ class LakeCatalog:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise PositionStoreError(
-                f"{where} cannot be read ({error}); restore it from a backup, or start anew in another "
+                f"{where} cannot be read ({error}); restore it from a backup, or start over in another "
                 "directory"
             ) from None
         self._known |= self._named()

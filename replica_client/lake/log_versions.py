@@ -79,7 +79,7 @@ class ChangeLogVersions:
         data = read_file(path)
         if data is None:
             raise SinkError(
-                f"{path} is gone: the current tables have not taken it yet; restore it, or start anew with "
+                f"{path} is gone: the current tables have not taken it yet; restore it, or start over with "
                 "a snapshot"
             )
         files, transactions = [], {}
@@ -105,7 +105,7 @@ class ChangeLogVersions:
             text = getattr(error, "strerror", None) or " ".join(str(error).split())[:300]
             raise SinkError(
                 f"{self.directory}: {text}; a file that the current tables need cannot be read (was it "
-                "removed by a vacuum?): restore it, or start anew with a snapshot"
+                "removed by a vacuum?): restore it, or start over with a snapshot"
             ) from None
         if not parts:
             return pa.table({name: pa.array([], pa.string()) for name in _COLUMNS})

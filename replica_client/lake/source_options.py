@@ -46,7 +46,7 @@ comes from the environment of the driver and of the executors.
 
 Sizes take k, m and g. Names are matched without regard to case. Defaults: files and batches start
 at ``earliest``, a live stream at ``latest``; batches over files name columns by position where
-nothing tells their names, all others stop with an error.
+their names are not known; all others stop with an error.
 """
 
 from __future__ import annotations
@@ -344,7 +344,9 @@ def _letter_case(given: Mapping[str, str]) -> int | None:
     if text.strip() not in ("0", "1", "2"):
         raise ConfigError(f"option lowerCaseTableNames {text!r}: give 0, 1 or 2")
     if "url" in given:
-        raise ConfigError("option lowerCaseTableNames is for files (path); a live source tells it")
+        raise ConfigError(
+            "option lowerCaseTableNames is for files (path); a live source reports it"
+        )
     return int(text)
 
 

@@ -586,7 +586,7 @@ class TransactionAssembler:
         if mixes_engines(query_context(event.body, decoder.format)):
             raise DataLossError(
                 f"{_where(event)}: a transaction that was rolled back; its rows stay if their table has no "
-                "transactions, and a binlog of this old server does not tell whether it has; compare its "
+                "transactions, and a binlog of this old server does not record whether it has; compare its "
                 "tables with the source, then start behind it"
             )
 

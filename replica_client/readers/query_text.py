@@ -92,7 +92,7 @@ _INNODB: Final = re.compile(rb"\) ENGINE=InnoDB")
 _UTF8: Final = ("utf8mb3", "utf8mb4")
 _BEYOND_BMP: Final = re.compile("[\U00010000-\U0010ffff]")
 _DOUBT: Final = (
-    "the binlog does not tell whether the client or the server wrote this statement, "
+    "the binlog does not record whether the client or the server wrote this statement, "
     "and its names would differ"
 )
 

@@ -25,6 +25,6 @@ def reading_state_of(store: object) -> Iterator[None]:
         where = "the saved position" if path is None else f"position file {path}"
         reason = str(error).partition(";")[0]
         raise PositionStoreError(
-            f"{where} is damaged: {reason}; restore it from a copy, or set the position anew with "
+            f"{where} is damaged: {reason}; restore it from a copy, or set a new position with "
             "replica-client position set"
         ) from PositionFormatError(reason)  # no other try mends it

@@ -188,13 +188,13 @@ class Savepoints:
         if any(self._stack[at].mark != mark for at in candidates):
             raise DataLossError(
                 f"ROLLBACK TO SAVEPOINT {name!r}, which was set more than once, perhaps in a stored function or "
-                "trigger: the binlog does not tell which of them is meant"
+                "trigger: the binlog does not record which of them is meant"
             )
         if mixes_engines(context) and self.rows.mark() != mark:
             raise DataLossError(
                 f"ROLLBACK TO SAVEPOINT {name!r} in a binlog of server version "
                 f"{'.'.join(map(str, context.version))}: rows behind the savepoint stay if their table has no "
-                "transactions, and the binlog does not tell whether it has"
+                "transactions, and the binlog does not record whether it has"
             )
         del self._stack[candidates[-1] + 1 :]
         self.rows.truncate(mark)

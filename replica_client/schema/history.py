@@ -200,7 +200,7 @@ class SchemaHistory:
             raise SourceChangedError(
                 "the source has lower_case_table_names other than 0 now, and had not before: "
                 f"{'.'.join(capital[0])} comes as {'.'.join(casefold_table(capital[0]))} from it, which may be "
-                "another table; set it to 0, or start anew with a new position"
+                "another table; set it to 0, or start over with a new position"
             )
         self._refold()
 

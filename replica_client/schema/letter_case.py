@@ -30,7 +30,7 @@ from replica_client.schema.ddl.steps import (
 from replica_client.schema.model import DatabaseModel, TableModel
 from replica_client.schema.names import casefold_name, casefold_table
 
-_REASON: Final = "a statement names it in another letter case, and nothing tells whether lower_case_table_names is 0"
+_REASON: Final = "a statement names it in another letter case, and it is not known whether lower_case_table_names is 0"
 
 
 class Spellings:

@@ -57,7 +57,7 @@ class CheckpointFile:
         except (ValueError, KeyError, TypeError, PositionFormatError, FileNotFoundError) as error:
             raise SinkError(
                 f"{self.path} is no checkpoint of this release ({error}); bring it back from a backup, "
-                "or begin anew in an empty directory"
+                "or start over in an empty directory"
             ) from error
 
     def _load_old(self, saved: Mapping[str, Any]) -> Checkpoint:

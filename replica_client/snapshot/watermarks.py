@@ -122,5 +122,5 @@ async def _snapshot_position(connection: SourceConnection) -> Position:
         return Position(found["binlog_snapshot_file"], int(found["binlog_snapshot_position"]))
     except (KeyError, ValueError):
         raise MalformedPacketError(
-            f"{connection.options.address} does not tell the place of a consistent snapshot"
+            f"{connection.options.address} does not report the position of a consistent snapshot"
         ) from None

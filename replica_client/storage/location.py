@@ -59,7 +59,7 @@ class ObjectUrl:
         user, at, _ = authority.partition("@")
         if at and (scheme != "abfss" or ":" in user):
             raise ConfigError(
-                f"{scheme}://…: no user or password stands in the URL of an object store; "
+                f"{scheme}://…: the URL of an object store has no user or password; "
                 "credentials come from the environment"
             )
         if not authority or (scheme == "abfss" and not (at and user)):

@@ -93,6 +93,6 @@ def cannot_follow(change: SchemaChange, error: CannotFollowError) -> CopyNeededE
         tables.add((change.after.database, change.after.name))
     return CopyNeededError(
         f"{change.database}.{change.table}: the mirror cannot follow {change.statement[:200]!r}: {error}; "
-        "drop the table from the mirror and begin it anew, or let it be copied again with snapshot = true",
+        "drop the table from the mirror and start it over, or let it be copied again with snapshot = true",
         tables,
     )

@@ -27,8 +27,8 @@ class DivergedError(SinkError):
     def __init__(self, table: str, what: str) -> None:
         super().__init__(
             f"{table}: {what}: the mirror is not what the source's table was (it was changed by others, "
-            "did not begin with the source's rows, or foreign keys cascaded, which no binlog tells); "
-            "empty the mirror and begin anew, or set missing_rows = 'ignore'"
+            "did not begin with the source's rows, or foreign keys cascaded, which the binlog does not record); "
+            "empty the mirror and start over, or set missing_rows = 'ignore'"
         )
 
 

@@ -296,7 +296,7 @@ def _begin_binlog_anew(server: LocalServer) -> None:
 
 
 async def reset(server: LocalServer) -> str:
-    """The binlog is begun anew while it is followed."""
+    """The binlog is restarted while it is followed."""
     prepare(server)
     async with Follower(server.url()) as follower:
         server.execute(f"INSERT INTO {DATABASE}.t VALUES (1, 'before')")
@@ -315,7 +315,7 @@ async def reset(server: LocalServer) -> str:
 
 
 async def reset_away(server: LocalServer, *, by_gtid: bool) -> str:
-    """Nobody follows while the binlog is begun anew and grows beyond where the reader was."""
+    """Nobody follows while the binlog is restarted and grows beyond where the reader was."""
     prepare(server)
     server.rotate()
     server.execute(f"INSERT INTO {DATABASE}.t VALUES (1, 'before')")

@@ -18,6 +18,7 @@ SOURCES = {
 MOST_LINES = 500
 # Each says in a comment at its top why it is not two. A file that is not here must not become longer.
 LONG = {
+    "archive/key_scan.py",
     "binlog/values/json_writer.py",
     "binlog/values/temporal_storage.py",
     "cli/event_text.py",

@@ -71,7 +71,7 @@ def _images(event: RowsEvent, column_types: bytes) -> list[bytes]:
     images: list[bytes] = []
     while rows.remaining:
         if rows.uint(null_size) != not_null:
-            raise _refused("a column is NULL or cannot be, which the event does not tell apart")
+            raise _refused("a column is NULL or cannot be, which the event does not distinguish")
         parts = [no_nulls]
         for code in column_types:
             if code == ColumnType.MYSQL_TYPE_STRING:

@@ -353,7 +353,7 @@ class Verification:
         try:
             delta = open_delta(home)
         except TableNotFoundError:
-            raise ConfigError(f"{home}: the table is gone; restore it, or start anew") from None
+            raise ConfigError(f"{home}: the table is gone; restore it, or start over") from None
         found = pa.table(delta.get_add_actions(flatten=True))
         return [
             (home / path, int(size))

@@ -98,7 +98,7 @@ class SqlPositionStore:
         except PositionFormatError as error:
             raise PositionStoreError(
                 f"position {self._name!r} in table {self._table} of {self._location} is damaged: {error}; "
-                "restore it from a copy, set the position anew, or delete the row to start without one"
+                "restore it from a copy, set a new position, or delete the row to start without one"
             ) from error
 
     def save(self, position: Position, state: Mapping[str, object] | None = None) -> None:

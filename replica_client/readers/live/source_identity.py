@@ -188,7 +188,7 @@ def check_file(
         by_gtid: the position's GTID set finds the position, not its file.
 
     Raises:
-        SourceResetError: the binlog was begun anew.
+        SourceResetError: the binlog was restarted.
         BinlogPurgedError: the file was purged, and no GTID set finds the position.
     """
     sizes = dict(logs)

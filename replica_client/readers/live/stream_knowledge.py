@@ -122,7 +122,7 @@ class StreamKnowledge:
         except ServerError as error:
             if self._options.assembly.on_unknown_table == "error":
                 raise
-            _LOG.info("the source does not tell what its tables look like: %s", error)
+            _LOG.info("the source does not show its table definitions: %s", error)
             self._prover.works = False
             return latest
         return Position(status.file, status.position, connection.gtids(status.executed_gtid_set))

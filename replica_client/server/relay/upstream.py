@@ -169,7 +169,7 @@ class Upstream:
             if have is None:
                 raise BackupMismatchError(
                     f"{host.address} is another server than the one before, and without GTIDs its files cannot "
-                    "be joined to those that are kept: begin anew in an empty directory"
+                    "be joined to those that are kept: start over in an empty directory"
                 )
             executed = connection.gtids((await connection.binlog_status()).executed_gtid_set)
             check_executed(have, executed, host.address)

@@ -207,7 +207,7 @@ class _OpenFile:
         if size < length:
             self.close()
             raise SinkError(
-                f"{path} has {size} bytes, of which {length} were committed: bring it back, or begin anew "
+                f"{path} has {size} bytes, of which {length} were committed: bring it back, or start over "
                 "in an empty directory"
             )
         if size > length:

@@ -267,7 +267,7 @@ class Collector:
         if model is not None and not same_names(model, shape.column_names):
             raise SinkError(
                 f"{text}: the source's columns are {', '.join(shape.column_names)}, the mirror's "
-                f"{', '.join(model.column_names)}: drop the table from the mirror and begin anew"
+                f"{', '.join(model.column_names)}: drop the table from the mirror and start over"
             )
         for column, known in zip(shape.columns, model.columns if model else (), strict=False):
             if known.kind in TEXT_KINDS and known.labels is None and column.collation_id is None:

@@ -51,7 +51,7 @@ class Journal:
         if size < length:
             self.close()
             raise SinkError(
-                f"{path} has {size} bytes, of which {length} were committed: bring it back, or begin anew "
+                f"{path} has {size} bytes, of which {length} were committed: bring it back, or start over "
                 "in an empty directory"
             )
         if size > length:

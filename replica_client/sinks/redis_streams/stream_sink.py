@@ -181,7 +181,7 @@ class RedisSink:
             raise SinkError(
                 f"Redis at {self._where}: what comes again is not what is in {self._options.stream} behind "
                 f"the position: the choice of tables or the format was changed in the middle of a commit; "
-                f"set it back, or remove {self._key} and begin anew"
+                f"set it back, or remove {self._key} and start over"
             )
         return lines[passed:]
 

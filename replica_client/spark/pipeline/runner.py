@@ -369,7 +369,7 @@ def _state(config: PipelineConfig) -> PipelineState:
         if table is not None and table.version() > 0:
             raise ConfigError(
                 f"{config.change_log} holds changes, but its checkpoint {config.checkpoint} is gone: "
-                "restore it, or remove both to begin anew"
+                "restore it, or remove both to start over"
             )
         if config.lake.current:
             check_image(config)
@@ -379,7 +379,7 @@ def _state(config: PipelineConfig) -> PipelineState:
         if not written:
             raise ConfigError(
                 f"{config.checkpoint} says that changes were written, but {config.change_log} does not "
-                "have them: restore it, or remove both to begin anew"
+                "have them: restore it, or remove both to start over"
             )
     if config.lake.current:
         check_image(config)

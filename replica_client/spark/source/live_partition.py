@@ -231,5 +231,5 @@ async def _check_end(source: SourceOptions, stop: Position) -> None:
     if Position(status.file, status.position) < stop:
         raise DataLossError(
             f"the source's binlog ends at {status.file}:{status.position}, before {stop}, which it "
-            "had reached: it lost changes that were read already; start anew from a new snapshot"
+            "had reached: it lost changes that were read already; start over from a new snapshot"
         )

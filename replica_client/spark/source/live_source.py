@@ -153,7 +153,7 @@ class LiveSource:
                 ErrorCode.ER_MASTER_FATAL_ERROR_READING_BINLOG,
                 "HY000",
                 f"{start.file} of {address} has {sizes[start.file]} bytes, but reading goes on at {start}",
-                "the source is another one, or lost its binlog: start anew from a new snapshot",
+                "the source is another one, or lost its binlog: start over from a new snapshot",
             )
         oldest = files[0][0] if files else "none"
         if files and Position(start.file, start.offset) < Position(files[-1][0], files[-1][1]):
@@ -162,7 +162,7 @@ class LiveSource:
                 "HY000",
                 f"{address} has purged {start.file}; the changes from {start} up to {oldest}:4, where its "
                 "binlog begins now, are lost to this query",
-                "take a new snapshot, or start anew at startingPosition=earliest with a new checkpoint",
+                "take a new snapshot, or start over at startingPosition=earliest with a new checkpoint",
                 missing=f"{start}…{oldest}:{FIRST_EVENT}",
             )
         raise UnknownBinlogError(

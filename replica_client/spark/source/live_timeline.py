@@ -166,7 +166,7 @@ class LiveSchemaTimeline:
         except ServerError as error:
             if error.errno in TRANSIENT_ERRORS:
                 raise
-            _LOG.info("the source does not tell what its tables look like: %s", error)
+            _LOG.info("the source does not show its table definitions: %s", error)
             return False
         end = Position(status.file, status.position)
         statements = [one async for one in self._statements(start, end)]

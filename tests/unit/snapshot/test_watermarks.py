@@ -97,7 +97,7 @@ async def test_mariadb_tells_the_position_of_a_snapshot() -> None:
     assert await low_watermark(connection) == window.low
     assert connection.asked[-1] == "ROLLBACK"
     for faulty in ([], rows[:1], [rows[0], ("binlog_snapshot_position", "")]):
-        with pytest.raises(MalformedPacketError, match="does not tell"):
+        with pytest.raises(MalformedPacketError, match="does not report"):
             await begin_between(Answers(ServerFlavor.MARIADB, {"SHOW STATUS": [faulty]}))
 
 

@@ -1,0 +1,48 @@
+"""Pages and messages use the field's verbs: a server reports, a binlog records, a page explains."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import replica_client
+from tests.unit.documents.pages import ROOT
+
+PACKAGE = Path(replica_client.__file__).parent
+ODD = re.compile(
+    r"\b(nothing tells|tells? of|(binlog|event|source|server|text) (does not tell|tells)|put over|told otherwise"
+    r"|one of whose|(begin|begins|start|starts|set) (it )?anew|in no binlog|goes? on on)\b"
+)
+
+
+def messages(path: Path) -> Iterator[tuple[int, str]]:
+    """The texts of a module that are no docstrings."""
+    source = path.read_text(encoding="utf-8")
+    if not ODD.search(source):
+        return
+    tree = ast.parse(source)
+    spoken = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in spoken
+        ):
+            yield node.lineno, node.value
+
+
+def test_pages_and_messages_have_none_of_the_odd_phrases() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs" / "content").rglob("*.md")]
+    found = [
+        f"{path.name}: {one[0]}"
+        for path in pages
+        for one in ODD.finditer(" ".join(path.read_text(encoding="utf-8").split()))
+    ]
+    for path in PACKAGE.rglob("*.py"):
+        for line, text in messages(path):
+            found += [f"{path.name}:{line}: {one[0]}" for one in ODD.finditer(text)]
+    assert not found
