@@ -167,7 +167,7 @@ class KafkaSink:
             raise SinkError(
                 f"Kafka at {options.bootstrap_servers}: what comes again is not what is in the topics behind the "
                 "position: the choice of tables, the format or topics were changed in the middle of a commit; set "
-                f"them back, or name another position_topic than {self._position_topic} and begin anew"
+                f"them back, or name another position_topic than {self._position_topic} and start over"
             )
 
     def _commit_some(self, last: Message) -> None:
