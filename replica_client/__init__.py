@@ -22,6 +22,7 @@ from replica_client._compiled import compiled
 from replica_client._version import __version__
 
 if TYPE_CHECKING:
+    from replica_client.archive.archive import Archive, Found, FoundChange, open_archive
     from replica_client.archive.arrow_tables import BinlogTable, BinlogTables
     from replica_client.archive.scan import scan_binlog
     from replica_client.binlog.event import BinlogEvent
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABSENT",
+    "Archive",
     "AssemblyOptions",
     "BinlogDecodeError",
     "BinlogEvent",
@@ -83,6 +85,8 @@ __all__ = [
     "EnumValue",
     "FilePositionStore",
     "FollowedSource",
+    "Found",
+    "FoundChange",
     "Geometry",
     "Gtid",
     "GtidSet",
@@ -119,12 +123,14 @@ __all__ = [
     "compiled",
     "connect",
     "follow",
+    "open_archive",
     "open_binlog",
     "scan_binlog",
 ]
 
 # Where the public names are: importing the package loads none of them, using one loads its module.
 _MODULES = {
+    "archive.archive": ("Archive", "Found", "FoundChange", "open_archive"),
     "archive.scan": ("scan_binlog",),
     "archive.arrow_tables": ("BinlogTable", "BinlogTables"),
     "binlog.event": ("BinlogEvent",),

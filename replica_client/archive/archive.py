@@ -34,6 +34,7 @@ from replica_client.rows.where import Value, parse_where
 from replica_client.schema.history import SchemaHistory
 
 if TYPE_CHECKING:
+    from replica_client.archive.statistics import ArchiveStatistics
     from replica_client.rows.batching import RecordBatch
 
 When = Position | GtidSet | MariadbGtidSet | str | datetime.datetime | None
@@ -51,6 +52,11 @@ class FoundChange:
         transaction: that it was part of.
         statement: the text of its statement, where the binlog has it (``binlog_rows_query_log_events``,
             ``binlog_annotate_row_events``).
+
+    Examples:
+        >>> found = next(iter(rc.open_archive("shop-bin.*").find("shop.orders", key=1)))
+        >>> found.thread_id, found.change.after["state"].label
+        (9, 'new')
     """
 
     change: Change
@@ -88,6 +94,10 @@ class Found:
 
     Attributes:
         losses: changes that could not be looked at, of the last iteration: statements that the binlog has as text.
+
+    Examples:
+        >>> rc.open_archive("shop-bin.*").find("shop.orders", column="state", after="paid").count()
+        20
     """
 
     def __init__(self, archive: Archive, questions: Sequence[Question], statements: bool) -> None:
@@ -148,7 +158,7 @@ class Archive:
     Examples:
         >>> archive = rc.open_archive("shop-bin.*")
         >>> [one.change.kind for one in archive.find("shop.orders", key=1)]
-        ['insert', 'update']
+        ['insert']
     """
 
     def __init__(self, files: IndexedFiles) -> None:
@@ -206,8 +216,41 @@ class Archive:
         )
         return Found(self, [question], statements)
 
-    def transactions(self, questions: Sequence[Question]) -> Iterator[Transaction]:
+    def history(self, table: str, key: Key) -> list[FoundChange]:
+        """All changes of one row, in the order of the binlog, through changes of its key and RENAME TABLE.
+
+        Args:
+            table: its name at the end of the archive, ``database.table``.
+            key: of the row at any time, as of :meth:`find`.
+
+        Raises:
+            ConfigError: the key does not fit the table.
+            DataLossError: the row images do not tell the key.
+        """
+        from replica_client.archive.row_history import history_of  # it takes archives
+
+        return history_of(self, table, key)
+
+    def stats(self) -> ArchiveStatistics:
+        """Rows and bytes by table and hour, the largest and longest transactions, statements that changed tables.
+
+        All of it stands in the indexes.
+
+        Raises:
+            BinlogDecodeError: a fault in a file whose index is made.
+        """
+        from replica_client.archive.statistics import statistics_of  # as above
+
+        return statistics_of(self.files)
+
+    def transactions(
+        self, questions: Sequence[Question], assembly: AssemblyOptions | None = None
+    ) -> Iterator[Transaction]:
         """Transactions with all that questions ask for, and with other rows of the same blocks.
+
+        Args:
+            questions: asked.
+            assembly: how transactions are put together; None: what cannot be delivered is a loss of them.
 
         Raises:
             BinlogDecodeError: a fault in a file.
@@ -215,7 +258,8 @@ class Archive:
         """
         named = [one.patterns for one in questions if one.patterns is not None]
         patterns = [text for one in named for text in one] if len(named) == len(questions) else None
-        assembly = AssemblyOptions(Selection(patterns), record_losses=_RECORDED)
+        if assembly is None:
+            assembly = AssemblyOptions(Selection(patterns), record_losses=_RECORDED)
         for file in self.files:
             history = self.files.history_at(Position(file.listed.name, file.listed.size))
             wanted: dict[int, IndexedBlock] = {}

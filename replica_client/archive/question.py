@@ -85,6 +85,9 @@ class ColumnStep:
                 f"left out column {self.column!r}, so that --from cannot be decided; leave it out, or set "
                 "binlog_row_image=FULL on the source"
             )
+        if isinstance(wanted, str):
+            shape = change.shape
+            wanted = literal_of(shape.columns[shape.column_names.index(self.column)], wanted)
         return is_equal(self.column, value, wanted)
 
 

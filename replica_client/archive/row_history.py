@@ -1,0 +1,195 @@
+"""The life of one row: through changes of its key, and under every name that its table had."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from replica_client.archive.archive import Archive, FoundChange
+from replica_client.archive.binlog_archive import IndexedFiles, named_table
+from replica_client.archive.question import Key, key_literals
+from replica_client.errors import ConfigError, DataLossError
+from replica_client.position.position import Position
+from replica_client.readers.schema_tracking import SchemaTracker
+from replica_client.rows.absent import ABSENT
+from replica_client.rows.row import Row
+from replica_client.rows.row_change import Change
+from replica_client.rows.selection import Selection, exact_pattern
+from replica_client.schema.ddl.steps import TableName
+from replica_client.schema.history import SchemaHistory
+
+_Order = tuple[Position, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Changes of a key to look for: all, those of the life that ends at a point, or that begins there."""
+
+    key: tuple[tuple[str, str], ...]
+    behind: _Order | None = None
+    before: _Order | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableEra:
+    """A name that a table had.
+
+    Attributes:
+        name: database and table.
+        start: from where on; None: from the begin.
+        stop: up to where; None: to the end.
+    """
+
+    name: TableName
+    start: Position | None = None
+    stop: Position | None = None
+
+
+def history_of(archive: Archive, table: str, key: Key) -> list[FoundChange]:
+    """The changes of a row, in the order of the binlog.
+
+    It begins with the changes of the key that is given, at any time. Where the row got that key from another one, its
+    earlier life is looked for under that, and where it got another one, its later life.
+
+    Args:
+        archive: where.
+        table: its name at the end of the archive, ``database.table``.
+        key: of the row at any time.
+
+    Raises:
+        ConfigError: the key does not fit the table.
+        DataLossError: the row images do not tell the key.
+    """
+    eras = eras_of(archive.files, named_table(table))
+    patterns = [exact_pattern(*era.name) for era in eras]
+    found: dict[_Order, FoundChange] = {}
+    searches: deque[_Search] = deque()
+    searched: set[_Search] = set()
+    first = list(archive.find(patterns, key))
+    for one in first:
+        if _in_era(one.change, eras):
+            found[_order(one)] = one
+    columns = _key_columns(first, key)
+    for one in list(found.values()):
+        searches.extend(_neighbours(one, columns))
+    while searches:
+        search = searches.popleft()
+        if search in searched:
+            continue
+        searched.add(search)
+        for one in _life(archive, patterns, eras, search):
+            if _order(one) not in found:
+                found[_order(one)] = one
+                searches.extend(_neighbours(one, columns))
+    return [found[at] for at in sorted(found)]
+
+
+def eras_of(files: IndexedFiles, name: TableName) -> list[TableEra]:
+    """The names that the table had that has a name at the end, the newest first."""
+    renames: list[tuple[Position, TableName, TableName]] = []
+    history = SchemaHistory()
+    tracker = SchemaTracker(history, Selection(), "positional", "positional")
+    for file in files:
+        for event, decoder in file.index.facts.statements(file.listed.name, files.decode):
+            for change in tracker.run(event, decoder.format, 0):
+                if change.kind == "rename_table" and change.after is not None:
+                    here = Position(file.listed.name, event.position)
+                    after = (change.after.database, change.after.name)
+                    renames.append((here, (change.database, change.table), after))
+    eras: list[TableEra] = []
+    stop: Position | None = None
+    now = name
+    for here, before, after in reversed(renames):
+        if after == now:
+            eras.append(TableEra(now, here, stop))
+            now, stop = before, here
+    eras.append(TableEra(now, None, stop))
+    return eras
+
+
+def _in_era(change: Change, eras: list[TableEra]) -> bool:
+    here = Position(change.file, change.position)
+    return any(
+        era.name == (change.database, change.table)
+        and (era.start is None or here >= era.start)
+        and (era.stop is None or here < era.stop)
+        for era in eras
+    )
+
+
+def _order(one: FoundChange) -> _Order:
+    change = one.change
+    return Position(change.file, change.position), change.event_index, change.row_index
+
+
+def _key_columns(found: list[FoundChange], key: Key) -> tuple[str, ...]:
+    if isinstance(key, Mapping):
+        return tuple(key)
+    if not found:
+        return ()
+    shape = found[0].change.shape
+    columns, _ = key_literals(shape, key)
+    return tuple(shape.column_names[at] for at in columns)
+
+
+def _key_of(change: Change, row: Row, columns: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    values = []
+    for name in columns:
+        value = row[name]
+        if value is ABSENT and change.before is not None:
+            value = change.before[name]
+        if value is ABSENT or value is None:
+            raise DataLossError(
+                f"file {change.file}, position {change.position}: the row image of {change.database}.{change.table} "
+                f"does not tell column {name!r} of the key"
+            )
+        if isinstance(value, (bytes, bytearray)):
+            try:
+                value = value.decode()
+            except UnicodeDecodeError:
+                raise ConfigError(
+                    f"column {name!r}: a key that is no text cannot be followed"
+                ) from None
+        values.append((name, str(value)))
+    return tuple(values)
+
+
+def _neighbours(one: FoundChange, columns: tuple[str, ...]) -> list[_Search]:
+    """Where the row goes on at a change of its key."""
+    change = one.change
+    if change.kind != "update" or change.before is None or change.after is None:
+        return []
+    old, new = (_key_of(change, row, columns) for row in (change.before, change.after))
+    if old == new:
+        return []
+    return [_Search(old, before=_order(one)), _Search(new, behind=_order(one))]
+
+
+def _life(
+    archive: Archive, patterns: list[str], eras: list[TableEra], search: _Search
+) -> list[FoundChange]:
+    """The changes of a key that are of the same row as the change that led to it."""
+    columns = tuple(name for name, _ in search.key)
+    changes = [
+        one
+        for one in archive.find(patterns, dict(search.key))
+        if _in_era(one.change, eras)
+        and (search.before is None or _order(one) < search.before)
+        and (search.behind is None or _order(one) > search.behind)
+    ]
+    life: list[FoundChange] = []
+    for one in reversed(changes) if search.before is not None else changes:
+        change = one.change
+        before, after = (
+            None if row is None else _key_of(change, row, columns)
+            for row in (change.before, change.after)
+        )
+        # Going back, the row must have had the key behind a change; going on, before it.
+        near, far = (after, before) if search.before is not None else (before, after)
+        if near != search.key:
+            break
+        life.append(one)
+        if far != search.key:
+            break
+    return life

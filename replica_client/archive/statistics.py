@@ -1,0 +1,196 @@
+"""Where the volume of an archive comes from, as its indexes tell."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from replica_client.archive.binlog_archive import IndexedFile, IndexedFiles
+from replica_client.archive.statement_meaning import ReadStatement
+from replica_client.errors import ReplicaClientError
+from replica_client.gtid import Gtid, GtidSet, GtidSetBuilder, MariadbGtidSet
+
+_SHOWN: Final = 10
+
+
+@dataclass(slots=True)
+class TableVolume:
+    """Rows of a table.
+
+    Attributes:
+        inserted: rows.
+        updated: rows.
+        deleted: rows.
+        size: bytes of its rows events.
+    """
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    size: int = 0
+
+    def add(self, inserted: int, updated: int, deleted: int, size: int) -> None:
+        """Count more."""
+        self.inserted += inserted
+        self.updated += updated
+        self.deleted += deleted
+        self.size += size
+
+    @property
+    def rows(self) -> int:
+        """All of them."""
+        return self.inserted + self.updated + self.deleted
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionVolume:
+    """A transaction.
+
+    Attributes:
+        file: where it begins.
+        position: of its first event.
+        size: bytes of its events.
+        rows: that it changed.
+        seconds: from its first event's time to its last's.
+        time: of its last event, seconds since 1970.
+    """
+
+    file: str
+    position: int
+    size: int
+    rows: int
+    seconds: int
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedStatement:
+    """A statement that may have changed tables or databases.
+
+    Attributes:
+        file: where it is.
+        position: of its event.
+        time: seconds since 1970.
+        database: the default database.
+        text: of the statement.
+    """
+
+    file: str
+    position: int
+    time: int
+    database: str
+    text: str
+
+
+@dataclass(slots=True)
+class ArchiveStatistics:
+    """What is in an archive.
+
+    Attributes:
+        files: how many.
+        size: their bytes.
+        first_time: seconds since 1970 of the first event.
+        last_time: of the last one.
+        tables: by ``database.table``.
+        hours: by hour since 1970 and ``database.table``.
+        largest: transactions by bytes.
+        most_rows: by rows.
+        longest: by seconds.
+        statements: that may have changed tables.
+        gaps: transactions that are missing between files, as text.
+    """
+
+    files: int = 0
+    size: int = 0
+    first_time: int = 0
+    last_time: int = 0
+    tables: dict[str, TableVolume] = field(default_factory=dict)
+    hours: dict[int, dict[str, TableVolume]] = field(default_factory=dict)
+    largest: list[TransactionVolume] = field(default_factory=list)
+    most_rows: list[TransactionVolume] = field(default_factory=list)
+    longest: list[TransactionVolume] = field(default_factory=list)
+    statements: list[LoggedStatement] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return asdict(self)
+
+
+def statistics_of(files: IndexedFiles) -> ArchiveStatistics:
+    """Count what the indexes tell.
+
+    Raises:
+        BinlogDecodeError: a fault in a file whose index is made.
+    """
+    found = ArchiveStatistics()
+    tables: dict[str, TableVolume] = defaultdict(TableVolume)
+    hours: dict[int, dict[str, TableVolume]] = defaultdict(lambda: defaultdict(TableVolume))
+    notable: list[TransactionVolume] = []
+    reached: GtidSet | None = None
+    for file in files:
+        index, name = file.index, file.listed.name
+        found.files += 1
+        found.size += file.listed.size
+        times = [t for b in index.blocks for t in (b.first_time, b.last_time) if t]
+        if times:
+            found.first_time = min(filter(None, (found.first_time, *times)))
+            found.last_time = max(found.last_time, *times)
+        for count in index.hours:
+            table = index.tables[count.table]
+            key = f"{table.database}.{table.name}"
+            volume = (count.inserted, count.updated, count.deleted, count.size)
+            tables[key].add(*volume)
+            hours[count.hour][key].add(*volume)
+        notable += [
+            TransactionVolume(
+                name,
+                one.start,
+                one.end - one.start,
+                one.rows,
+                max(0, one.last_time - one.first_time),
+                one.last_time,
+            )
+            for one in index.notable
+        ]
+        found.statements += _statements(file, files)
+        before = index.facts.gtids_before(name, files.decode)
+        if isinstance(before, GtidSet) and reached is not None and (missing := before - reached):
+            found.gaps.append(f"before {name}: {missing.compact()}")
+        reached = _behind(file, before)
+    found.tables = dict(sorted(tables.items(), key=lambda one: -one[1].size))
+    found.hours = {hour: dict(hours[hour]) for hour in sorted(hours)}
+    found.largest = sorted(notable, key=lambda one: -one.size)[:_SHOWN]
+    found.most_rows = sorted(notable, key=lambda one: -one.rows)[:_SHOWN]
+    found.longest = sorted(notable, key=lambda one: -one.seconds)[:_SHOWN]
+    return found
+
+
+def _statements(file: IndexedFile, files: IndexedFiles) -> list[LoggedStatement]:
+    found = []
+    name = file.listed.name
+    for event, decoder in file.index.facts.statements(name, files.decode):
+        try:
+            text = ReadStatement.of(event, decoder.format).text
+        except ReplicaClientError:
+            text = event.body.query.decode("utf-8", "replace")
+        database = getattr(event.body, "schema", "") or ""
+        if isinstance(database, bytes):
+            database = database.decode("utf-8", "replace")
+        found.append(LoggedStatement(name, event.position, event.header.timestamp, database, text))
+    return found
+
+
+def _behind(file: IndexedFile, before: GtidSet | MariadbGtidSet | None) -> GtidSet | None:
+    """The GTIDs at the end of a file; None where that is not known."""
+    if not isinstance(before, GtidSet):
+        return None
+    known = GtidSetBuilder(before)
+    for block in file.index.blocks:
+        for sid, low, high in block.gtids:
+            if ":" in sid:
+                known.add(Gtid.parse(sid))
+            elif "-" not in sid:
+                known.add_interval(bytes.fromhex(sid), low, high)
+    return known.snapshot()

@@ -1,0 +1,187 @@
+"""Pages about archives: a timeline of changes, and plots of an archive's volume; one file each, no scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from replica_client.archive.archive import FoundChange
+from replica_client.archive.statistics import ArchiveStatistics
+from replica_client.cli.change_text import row_text
+from replica_client.cli.output import clock
+from replica_client.storage.files import write_file
+
+_MOST: Final = 10_000
+_WIDTH: Final = 960
+_COLOURS: Final = {"insert": "#2f855a", "update": "#b7791f", "delete": "#c53030"}
+_PALETTE: Final = (
+    *("#2b6cb0", "#c05621", "#2f855a", "#6b46c1", "#b83280"),
+    *("#319795", "#744210", "#4a5568"),
+)
+_HOUR: Final = 3600
+_STYLE: Final = (
+    "body{font:14px/1.45 system-ui,sans-serif;margin:2em auto;max-width:1000px;padding:0 1em;color:#1a202c}"
+    "table{border-collapse:collapse;width:100%}td,th{padding:.3em .6em;border-bottom:1px solid #e2e8f0;"
+    "text-align:left;vertical-align:top}td.n,th.n{text-align:right}code{overflow-wrap:anywhere}"
+    "svg{width:100%;height:auto}.s{color:#4a5568}h2{margin-top:2em}"
+)
+
+
+def write_timeline(path: Path, title: str, found: Iterable[FoundChange]) -> None:
+    """Write changes as a page: a timeline, and a row for each of the first 10,000.
+
+    Raises:
+        OSError: the page cannot be written.
+    """
+    changes = iter(found)
+    shown = list(islice(changes, _MOST))
+    more = sum(1 for _ in changes)
+    rows = "".join(map(_change_row, shown))
+    counted = f"{len(shown) + more} changes"
+    if more:
+        counted += f", of which the first {_MOST} are shown"
+    body = (
+        f"<p>{counted}</p>{_timeline(shown)}<table><tr><th>time (UTC)<th>position<th>GTID<th>thread"
+        f"<th>kind<th>row</tr>{rows}</table>"
+    )
+    _write(path, title, body)
+
+
+def _change_row(one: FoundChange) -> str:
+    change = one.change
+    statement = ""
+    if one.statement is not None:
+        statement = f'<div class="s"><code>{escape(one.statement)}</code></div>'
+    thread = "" if one.thread_id is None else str(one.thread_id)
+    return (
+        f"<tr><td>{clock(change.timestamp)}<td><code>{escape(change.file)}:{change.position}</code>"
+        f"<td><code>{escape(change.gtid)}</code><td>{thread}"
+        f'<td style="color:{_COLOURS[change.kind]}">{change.kind}'
+        f"<td>{escape(change.database)}.{escape(change.table)}: <code>{escape(row_text(change))}</code>"
+        f"{statement}</tr>"
+    )
+
+
+def _timeline(shown: Sequence[FoundChange]) -> str:
+    times = [one.change.timestamp for one in shown if one.change.timestamp]
+    if not times:
+        return ""
+    first, last = min(times), max(times)
+    width = max(1, last - first)
+    marks = "".join(
+        f'<line x1="{x:.1f}" x2="{x:.1f}" y1="10" y2="50" stroke="{_COLOURS[one.change.kind]}" stroke-width="2">'
+        f"<title>{clock(one.change.timestamp)} {one.change.kind}</title></line>"
+        for one in shown
+        if one.change.timestamp
+        for x in [10 + (_WIDTH - 20) * (one.change.timestamp - first) / width]
+    )
+    legend = "".join(
+        f'<tspan fill="{colour}" dx="12">{kind}</tspan>' for kind, colour in _COLOURS.items()
+    )
+    return (
+        f'<svg viewBox="0 0 {_WIDTH} 90" role="img" aria-label="timeline"><line x1="10" x2="{_WIDTH - 10}" y1="50" '
+        f'y2="50" stroke="#a0aec0"/>{marks}<text x="10" y="70" font-size="12">{clock(first)}</text>'
+        f'<text x="{_WIDTH - 10}" y="70" font-size="12" text-anchor="end">{clock(last)}</text>'
+        f'<text x="{_WIDTH // 2 - 90}" y="70" font-size="12">{legend}</text></svg>'
+    )
+
+
+def write_statistics(path: Path, found: ArchiveStatistics) -> None:
+    """Write what is in an archive as a page with plots.
+
+    Raises:
+        OSError: the page cannot be written.
+    """
+    period = f"{clock(found.first_time)} to {clock(found.last_time)} UTC"
+    parts = [f"<p>{found.files} files, {found.size:,} bytes, {period}</p>"]
+    parts += [f"<p>Transactions are missing {escape(gap)}</p>" for gap in found.gaps]
+    parts += ["<h2>Bytes of rows by hour</h2>", _hours(found), "<h2>Tables</h2>", _tables(found)]
+    lists = (
+        ("Largest transactions", found.largest),
+        ("Most rows", found.most_rows),
+        ("Longest transactions", found.longest),
+    )
+    for title, ones in lists:
+        rows = "".join(
+            f'<tr><td>{clock(one.time)}<td><code>{escape(one.file)}:{one.position}</code><td class="n">{one.size:,}'
+            f'<td class="n">{one.rows:,}<td class="n">{one.seconds:,}</tr>'
+            for one in ones
+        )
+        parts.append(
+            f'<h2>{title}</h2><table><tr><th>time (UTC)<th>position<th class="n">bytes<th class="n">rows'
+            f'<th class="n">seconds</tr>{rows}</table>'
+        )
+    statements = "".join(
+        f"<tr><td>{clock(one.time)}<td><code>{escape(one.file)}:{one.position}</code>"
+        f"<td><code>{escape(one.text)}</code></tr>"
+        for one in found.statements
+    )
+    parts.append(f"<h2>Statements that may have changed tables</h2><table>{statements}</table>")
+    _write(path, "Binlog archive", "".join(parts))
+
+
+def _tables(found: ArchiveStatistics) -> str:
+    rows = "".join(
+        f'<tr><td>{escape(name)}<td class="n">{one.inserted:,}<td class="n">{one.updated:,}'
+        f'<td class="n">{one.deleted:,}<td class="n">{one.size:,}</tr>'
+        for name, one in found.tables.items()
+    )
+    return (
+        '<table><tr><th>table<th class="n">inserted<th class="n">updated<th class="n">deleted<th class="n">bytes</tr>'
+        f"{rows}</table>"
+    )
+
+
+def _hours(found: ArchiveStatistics) -> str:
+    """A column for each hour, the largest tables in colours of their own."""
+    if not found.hours:
+        return "<p>No rows.</p>"
+    first, last = min(found.hours), max(found.hours)
+    named = list(found.tables)[: len(_PALETTE) - 1]
+    colours = dict(zip(named, _PALETTE, strict=False))
+    step = max(1, -(-(last - first + 1) // 480))
+    slots: dict[int, dict[str, int]] = {}
+    for hour, tables in found.hours.items():
+        slot = slots.setdefault((hour - first) // step, {})
+        for name, one in tables.items():
+            key = name if name in colours else ""
+            slot[key] = slot.get(key, 0) + one.size
+    highest = max(sum(slot.values()) for slot in slots.values()) or 1
+    count = (last - first) // step + 1
+    width = (_WIDTH - 20) / count
+    bars = []
+    for number, slot in sorted(slots.items()):
+        y = 210.0
+        for name in [*named, ""]:
+            height = 200 * slot.get(name, 0) / highest
+            if height:
+                y -= height
+                at = clock((first + number * step) * _HOUR)
+                bars.append(
+                    f'<rect x="{10 + number * width:.1f}" y="{y:.1f}" width="{max(1.0, width - 1):.1f}" '
+                    f'height="{height:.1f}" fill="{colours.get(name, _PALETTE[-1])}">'
+                    f"<title>{at}: {escape(name) or 'others'} {slot[name]:,} bytes</title></rect>"
+                )
+    legend = " ".join(
+        f'<span style="color:{colour}">■ {escape(name)}</span>' for name, colour in colours.items()
+    )
+    if len(found.tables) > len(named):
+        legend += f' <span style="color:{_PALETTE[-1]}">■ others</span>'
+    return (
+        f'<svg viewBox="0 0 {_WIDTH} 235" role="img" aria-label="bytes by hour">{"".join(bars)}<line x1="10" '
+        f'x2="{_WIDTH - 10}" y1="210" y2="210" stroke="#a0aec0"/><text x="10" y="228" font-size="12">'
+        f'{clock(first * _HOUR)}</text><text x="{_WIDTH - 10}" y="228" font-size="12" text-anchor="end">'
+        f'{clock((last + 1) * _HOUR)}</text><text x="{_WIDTH - 10}" y="12" font-size="12" text-anchor="end">highest: '
+        f"{highest:,} bytes</text></svg><p>{legend}</p>"
+    )
+
+
+def _write(path: Path, title: str, body: str) -> None:
+    page = (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style><h1>{escape(title)}</h1>{body}</html>\n"
+    )
+    write_file(path, page.encode())

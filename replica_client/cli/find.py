@@ -1,0 +1,153 @@
+"""``replica-client find``: the changes of a row, a column, a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from replica_client.archive.archive import Found, FoundChange
+from replica_client.cli.archive_options import (
+    IndexDirectory,
+    RowKey,
+    Since,
+    Sources,
+    Table,
+    Until,
+    key_of,
+    opened,
+)
+from replica_client.cli.change_text import row_text
+from replica_client.cli.decode_options import InvalidText, KeyFile, decode_options
+from replica_client.cli.loss_report import tell_losses
+from replica_client.cli.output import Column, Lines, clock
+from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
+from replica_client.codec.printable import printable
+from replica_client.errors import ConfigError
+
+EXAMPLE = "replica-client find /backup/db1 --table shop.orders --key 42"
+
+_COLUMNS = (
+    Column("position", 28),
+    Column("time (UTC)", 19),
+    Column("thread", 8, True),
+    Column("kind", 6),
+    Column("table", 24),
+    Column("row"),
+)
+
+
+def find(
+    sources: Sources,
+    table: Table = None,
+    key: RowKey = None,
+    column: Annotated[
+        str | None, typer.Option("--column", metavar="NAME", help="Only changes of this column.")
+    ] = None,
+    from_value: Annotated[
+        str | None, typer.Option("--from", metavar="VALUE", help="… that had this value.")
+    ] = None,
+    to_value: Annotated[
+        str | None, typer.Option("--to", metavar="VALUE", help="… that got this value.")
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONDITION", help="As of changes: \"status = 'paid' AND total > 10\"."
+        ),
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    gtid: Annotated[
+        str | None, typer.Option(metavar="SET", help="Only these transactions.")
+    ] = None,
+    thread: Annotated[
+        int | None, typer.Option(metavar="N", help="Only those of this connection of the source.")
+    ] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option(metavar="KIND", help="insert, update, delete; repeatable.")
+    ] = None,
+    count: Annotated[bool, typer.Option("--count", help="Only how many there are.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A page with a timeline.")
+    ] = None,
+    index_directory: IndexDirectory = None,
+    schema: SchemaFile = None,
+    lower_case_table_names: LetterCase = None,
+    key_file: KeyFile = None,
+    invalid_text: InvalidText = "strict",
+) -> None:
+    """Find changes in binlog files: position, GTID, time, thread, statement, the row before and after.
+
+    Only the parts of the files that may hold such changes are read, by indexes that are made when they are missing.
+    Texts are equal where every character is, whatever the column's collation. TIMESTAMP values are in UTC.
+    """
+    _one_output(count=count, json=json, html=html)
+    decode = decode_options(key_file, invalid_text=invalid_text)
+    known = schema_of(schema, None)
+    with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
+        found = archive.find(
+            table,
+            key_of(key),
+            column=column,
+            before=from_value,
+            after=to_value,
+            where=where,
+            since=since,
+            until=until,
+            gtid=gtid,
+            thread=thread,
+            kind=kind,
+            statements=not count,
+        )
+        write_found(found, count=count, json=json, html=html, title=" ".join(table or ["changes"]))
+        tell_losses(found.losses)
+
+
+def _one_output(*, count: bool, json: bool, html: Path | None) -> None:
+    if count + json + (html is not None) > 1:
+        raise ConfigError("give one of --count, --json and --html")
+
+
+def write_found(
+    found: Found | Iterable[FoundChange],
+    *,
+    count: bool,
+    json: bool,
+    html: Path | None,
+    title: str,
+) -> None:
+    """Write changes as the options say.
+
+    Raises:
+        OSError: standard output or the page cannot be written.
+    """
+    lines = Lines(_COLUMNS)
+    if count:
+        lines.data(str(found.count() if isinstance(found, Found) else sum(1 for _ in found)))
+    elif html is not None:
+        from replica_client.cli.archive_pages import write_timeline
+
+        write_timeline(html, title, found)
+    elif json:
+        for one in found:
+            lines.data(one.to_json())
+    else:
+        lines.heading()
+        for one in found:
+            change = one.change
+            statement = "" if one.statement is None else f"  -- {' '.join(one.statement.split())}"
+            lines.row(
+                [
+                    f"{change.file}:{change.position}",
+                    clock(change.timestamp),
+                    "" if one.thread_id is None else str(one.thread_id),
+                    change.kind,
+                    f"{change.database}.{change.table}",
+                    printable(row_text(change) + statement),
+                ]
+            )
+    lines.flush()

@@ -1,0 +1,52 @@
+"""``replica-client history``: the life of one row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from replica_client.cli.archive_options import IndexDirectory, Sources, key_of, opened
+from replica_client.cli.decode_options import InvalidText, KeyFile, decode_options
+from replica_client.cli.find import write_found
+from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
+from replica_client.errors import ConfigError
+
+EXAMPLE = "replica-client history /backup/db1 --table shop.orders --key 42"
+
+
+def history(
+    sources: Sources,
+    table: Annotated[
+        str, typer.Option(metavar="TABLE", help="database.table, its name at the archive's end.")
+    ],
+    key: Annotated[
+        list[str],
+        typer.Option(
+            metavar="VALUE",
+            help="The primary key at any time; repeat it for each of its columns, or give COLUMN=VALUE.",
+        ),
+    ],
+    count: Annotated[bool, typer.Option("--count", help="Only how many changes.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A page with a timeline.")
+    ] = None,
+    index_directory: IndexDirectory = None,
+    schema: SchemaFile = None,
+    lower_case_table_names: LetterCase = None,
+    key_file: KeyFile = None,
+    invalid_text: InvalidText = "strict",
+) -> None:
+    """Show all changes of one row, in order, through changes of its key and RENAME TABLE."""
+    if count + json + (html is not None) > 1:
+        raise ConfigError("give one of --count, --json and --html")
+    decode = decode_options(key_file, invalid_text=invalid_text)
+    known = schema_of(schema, None)
+    with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
+        asked = key_of(key)
+        assert asked is not None
+        found = archive.history(table, asked)
+        title = f"{table} {', '.join(key)}"
+        write_found(found, count=count, json=json, html=html, title=title)

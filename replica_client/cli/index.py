@@ -1,0 +1,67 @@
+"""``replica-client index``: the indexes of an archive's files."""
+
+from __future__ import annotations
+
+import json as json_lines
+from typing import Annotated
+
+import typer
+
+from replica_client.cli.archive_options import IndexDirectory, Sources, opened
+from replica_client.cli.decode_options import KeyFile, decode_options
+from replica_client.cli.output import Column, Lines
+from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
+from replica_client.storage.files import file_status
+
+EXAMPLE = "replica-client index /backup/db1"
+
+
+def index(
+    sources: Sources,
+    index_directory: IndexDirectory = None,
+    schema: SchemaFile = None,
+    lower_case_table_names: LetterCase = None,
+    key_file: KeyFile = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per file.")] = False,
+) -> None:
+    """Make the indexes that find, history and stats use; those that are there and fit are kept.
+
+    An index is a file NAME.rcindex beside the binlog file NAME. The other commands make it by themselves. With --schema
+    the keys of tables are known whose CREATE TABLE is not in the archive, on sources without
+    binlog_row_metadata=FULL.
+    """
+    lines = Lines(
+        (
+            Column("file", 24),
+            Column("bytes", 14, True),
+            Column("index", 12, True),
+            Column("blocks", 8, True),
+            Column("made"),
+        )
+    )
+    decode = decode_options(key_file)
+    known = schema_of(schema, None)
+    with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
+        if not json:
+            lines.heading()
+        for file in archive.index():
+            kept = file.where is not None and file.base >= 0
+            size = file_status(file.where).size if kept and file.where is not None else None
+            blocks = len(file.index.blocks)
+            if json:
+                entry = {
+                    "file": file.listed.name,
+                    "bytes": file.listed.size,
+                    "index_bytes": size,
+                    "blocks": blocks,
+                    "made": file.made,
+                    "unfiltered": sorted(
+                        {f"{t.database}.{t.name}" for t in file.index.tables if t.unfiltered}
+                    ),
+                }
+                lines.data(json_lines.dumps(entry))
+                continue
+            shown = "not kept" if size is None else str(size)
+            made = "yes" if file.made else "no"
+            lines.row([file.listed.name, str(file.listed.size), shown, str(blocks), made])
+        lines.flush()

@@ -1,0 +1,85 @@
+"""``replica-client undo``: SQL that takes changes back."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from replica_client.cli.archive_options import (
+    IndexDirectory,
+    RowKey,
+    Sources,
+    Table,
+    key_of,
+    opened,
+)
+from replica_client.cli.decode_options import KeyFile, decode_options
+from replica_client.cli.output import Lines, message
+from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
+
+EXAMPLE = (
+    "replica-client undo /backup/db1 --table shop.orders --since binlog.000007:4711 > undo.sql"
+)
+
+Begin = Annotated[
+    str | None,
+    typer.Option("--since", metavar="START", help="FILE:OFFSET, a GTID set, or a time."),
+]
+End = Annotated[
+    str | None,
+    typer.Option(
+        "--until", metavar="STOP", help="The same: what is there or later does not count."
+    ),
+]
+Gtids = Annotated[
+    str | None, typer.Option("--gtid", metavar="SET", help="Only these transactions.")
+]
+Where = Annotated[
+    str | None,
+    typer.Option("--where", metavar="CONDITION", help="As of changes: only rows that meet it."),
+]
+Thread = Annotated[
+    int | None, typer.Option("--thread", metavar="N", help="Only those of this connection.")
+]
+
+
+def undo(
+    sources: Sources,
+    table: Table = None,
+    key: RowKey = None,
+    since: Begin = None,
+    until: End = None,
+    gtid: Gtids = None,
+    where: Where = None,
+    thread: Thread = None,
+    index_directory: IndexDirectory = None,
+    schema: SchemaFile = None,
+    lower_case_table_names: LetterCase = None,
+    key_file: KeyFile = None,
+) -> None:
+    """Print SQL that takes changes back, the last one first, each transaction between its BEGIN and COMMIT.
+
+    Nothing is applied. All changes are looked at before the first line is printed: incomplete row images, changes
+    that were logged as statements, DDL on the tables since, and foreign keys that cascade are refused.
+
+    Generated columns are left out, and cascades are known, as far as CREATE TABLE and ALTER TABLE are in the archive.
+    Run it on a server whose tables have no triggers.
+    """
+    from replica_client.archive.archive import make_question
+    from replica_client.archive.undo import make_statements
+
+    asked = make_question(
+        table, key_of(key), where=where, since=since, until=until, gtid=gtid, thread=thread
+    )
+    decode = decode_options(key_file)
+    known = schema_of(schema, None)
+    with (
+        opened(sources, decode, known, lower_case_table_names, index_directory) as archive,
+        make_statements(archive, asked, "undo") as statements,
+    ):
+        lines = Lines()
+        for line in statements.lines():
+            lines.data(line)
+        lines.flush()
+        message(f"{statements.changes} changes of {statements.transactions} transactions")
