@@ -15,7 +15,7 @@ from replica_client.cli.output import Lines, message
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
 from replica_client.cli.undo import Begin, End, Gtids, Thread, Where
 
-EXAMPLE = (
+EXAMPLE = "replica-client redo /backup/db1 --since binlog.000007:4"
     "replica-client redo /backup/db1 --since binlog.000007:4 --until binlog.000009:1234 > redo.sql"
 )
 
