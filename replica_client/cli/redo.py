@@ -16,8 +16,6 @@ from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
 from replica_client.cli.undo import Begin, End, Gtids, Thread, Where
 
 EXAMPLE = "replica-client redo /backup/db1 --since binlog.000007:4"
-    "replica-client redo /backup/db1 --since binlog.000007:4 --until binlog.000009:1234 > redo.sql"
-)
 
 
 def redo(

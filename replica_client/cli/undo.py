@@ -19,8 +19,6 @@ from replica_client.cli.output import Lines, message
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
 
 EXAMPLE = "replica-client undo /backup/db1 --table shop.orders --gtid 0-1-9"
-    "replica-client undo /backup/db1 --table shop.orders --since binlog.000007:4711 > undo.sql"
-)
 
 Begin = Annotated[
     str | None,
