@@ -1,4 +1,4 @@
-"""Values in SQLite: each exactly, in one storage class per column where SQLite has one that holds it.
+"""Values as mirrors are handed them, and as SQLite stores them: each exactly, in one class of storage per column.
 
 ==============================  ====================================================
 column                          stored as
@@ -39,7 +39,7 @@ _GEOMETRIES: Final = frozenset(
         *("multipolygon", "geometrycollection", "geomcollection"),
     )
 )
-_BLOBS: Final = _GEOMETRIES | frozenset(
+BLOBS: Final = _GEOMETRIES | frozenset(
     ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 )
 
@@ -52,10 +52,10 @@ def declared_type(column: ColumnModel) -> str:
         return "INTEGER"
     if column.kind in _REALS:
         return "REAL"
-    return "BLOB" if column.kind in _BLOBS else "TEXT"
+    return "BLOB" if column.kind in BLOBS else "TEXT"
 
 
-def sqlite_encoder(column: ColumnModel) -> ValueEncoder | None:
+def stored_encoder(column: ColumnModel) -> ValueEncoder | None:
     """How a column's values are stored; None: as they are."""
     kind = column.kind
     if kind == "bit" or (kind == "bigint" and column.unsigned):
@@ -72,7 +72,7 @@ def sqlite_encoder(column: ColumnModel) -> ValueEncoder | None:
         return encode_geometry
     if kind == "vector":
         return value_to_json
-    if kind in ("char", "varchar") or kind in _BLOBS or kind.endswith("text"):
+    if kind in ("char", "varchar") or kind in BLOBS or kind.endswith("text"):
         return None
     return str
 

@@ -1,4 +1,4 @@
-"""Schema changes of the source done to a SQLite mirror."""
+"""Schema changes of the source done to a mirror."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from replica_client.schema.model import TableModel
 from replica_client.sinks.mirror.collector import ApplySchema, unknown_table
-from replica_client.sinks.mirror.sqlite_store import SqliteStore
+from replica_client.sinks.mirror.table_store import TableStore
 from replica_client.tables.added_values import added_value
 from replica_client.tables.altered_columns import (
     CannotFollowError,
@@ -18,7 +18,7 @@ from replica_client.tables.conversions import Conversion, conversion
 from replica_client.tables.net_changes import Values
 
 
-def apply_schema(store: SqliteStore, step: ApplySchema, *, create: bool) -> None:
+def apply_schema(store: TableStore, step: ApplySchema, *, create: bool) -> None:
     """Do to the mirror what a statement did to the source.
 
     Args:
@@ -51,7 +51,7 @@ def apply_schema(store: SqliteStore, step: ApplySchema, *, create: bool) -> None
         _alter(store, store.tables[name], step)
 
 
-def _alter(store: SqliteStore, before: TableModel, step: ApplySchema) -> None:
+def _alter(store: TableStore, before: TableModel, step: ApplySchema) -> None:
     change, after = step.change, step.change.after
     if store.is_empty(before):
         # Without rows nothing can be lost; what is not known comes with the first row.
@@ -89,7 +89,7 @@ def _keeps_rows(before: TableModel, after: TableModel, sources: list[ColumnSourc
 
 
 def _converted_rows(
-    store: SqliteStore, before: TableModel, sources: list[ColumnSource], timestamp: int
+    store: TableStore, before: TableModel, sources: list[ColumnSource], timestamp: int
 ) -> Iterator[Values]:
     kept = [source.old.name for source in sources if source.old is not None]
     makers: list[Conversion | None] = [

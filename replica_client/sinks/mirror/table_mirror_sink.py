@@ -1,0 +1,178 @@
+"""The sink of a mirror in a database: exactly once, rows and position in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+
+from replica_client.errors import SinkError
+from replica_client.position.stores.base import Checkpoint
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.row import Row
+from replica_client.sinks.mirror.collector import (
+    ApplyRows,
+    Collector,
+    NewTable,
+    Step,
+    copied_values,
+    gone_table,
+)
+from replica_client.sinks.mirror.mirror_database import MirrorDatabase
+from replica_client.sinks.mirror.stored_values import stored_encoder
+from replica_client.sinks.mirror.table_schema import apply_schema
+from replica_client.sinks.mirror.table_store import TableStore
+from replica_client.sinks.protocol import Guarantee
+from replica_client.sinks.worker import Batches, Worker, in_thread
+from replica_client.tables.table_copy import TableCopy, TableName
+
+
+class TableMirrorSink:
+    """Holds tables in a database by :class:`~replica_client.sinks.mirror.table_store.TableStore`.
+
+    Args:
+        where: the database, for messages.
+        strict: a row that should be there and is not is an error.
+        create: a table of which neither CREATE TABLE nor a snapshot was seen is taken for empty.
+    """
+
+    guarantee = Guarantee.EXACTLY_ONCE
+    holds_position = True
+
+    def __init__(self, where: str, *, strict: bool, create: bool) -> None:
+        self._where = where
+        self._strict, self._create = strict, create
+        self._worker = Worker()
+        self._batches = Batches(in_thread(self._worker, self._take))
+        self._store: TableStore | None = None
+        self._collector: Collector | None = None
+
+    # To override.
+
+    def _database(self) -> MirrorDatabase:
+        """The database, opened."""
+        raise NotImplementedError
+
+    def _errors(self) -> AbstractContextManager[None]:
+        """What the database refuses in the block is a ``SinkError``."""
+        raise NotImplementedError
+
+    def _lacks_table(self, error: Exception) -> bool:
+        """Whether an error says that a table of the source's is not there."""
+        raise NotImplementedError
+
+    # What all do.
+
+    async def open(self) -> Checkpoint | None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        return await self._worker.run(self._open)
+
+    async def write(self, transaction: Transaction) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        await self._batches.add(transaction)
+
+    async def commit(self, checkpoint: Checkpoint) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        await self._batches.flush()
+        await self._worker.run(self._commit, checkpoint)
+
+    async def close(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        self._batches.clear()
+        await self._worker.run(self._close)
+        self._worker.stop()
+
+    # First copies.
+
+    @property
+    def tables(self) -> Collection[TableName]:
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
+        return self._store.tables.keys() if self._store is not None else ()
+
+    @property
+    def copies(self) -> Mapping[TableName, TableCopy]:
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
+        return self._store.copies if self._store is not None else {}
+
+    async def want_copies(self, tables: Iterable[TableName]) -> None:
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
+        await self._worker.run(self._with_store, lambda store: store.want_copies(tables))
+
+    async def begin_copy(self, copy: TableCopy) -> None:
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
+        await self._worker.run(self._with_store, lambda store: store.begin_copy(copy))
+
+    async def copy_rows(self, copy: TableCopy, rows: Sequence[Row]) -> None:
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
+        model = copy.definition
+        assert model is not None
+
+        def work(store: TableStore) -> None:
+            store.copy_rows(model, copied_values(model, rows, stored_encoder))
+
+        await self._worker.run(self._with_store, work)
+
+    async def save_copy(self, copy: TableCopy) -> None:
+        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
+        await self._worker.run(self._with_store, lambda store: store.save_copy(copy))
+
+    def _with_store(self, work: Callable[[TableStore], None]) -> None:
+        store, _ = self._opened()
+        with self._errors():
+            work(store)
+
+    def _open(self) -> Checkpoint | None:
+        with self._errors():
+            store = self._store = TableStore(self._database())
+            checkpoint = store.prepare()
+            self._collector = Collector(
+                store.tables,
+                stored_encoder,
+                strict=self._strict,
+                create=self._create,
+                copies=store.copies,
+            )
+            return checkpoint
+
+    def _take(self, transactions: list[Transaction]) -> None:
+        store, collector = self._opened()
+        with self._errors():
+            for transaction in transactions:
+                for step in collector.take(transaction):
+                    self._do(store, step)
+
+    def _do(self, store: TableStore, step: Step) -> None:
+        try:
+            self._do_step(store, step)
+        except Exception as error:
+            # Somebody dropped it.
+            gone = gone_table(self._where, error, step) if self._lacks_table(error) else None
+            if gone is None:
+                raise
+            raise gone from error
+
+    def _do_step(self, store: TableStore, step: Step) -> None:
+        store.begin()
+        if isinstance(step, ApplyRows):
+            store.apply(step.changes)
+        elif isinstance(step, NewTable):
+            store.create(step.model)
+        else:
+            apply_schema(store, step, create=self._create)
+
+    def _commit(self, checkpoint: Checkpoint) -> None:
+        store, collector = self._opened()
+        with self._errors():
+            for step in collector.flush():
+                self._do(store, step)
+            store.commit(checkpoint)
+
+    def _close(self) -> None:
+        store, self._store, self._collector = self._store, None, None
+        if store is not None:
+            with self._errors():
+                store.close()
+
+    def _opened(self) -> tuple[TableStore, Collector]:
+        if self._store is None or self._collector is None:
+            raise SinkError(f"{self._where}: the sink is not open")
+        return self._store, self._collector
