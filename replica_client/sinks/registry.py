@@ -22,11 +22,18 @@ _OWN = {
     "stdout": "replica_client.sinks.json_lines.stdout_sink:make",
     "sqlite": "replica_client.sinks.mirror.sqlite_sink:make",
     "mysql": "replica_client.sinks.mirror.mysql_sink:make",
+    "postgres": "replica_client.sinks.mirror.postgres_sink:make",
     "parquet": "replica_client.sinks.parquet.parquet_sink:make",
     "redis": "replica_client.sinks.redis_streams.stream_sink:make",
     "kafka": "replica_client.sinks.kafka.kafka_sink:make",
 }
-_EXTRAS = {"pyarrow": "arrow", "redis": "redis", "confluent_kafka": "kafka", "msgspec": "daemon"}
+_EXTRAS = {
+    "pyarrow": "arrow",
+    "redis": "redis",
+    "confluent_kafka": "kafka",
+    "psycopg": "postgres",
+    "msgspec": "daemon",
+}
 
 
 def sink_kinds() -> list[str]:
@@ -38,7 +45,7 @@ def make_sink(kind: str, table: Mapping[str, object]) -> Sink:
     """A sink, not yet opened.
 
     Args:
-        kind: its name: ``file``, ``stdout``, ``sqlite``, ``mysql``, ``parquet``, ``redis``,
+        kind: its name: ``file``, ``stdout``, ``sqlite``, ``mysql``, ``postgres``, ``parquet``, ``redis``,
             ``kafka``, or an entry point's.
         table: its options; secrets in it are resolved.
 

@@ -17,6 +17,7 @@ from replica_client.sinks.json_lines.file_sink import FileOptions
 from replica_client.sinks.json_lines.stdout_sink import StdoutOptions
 from replica_client.sinks.kafka.kafka_options import KafkaOptions
 from replica_client.sinks.mirror.mysql_sink import MysqlOptions
+from replica_client.sinks.mirror.postgres_sink import PostgresOptions
 from replica_client.sinks.mirror.sqlite_sink import SqliteOptions
 from replica_client.sinks.parquet.parquet_sink import ParquetOptions
 from replica_client.sinks.redis_streams.stream_sink import RedisOptions
@@ -27,6 +28,7 @@ _SINKS: Mapping[str, type[msgspec.Struct]] = {
     "stdout": StdoutOptions,
     "sqlite": SqliteOptions,
     "mysql": MysqlOptions,
+    "postgres": PostgresOptions,
     "parquet": ParquetOptions,
     "redis": RedisOptions,
     "kafka": KafkaOptions,

@@ -31,7 +31,7 @@ _KAFKA: dict[str, dict[str, Any]] = {
     "kafka-debezium": {"format": "debezium"},
     "kafka-maxwell": {"format": "maxwell", "headers": True},
 }
-SINKS = (*_FILES, "stdout", "mysql", "redis", *_KAFKA)
+SINKS = (*_FILES, "stdout", "mysql", "postgres", "redis", *_KAFKA)
 
 
 @contextmanager
@@ -63,9 +63,19 @@ def _sink(
         redis = KilledRedis(Path(folder))
         stack.callback(redis.stop)
         return _proved(name, {"type": "redis", "url": redis.url}, redis)
+    if name == "postgres":
+        return _postgres(name, stack)
     if name in _KAFKA:
         return _kafka(name, stack)
     return _proved(name, _FILES[name](directory / name))
+
+
+def _postgres(name: str, stack: contextlib.ExitStack) -> ProvedSink:
+    from tests.integration.postgres_server import PostgresServer
+
+    postgres = PostgresServer(Path(stack.enter_context(tempfile.TemporaryDirectory())))
+    stack.callback(postgres.stop)
+    return _proved(name, {"type": "postgres", "url": postgres.url})
 
 
 def _kafka(name: str, stack: contextlib.ExitStack) -> ProvedSink:

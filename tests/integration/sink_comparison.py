@@ -77,7 +77,7 @@ def compare_sink(
     Raises:
         AssertionError: they differ.
     """
-    if kind in ("sqlite", "mysql"):
+    if kind in _MIRRORS:
         return _compare_mirror(_MIRRORS[kind], options, server, tables)
     if kind == "file":
         name = options.get("name", "changes")
@@ -319,4 +319,17 @@ def _mysql_rows(
         mirror.disconnect()
 
 
-_MIRRORS = {"sqlite": _sqlite_rows, "mysql": _mysql_rows}
+def _postgres_rows(
+    options: Mapping[str, Any], database: str, table: str
+) -> list[tuple[Any, ...]] | None:
+    import psycopg
+
+    name = psycopg.sql.Identifier(options.get("schema_prefix", "") + database, table)
+    with psycopg.connect(options["url"]) as connection:
+        try:
+            return connection.execute(psycopg.sql.SQL("SELECT * FROM {}").format(name)).fetchall()
+        except psycopg.errors.UndefinedTable:
+            return None
+
+
+_MIRRORS = {"sqlite": _sqlite_rows, "mysql": _mysql_rows, "postgres": _postgres_rows}

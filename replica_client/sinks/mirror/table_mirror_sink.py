@@ -9,11 +9,13 @@ from replica_client.errors import SinkError
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.row import Row
+from replica_client.schema.model import ColumnModel
 from replica_client.sinks.mirror.collector import (
     ApplyRows,
     Collector,
     NewTable,
     Step,
+    ValueEncoder,
     copied_values,
     gone_table,
 )
@@ -59,6 +61,10 @@ class TableMirrorSink:
     def _lacks_table(self, error: Exception) -> bool:
         """Whether an error says that a table of the source's is not there."""
         raise NotImplementedError
+
+    def _encoder_of(self, column: ColumnModel) -> ValueEncoder | None:
+        """How a column's values are stored; None: as they are."""
+        return stored_encoder(column)
 
     # What all do.
 
@@ -107,7 +113,7 @@ class TableMirrorSink:
         assert model is not None
 
         def work(store: TableStore) -> None:
-            store.copy_rows(model, copied_values(model, rows, stored_encoder))
+            store.copy_rows(model, copied_values(model, rows, self._encoder_of))
 
         await self._worker.run(self._with_store, work)
 
@@ -126,7 +132,7 @@ class TableMirrorSink:
             checkpoint = store.prepare()
             self._collector = Collector(
                 store.tables,
-                stored_encoder,
+                self._encoder_of,
                 strict=self._strict,
                 create=self._create,
                 copies=store.copies,

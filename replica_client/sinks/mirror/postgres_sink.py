@@ -1,0 +1,142 @@
+"""Tables of the source in PostgreSQL: exactly once, rows and position in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+import psycopg
+
+from replica_client.errors import ConfigError, SinkError
+from replica_client.schema.model import ColumnModel
+from replica_client.sinks.mirror.collector import ValueEncoder
+from replica_client.sinks.mirror.mirror_database import MirrorDatabase
+from replica_client.sinks.mirror.postgres_store import PostgresDatabase
+from replica_client.sinks.mirror.postgres_types import is_unstorable
+from replica_client.sinks.mirror.stored_values import stored_encoder
+from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
+from replica_client.sinks.sink_options import read_options
+
+# By class of SQLSTATE: connections, resources, operator's intervention, deadlocks, locks, the system.
+_MAY_PASS = ("08", "53", "57", "40", "55", "58")
+
+
+class PostgresOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of the sink ``postgres``.
+
+    Attributes:
+        url: ``postgresql://user@host:5432/database``, with libpq's parameters (``?sslmode=verify-full``).
+        password: instead of one in the URL; may be ``file:…``.
+        schema_prefix: put before the name of each database of the source to make the name of its schema.
+        missing_rows: what a change does of a row that the mirror does not have, or has already: ``error`` stops;
+            ``ignore`` goes on, for a mirror that does not begin with all rows.
+        unknown_tables: what a row of a table does of which neither CREATE TABLE nor a snapshot was seen: ``error``
+            stops; ``create`` takes the table for empty.
+        unstorable_values: what a value does that PostgreSQL does not have, such as a zero date, or text with a
+            character U+0000: ``error`` stops; ``null`` stores NULL.
+        timeout: seconds in which a connection must be made.
+    """
+
+    url: str
+    password: str = ""
+    schema_prefix: str = ""
+    missing_rows: Literal["error", "ignore"] = "error"
+    unknown_tables: Literal["error", "create"] = "error"
+    unstorable_values: Literal["error", "null"] = "error"
+    timeout: float = 30.0
+
+    def __repr__(self) -> str:
+        return "<PostgreSQL>"  # nothing that may hold a password
+
+
+def make(table: Mapping[str, object]) -> PostgresSink:
+    """The sink of a table of the configuration.
+
+    Raises:
+        ConfigError: an option is wrong; names it.
+    """
+    options = read_options(PostgresOptions, table, "sink postgres")
+    if urlsplit(options.url).scheme not in ("postgresql", "postgres"):
+        raise ConfigError("sink postgres: url: postgresql://user@host/database is wanted")
+    if options.timeout < 1:
+        raise ConfigError("sink postgres: timeout: at least 1 is wanted")
+    return PostgresSink(options)
+
+
+class PostgresSink(TableMirrorSink):
+    """See the module.
+
+    Args:
+        options: what the user chose.
+    """
+
+    def __init__(self, options: PostgresOptions) -> None:
+        self._options = options
+        parts = urlsplit(options.url)
+        super().__init__(
+            f"PostgreSQL at {parts.hostname or 'the local socket'}:{parts.port or 5432}{parts.path}",
+            strict=options.missing_rows == "error",
+            create=options.unknown_tables == "create",
+        )
+
+    async def probe(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
+        await self._worker.run(self._probe)
+
+    def _probe(self) -> None:
+        with self._errors():
+            self._connect().close()
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        password: dict[str, Any] = {}
+        if self._options.password:
+            password["password"] = self._options.password
+        return psycopg.connect(
+            self._options.url,
+            autocommit=True,
+            connect_timeout=int(self._options.timeout),
+            application_name="replica_client",
+            # What statements mean depends on these.
+            options="-c client_encoding=UTF8 -c datestyle=ISO -c intervalstyle=postgres -c timezone=UTC "
+            "-c standard_conforming_strings=on",
+            **password,
+        )
+
+    def _database(self) -> MirrorDatabase:
+        return PostgresDatabase(self._connect, self._where, self._options.schema_prefix)
+
+    def _encoder_of(self, column: ColumnModel) -> ValueEncoder:
+        encode, nulls = stored_encoder(column), self._options.unstorable_values == "null"
+
+        def checked(value: Any) -> Any:
+            stored = value if encode is None else encode(value)
+            why = is_unstorable(column, stored)
+            if not why:
+                return stored
+            if nulls:
+                return None
+            raise SinkError(
+                f"{self._where}: column {column.name}: {why}; set unstorable_values = 'null', or leave the table out"
+            )
+
+        return checked
+
+    def _lacks_table(self, error: Exception) -> bool:
+        return isinstance(error, psycopg.errors.UndefinedTable) and "_replica_client" not in str(
+            error
+        )
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            state = error.sqlstate or ""
+            passing = isinstance(error, psycopg.OperationalError) and (
+                not state or state.startswith(_MAY_PASS)
+            )
+            text = " ".join(str(error).split())[:500]
+            raise SinkError(f"{self._where}: {text}", retriable=passing) from error

@@ -1,0 +1,110 @@
+"""Columns of a mirror in PostgreSQL: which type each has, and how values that mirrors are handed become values of it.
+
+==============================  ==============================================================
+column                          type
+==============================  ==============================================================
+TINYINT, SMALLINT, YEAR         smallint; unsigned integer
+MEDIUMINT, INT                  integer; INT UNSIGNED bigint
+BIGINT                          bigint; unsigned numeric(20)
+BIT                             numeric(20)
+FLOAT, DOUBLE                   real, double precision
+DECIMAL(p,s)                    numeric(p,s)
+DATE                            date
+TIME                            interval(n): TIME goes beyond a day, and below zero
+DATETIME, TIMESTAMP             timestamp(n); TIMESTAMP in UTC
+CHAR, VARCHAR, TEXT, ENUM, SET  text with the collation C, so that keys that differ are two
+BINARY, VARBINARY, BLOB         bytea
+JSON                            json: the document's text
+GEOMETRY                        bytea as MySQL stores it: srid, then well-known binary
+VECTOR                          json: an array of numbers
+UUID, INET4, INET6              text
+==============================  ==============================================================
+
+PostgreSQL has no zero dates, no days that no calendar has, and no text with a character U+0000: such a value is an
+error, or NULL where the options say so.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from replica_client.schema.model import TEXT_KINDS, ColumnModel
+from replica_client.sinks.mirror.stored_values import BLOBS
+
+_WHOLE: Final = {
+    "tinyint": ("smallint", "smallint"),
+    "smallint": ("smallint", "integer"),
+    "mediumint": ("integer", "integer"),
+    "int": ("integer", "bigint"),
+    "bigint": ("bigint", "numeric(20)"),
+    "year": ("smallint", "smallint"),
+    "bit": ("numeric(20)", "numeric(20)"),
+}
+_DATES: Final = frozenset(("date", "datetime", "timestamp"))
+_ZERO: Final = re.compile(r"0000-|....-00-|....-..-00")
+
+
+def postgres_type(column: ColumnModel) -> str:
+    """The type of a column."""
+    kind, digits = column.kind, column.fraction_digits
+    if kind in _WHOLE:
+        return _WHOLE[kind][column.unsigned]
+    if kind == "float":
+        return "real"
+    if kind == "double":
+        return "double precision"
+    if kind == "decimal":
+        return f"numeric({column.length or 10},{column.scale})"
+    if kind == "date":
+        return "date"
+    if kind == "time":
+        return f"interval({digits})"
+    if kind in ("datetime", "timestamp"):
+        return f"timestamp({digits})"
+    if kind in BLOBS:
+        return "bytea"
+    if kind in ("json", "vector"):
+        return "json"
+    return 'text COLLATE "C"'
+
+
+def cast_type(column: ColumnModel) -> str:
+    """The type without a collation, for a CAST."""
+    return postgres_type(column).partition(" COLLATE")[0]
+
+
+def shown(column: ColumnModel, name: str) -> str:
+    """An expression that gives a column's values as mirrors are handed them."""
+    kind, digits = column.kind, column.fraction_digits
+    if kind in ("datetime", "timestamp"):
+        return _fraction(f"to_char({name}, 'YYYY-MM-DD HH24:MI:SS", digits)
+    if kind == "time":
+        sign = f"CASE WHEN {name} < interval '0' THEN '-' ELSE '' END"
+        size = f"(CASE WHEN {name} < interval '0' THEN -{name} ELSE {name} END)"
+        hours = f"floor(extract(epoch from {size}) / 3600)::int"
+        zero = f"CASE WHEN {hours} < 10 THEN '0' ELSE '' END"
+        rest = _fraction(f"to_char({size}, ':MI:SS", digits)
+        return f"({sign} || {zero} || {hours}::text || {rest})"
+    if kind in ("bigint", "bit", "decimal") and cast_type(column).startswith("numeric"):
+        return f"{name}::text"
+    if kind in ("date", "json", "vector"):
+        return f"{name}::text"
+    return name
+
+
+def _fraction(text: str, digits: int) -> str:
+    if not digits:
+        return text + "')"
+    return text + ".US')" if digits >= 6 else f"left({text}.US'), {digits - 6})"
+
+
+def is_unstorable(column: ColumnModel, value: Any) -> str:
+    """Why PostgreSQL has no such value; ``""`` where it has."""
+    if type(value) is not str:
+        return ""
+    if column.kind in _DATES and _ZERO.match(value):
+        return f"PostgreSQL has no date {value}"
+    if (column.kind in TEXT_KINDS or column.kind == "json") and "\0" in value:
+        return "PostgreSQL has no text with a character U+0000"
+    return ""
