@@ -327,7 +327,8 @@ def _postgres_rows(
     name = psycopg.sql.Identifier(options.get("schema_prefix", "") + database, table)
     with psycopg.connect(options["url"]) as connection:
         try:
-            return connection.execute(psycopg.sql.SQL("SELECT * FROM {}").format(name)).fetchall()
+            query = psycopg.sql.SQL("SELECT * FROM {}").format(name)
+            return list(connection.execute(query).fetchall())
         except psycopg.errors.UndefinedTable:
             return None
 

@@ -114,13 +114,13 @@ class PostgresDatabase(MirrorDatabase):
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
         """See the base."""
-        return self._connection.execute(sql, tuple(values)).rowcount
+        return int(self._connection.execute(sql, tuple(values)).rowcount)
 
     def change_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
         """See the base."""
         with self._connection.cursor() as cursor:
             cursor.executemany(sql, rows)
-            return cursor.rowcount
+            return int(cursor.rowcount)
 
     def insert(self, table: str, columns: Sequence[ColumnModel], rows: Iterable[Values]) -> None:
         """See the base."""
@@ -222,7 +222,7 @@ class PostgresDatabase(MirrorDatabase):
 
 def _quoted(name: str) -> str:
     # A % would be a placeholder.
-    return sql.Identifier(name).as_string(None).replace("%", "%%")
+    return str(sql.Identifier(name).as_string(None)).replace("%", "%%")
 
 
 def _fitting(name: str) -> str:
