@@ -88,7 +88,8 @@ class PostgresDatabase(MirrorDatabase):
     @property
     def in_transaction(self) -> bool:
         """See the base."""
-        return self._connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
+        idle = psycopg.pq.TransactionStatus.IDLE
+        return bool(self._connection.info.transaction_status != idle)
 
     def begin(self) -> None:
         """See the base."""
