@@ -129,6 +129,7 @@ _DEFINED: SizedCache[
     tuple[int, PrimaryKey | None, str | None, bool, bool],
     tuple[tuple[ColumnText, ...], TableModel],
 ] = SizedCache(256)
+_SHARED: SizedCache[int, tuple[ColumnModel, ...]] = SizedCache(256)
 
 
 def apply(
@@ -442,7 +443,13 @@ def _defined(meaning: CreateTable, charset: str | None) -> TableModel:
     columns = tuple(text.model(charset) for text in meaning.columns)
     table = _with_columns(meaning, columns, charset)
     _DEFINED.put(key, (meaning.columns, table), _COLUMN_SIZE * len(columns))
+    _SHARED.put(id(table.columns), table.columns, _COLUMN_SIZE * len(columns))
     return table
+
+
+def are_shared(columns: tuple[ColumnModel, ...]) -> bool:
+    """Whether columns are those of statements that look alike, so that several tables may have them."""
+    return _SHARED.get(id(columns)) is columns
 
 
 def _with_columns(

@@ -10,6 +10,7 @@ from replica_client.codec.sized_cache import SizedCache
 from replica_client.constants.column_types import ColumnType
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaMismatchError
+from replica_client.schema.catalog import are_shared
 from replica_client.schema.character_sets import BINARY, charset_of_id, representative_id
 from replica_client.schema.fit import NUMBER_KINDS, misfit
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
@@ -172,6 +173,8 @@ def resolve_if_fitting(shape: TableShape, model: TableModel) -> TableShape | Non
 
     Tables that look alike share their columns' shapes and definitions, and are compared once.
     """
+    if not are_shared(model.columns):
+        return None if find_mismatch(shape, model) else _resolved(shape, model)
     # Both are kept with what was made of them, so that no others can have their ids.
     key = (id(shape.columns), id(model.columns), model.primary_key)
     known = _FITTING.get(key)

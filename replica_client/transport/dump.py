@@ -118,6 +118,11 @@ class DumpProtocol(asyncio.BufferedProtocol):
         self._finish(self._lost(exc))
         if not self._closed.done():
             self._closed.set_result(None)
+        if self._transport is not None:
+            # Of TLS it keeps methods of its protocol, and is in a cycle: the queue's memory is not to wait for a
+            # garbage collection.
+            self._transport.set_protocol(_NOBODY)
+        self._transport = self._writer = None
 
     # What DumpStream calls.
 
@@ -176,7 +181,10 @@ class DumpProtocol(asyncio.BufferedProtocol):
 
     async def close(self) -> None:
         """End the connection; safe to call at any time, more than once."""
-        self._finish(ConnectionLostError(f"the dump from {self._address} was closed by us"))
+        closed = ConnectionLostError(f"the dump from {self._address} was closed by us")
+        self._finish(closed)
+        # One that was raised refers to this object, and would keep its memory until a garbage collection.
+        self._error = closed
         if self._transport is not None:
             await asyncio.shield(self._closed)
 
@@ -243,6 +251,9 @@ class DumpProtocol(asyncio.BufferedProtocol):
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+_NOBODY = asyncio.BufferedProtocol()
 
 
 class DumpStream:

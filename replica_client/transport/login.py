@@ -330,7 +330,10 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         transport.pause_reading()
         rest = bytes(reader._buffer)
         reader._buffer.clear()
+        before = transport.get_protocol()
         transport.set_protocol(protocol)
+        # Else it and its writer refer to each other, and what belongs to the transport waits for a garbage collection.
+        before.connection_lost(None)
         self._writer = None
         self._reader = None
         self._socket_transport = None

@@ -97,7 +97,8 @@ def main(arguments: Sequence[str]) -> int:
         type=Path,
         metavar="DIRECTORY",
         help="changes, events and check beside mysqlbinlog and mariadb-binlog, on files of 40 MB of each"
-        " workload, which stay in this directory; --client takes one of: " + ", ".join(TEXT_OURS),
+        " workload (times --scale), which stay in this directory; --client takes one of: "
+        + ", ".join(TEXT_OURS),
     )
     chosen = parser.parse_args(arguments)
     if chosen.text:
@@ -137,7 +138,7 @@ def _measure_text(chosen: argparse.Namespace) -> int:
 
     try:
         workloads = [WORKLOADS[name] for name in chosen.workload or WORKLOADS]
-        files = text_files(chosen.text, workloads, write)
+        files = text_files(chosen.text, workloads, write, chosen.scale)
     finally:
         _stop(servers)
     measure_text(files, chosen.rounds, chosen.client or ())

@@ -33,15 +33,19 @@ SCALES = {"a": 0.27, "b": 0.29, "c": 1.0, "d": 1.0, "e": 0.27, "f": 0.2}
 
 
 def text_files(
-    directory: Path, workloads: Sequence[Workload], write: Callable[[Workload, float], Path]
+    directory: Path,
+    workloads: Sequence[Workload],
+    write: Callable[[Workload, float], Path],
+    scale: float = 1.0,
 ) -> dict[str, Path]:
-    """The binlog file of each workload, written where it is not there yet."""
+    """The binlog file of each workload, written where it is not there yet; a scale of 1.0 is about 40 MB."""
     directory.mkdir(parents=True, exist_ok=True)
     files = {}
     for workload in workloads:
-        path = directory / f"{workload.name}.000001"
+        number = f"{workload.name}-{scale:g}" if scale != 1.0 else workload.name
+        path = directory / f"{number}.000001"
         if not path.exists():
-            shutil.copy(write(workload, SCALES[workload.name]), path)
+            shutil.copy(write(workload, SCALES[workload.name] * scale), path)
         files[workload.name] = path
     return files
 

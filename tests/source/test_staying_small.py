@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 import replica_client as rc
 from replica_client.binlog.events import GtidEvent, RowsEvent, TableMapEvent, XidEvent
@@ -28,7 +31,7 @@ _LOOKED_AT = (275, 375)
 _FAST = rc.ReconnectPolicy(first_delay=0.0, max_delay=0.0)
 
 
-def _files(directory: Path) -> Iterator[Path]:
+def _files(directory: Path, rounds: int = _ROUNDS) -> Iterator[Path]:
     """Each round alters a table, which then has other columns than ever before, and writes a row to it."""
     uuid, number = bytes.fromhex(SOURCE_UUID.replace("-", "")), 0
     for file in range(1, _FILES + 1):
@@ -39,10 +42,10 @@ def _files(directory: Path) -> Iterator[Path]:
             number += 1
             maker.add(EventType.GTID_LOG_EVENT, GtidEvent(1, uuid, number))
 
-        for at in range(_ROUNDS):
+        for at in range(rounds):
             column, before = (
                 f"c{file}_{at}",
-                f"c{file}_{at - 1}" if at else f"c{file - 1}_{_ROUNDS - 1}",
+                f"c{file}_{at - 1}" if at else f"c{file - 1}_{rounds - 1}",
             )
             begin()
             if file == 1 and not at:
@@ -138,3 +141,36 @@ def test_transactions(tmp_path: Path) -> None:
 
 def test_batches(tmp_path: Path) -> None:
     _check(asyncio.run(_follow(tmp_path, "batches")))
+
+
+async def _cut(directory: Path, *, tls: bool) -> Counter[str]:
+    """What there is of connections that were cut, while nothing collects garbage."""
+    paths = list(_files(directory, 40))
+    faults = [CutInFile(path.name, 5_000, connection=at) for at, path in enumerate(paths)]
+    kinds = ("DumpProtocol", "EventQueue", "PacketFramer")
+    async with BinlogSource(paths, faults=faults, tls=tls) as source:
+        options = {"start": "earliest", "stop_at_end": True, "reconnect": _FAST}
+        gc.collect()
+        gc.disable()
+        try:
+            async with rc.connect(source.url, **options) as stream:
+                async for _ in stream.transactions():
+                    pass
+                assert stream.generation == 1 + len(faults)
+            await asyncio.sleep(0)
+            return Counter(
+                type(one).__name__ for one in gc.get_objects() if type(one).__name__ in kinds
+            )
+        finally:
+            gc.enable()
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_cut_connections_wait_for_no_garbage_collection(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, tls: bool
+) -> None:
+    # What pytest keeps of the log has the errors, whose tracebacks have everything.
+    monkeypatch.setattr(logging.getLogger("replica_client"), "disabled", True)
+    found = asyncio.run(_cut(tmp_path, tls=tls))
+    assert found["DumpProtocol"] <= 1, found
+    assert found["EventQueue"] <= 1, found
