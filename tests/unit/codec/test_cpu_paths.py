@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+import replica_client
 from tests.servers.plugin import unavailable
 
-ROOT = Path(__file__).parents[3]
+TESTS = Path(__file__).parents[2]
+PACKAGE = Path(replica_client.__file__).parent
 
 
 @pytest.fixture(scope="module")
@@ -18,8 +20,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         unavailable("no C compiler")
     path = tmp_path_factory.mktemp("native") / "cpu_paths"
     warnings = ["-Wall", "-Wextra", "-Wno-unused-function", "-Werror"]
-    source = ROOT / "tests" / "native" / "cpu_paths.c"
-    command = [compiler, "-std=gnu11", "-O2", *warnings, "-I", ROOT, source, "-o", path]
+    source = TESTS / "native" / "cpu_paths.c"
+    command = [compiler, "-std=gnu11", "-O2", *warnings, "-I", PACKAGE.parent, source, "-o", path]
     subprocess.run(command, check=True)
     return path
 
@@ -32,5 +34,5 @@ def test_paths_give_the_same(program: Path, seed: int) -> None:
 
 def test_no_c_code_is_in_a_string() -> None:
     """It is in ``.h`` files, which compilers, editors and sanitizers read."""
-    for path in (ROOT / "replica_client").rglob("*.pxd"):
+    for path in PACKAGE.rglob("*.pxd"):
         assert '"""' not in path.read_text(encoding="utf-8"), path

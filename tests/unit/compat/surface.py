@@ -14,6 +14,7 @@ import json
 import pkgutil
 import sys
 import textwrap
+from enum import Enum
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -98,7 +99,8 @@ def _class(kind: type, home: str) -> dict[str, Any]:
             else:
                 members[name] = {"kind": "attribute"}
     found: dict[str, Any] = {"kind": "class", "home": kind.__module__, "members": members}
-    if not issubclass(kind, BaseException):
+    # Those of an enumeration are Python's, and others in each version.
+    if not issubclass(kind, (BaseException, Enum)):
         found["arguments"] = arguments_of(kind)
     return found
 
