@@ -174,8 +174,8 @@ def _hours(found: ArchiveStatistics) -> str:
         f'<svg viewBox="0 0 {_WIDTH} 235" role="img" aria-label="bytes by hour">{"".join(bars)}<line x1="10" '
         f'x2="{_WIDTH - 10}" y1="210" y2="210" stroke="#a0aec0"/><text x="10" y="228" font-size="12">'
         f'{clock(first * _HOUR)}</text><text x="{_WIDTH - 10}" y="228" font-size="12" text-anchor="end">'
-        f'{clock((last + 1) * _HOUR)}</text><text x="{_WIDTH - 10}" y="12" font-size="12" text-anchor="end">highest: '
-        f"{highest:,} bytes</text></svg><p>{legend}</p>"
+        f'{clock((last + 1) * _HOUR)}</text><text x="{_WIDTH // 2}" y="228" font-size="12" text-anchor="middle">'
+        f"highest: {highest:,} bytes</text></svg><p>{legend}</p>"
     )
 
 

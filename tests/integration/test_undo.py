@@ -14,9 +14,8 @@ from tests.integration.undo_histories import prove
 from tests.servers.local import LocalServer
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_random_histories(any_server: LocalServer, tmp_path: Path, seed: int) -> None:
-    counts = prove(any_server, tmp_path, seed)
+def test_random_histories(any_server: LocalServer, tmp_path: Path) -> None:
+    counts = prove(any_server, tmp_path, 1)
     assert not counts["differences"]
     assert not counts["missed"]
     assert counts["changes"]

@@ -74,15 +74,18 @@ KEYS = ("INT", "BIGINT UNSIGNED", "DATE", "VARBINARY(20)", "VARCHAR(40) CHARACTE
 SETTINGS = ("SET NAMES utf8mb4", "SET sql_mode = 'ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO'")
 
 
-class _Table:
+class Table:
     """A table of a history."""
 
-    def __init__(self, rng: random.Random, name: str, has_json: bool) -> None:
+    def __init__(
+        self, rng: random.Random, name: str, flavor: str, version: tuple[int, int, int]
+    ) -> None:
         self.name = name
+        has_json = flavor == "mysql" and version >= (5, 7, 8)
         types = [*TYPES, ("JSON", _json)] if has_json else TYPES
         self.columns = [rng.choice(types) for _ in range(rng.randrange(1, 8))]
         self.key = rng.choice((*KEYS, "")) if rng.random() < 0.8 else ""
-        self.generated = rng.random() < 0.3
+        self.generated = rng.random() < 0.3 and version >= (5, 7, 0)
         makers = dict(TYPES)
         parts = [f"c{at} {kind}" for at, (kind, _) in enumerate(self.columns)]
         if self.key:
@@ -135,8 +138,6 @@ def prove(server: LocalServer, directory: Path, seed: int) -> Counter[str]:
     server.rotate()
     first = server.binlog_position()[0]
     database = server.create_database("undo")
-    flavored_json = server.flavor == "mysql" and server.version >= (5, 7, 8)
-    has_generated = server.version >= (5, 7, 0)
     tables = []
     connection = server.connect()
     try:
@@ -145,16 +146,8 @@ def prove(server: LocalServer, directory: Path, seed: int) -> Counter[str]:
                 cursor.execute(setting)
             cursor.execute("SET foreign_key_checks = 0")
             for number in range(rng.randrange(1, 4)):
-                table = _Table(rng, f"{database}.t{number}", flavored_json)
-                table.generated &= has_generated
-                definition = table.definition
-                if not has_generated:
-                    definition = definition.replace(
-                        "g VARCHAR(99) GENERATED ALWAYS AS (HEX(k)) PERSISTENT, ", ""
-                    )
-                if server.flavor == "mariadb":
-                    definition = definition.replace(", 4326)", ")")
-                cursor.execute(f"CREATE TABLE {table.name} ({definition}) ENGINE=InnoDB")
+                table = Table(rng, f"{database}.t{number}", server.flavor, server.version)
+                cursor.execute(f"CREATE TABLE {table.name} ({table.definition}) ENGINE=InnoDB")
                 tables.append(table)
             for table in tables:
                 for _ in range(6):
