@@ -93,8 +93,10 @@ def test_following_a_source_imports_no_more_than_it_did() -> None:
         "replica_client.daemon.service",
         "replica_client.readers.files.binlog_file",
     }
-    # Each costs about 0.7 ms of CPU. Before one is added here: can it wait until it is needed?
-    assert len(loaded) <= 560
+    # Each costs about 0.7 ms of CPU. Before one is added here: can it wait until it is needed? Python's own are not
+    # the same in each version.
+    ours = [name for name in loaded if name.partition(".")[0] not in sys.stdlib_module_names]
+    assert len(ours) <= 380
 
 
 @pytest.mark.parametrize("name", replica_client.__all__)
