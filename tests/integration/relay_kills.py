@@ -26,7 +26,11 @@ from tests.servers.local import LocalServer, LocalServers
 
 DURABLE = ("sync-binlog=1", "innodb-flush-log-at-trx-commit=1")
 CRASH_SAFE = {
-    "mysql-5.6": ("relay-log-recovery=ON", "relay-log-info-repository=TABLE"),
+    "mysql-5.6": (
+        "relay-log-recovery=ON",
+        "relay-log-info-repository=TABLE",
+        "master-info-repository=TABLE",
+    ),
     "mysql-9.7": ("relay-log-recovery=ON",),
 }
 
@@ -125,10 +129,15 @@ def _killed_while_writing(
 
 
 def _begin_again(replica: LocalServer) -> None:
-    """A MariaDB that was killed while it wrote its relay log starts without its replication, and without a word."""
+    """A MariaDB or MySQL 5.6 that was killed while it wrote its relay log starts without its replication."""
     status = replica_status(replica)
     threads = (status.get("Slave_IO_Running"), status.get("Slave_SQL_Running"))
-    if threads == ("No", "No") and not status.get("Last_SQL_Errno"):
+    if threads != ("No", "No") or status.get("Last_SQL_Errno"):
+        return
+    try:
+        replica.execute("START SLAVE")
+    except pymysql.Error:
+        replica.execute("RESET SLAVE")  # GTIDs tell where it was
         replica.execute("START SLAVE")
 
 
