@@ -148,7 +148,7 @@ class Soak:
         count = 0
         for what, replica in self.replicas.items():
             try:
-                wait_until_equal(self.source, replica, DATABASES, 90)
+                wait_until_equal(self.source, replica, DATABASES, 400)
             except AssertionError as error:
                 log = [
                     line for line in replica.error_log.read_text().splitlines() if "ERROR" in line
