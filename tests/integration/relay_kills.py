@@ -67,7 +67,7 @@ def prove(
             begin_replica(replica, relay.port)
             for number in range(kills):
                 target = rng.choices(("relay", "replica", "source", "network"), (5, 1, 1, 2))[0]
-                _killed_while_writing(source, replica, relay, proxy, target, rng)
+                _killed_while_writing(source, replica, relay, proxy, target, rng, tell)
                 killed[target] += 1
                 if number % 10 == 9:
                     relay.wait("connected")
@@ -93,6 +93,7 @@ def _killed_while_writing(
     proxy: CuttingProxy,
     target: str,
     rng: random.Random,
+    tell: Callable[[str], None],
 ) -> None:
     pause = rng.uniform(0, 0.4)
     generator = random.Random(rng.random())
@@ -123,17 +124,19 @@ def _killed_while_writing(
             server.kill()
             server.restart()
             if target == "replica":
-                _begin_again(server)
+                _begin_again(server, tell)
     finally:
         writer.join()
 
 
-def _begin_again(replica: LocalServer) -> None:
+def _begin_again(replica: LocalServer, tell: Callable[[str], None]) -> None:
     """A MariaDB or MySQL 5.6 that was killed while it wrote its relay log starts without its replication."""
     status = replica_status(replica)
     threads = (status.get("Slave_IO_Running"), status.get("Slave_SQL_Running"))
     if threads != ("No", "No") or status.get("Last_SQL_Errno"):
         return
+    log = [line for line in replica.error_log.read_text().splitlines() if "ERROR" in line]
+    tell(f"a killed replica came up without its threads: {log[-3:]}")
     try:
         replica.execute("START SLAVE")
     except pymysql.Error:
