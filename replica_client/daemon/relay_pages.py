@@ -58,7 +58,7 @@ def relay_status(relay: Relay, started: float) -> dict[str, Any]:
         "file": None if last is None else last.name,
         "position": None if last is None else last.size,
         "gtids": None
-        if library is None or last is None
+        if library is None or last is None or server is None
         else str(library.executed()).replace("\n", "")[:_MAX_GTID_TEXT],
         "received": 0 if status is None else status.appended,
         "connections": 0 if server is None else len(server.sessions),

@@ -117,6 +117,12 @@ class BinlogLibrary:
             known = self._executed = (last.name, last.size, self._scan_executed())
         return known[2]
 
+    async def count(self) -> None:
+        """Count what :meth:`executed` gives, and let other tasks run meanwhile."""
+        last = self.files[-1]
+        for file in [last] if last.previous is not None else self.files:
+            await file.transactions.count()
+
     def _scan_executed(self) -> GtidSet | MariadbGtidSet:
         last = self.files[-1]
         if last.previous is not None or len(self.files) == 1:

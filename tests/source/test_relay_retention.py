@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from replica_client.server.relay import retention
 from replica_client.server.relay.relay_server import Relay, RelayOptions
 from replica_client.server.relay.retention import Clients, KnownClient, Retention, removable
 from replica_client.server.served_library import BinlogLibrary
+from replica_client.server.transactions import Transactions
 from replica_client.testing import BinlogSource
 from replica_client.transport.dump import DumpStream
 from replica_client.transport.request import DumpRequest
@@ -159,3 +161,21 @@ async def test_the_relays_margin_keeps_what_may_be_on_the_way(tmp_path, monkeypa
             await until(lambda: {c.file for c in relay.clients.all.values()} == {"binlog.000003"})
             await asyncio.sleep(0.2)
             assert kept(relay) == [path.name for path in paths]
+
+
+async def test_transactions_are_counted_by_one_thread(tmp_path, monkeypatch) -> None:
+    # A status page and a thread that counted at the same time passed over transactions: replicas were refused for good.
+    threads, count_some = set(), Transactions.count_some
+
+    def counted(self: Transactions, limit: int | None = None) -> bool:
+        threads.add(threading.get_ident())
+        return count_some(self, limit)
+
+    monkeypatch.setattr(Transactions, "count_some", counted)
+    paths = relay_files(tmp_path, 2, 10)
+    async with BinlogSource(paths) as source:
+        async with relaying(source, tmp_path / "relay") as relay:
+            await until(lambda: kept(relay) == ["binlog.000002"])
+            assert relay.library is not None
+            assert str(relay.library.executed()).endswith(":1-2")
+    assert threads == {threading.get_ident()}

@@ -167,8 +167,9 @@ class Relay:
 
     async def _listen(self, library: RelayLibrary) -> None:
         options = self._options
-        # Before anybody waits for it: a file of gigabytes takes seconds.
-        await asyncio.to_thread(library.executed)
+        # Before anybody waits for it: a file of gigabytes takes seconds. Here and not in a thread, because the status
+        # page looks at the same files meanwhile.
+        await library.count()
         server = BinlogServer(
             library,
             self._accounts,
