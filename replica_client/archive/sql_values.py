@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from decimal import Decimal
+from struct import Struct
 from typing import Any, Final
 
 from replica_client.binlog.values.enum_set import EnumValue, SetValue
@@ -24,6 +25,7 @@ from replica_client.schema.quoting import mysql_name, mysql_value
 from replica_client.schema.resolve import TEXT_CODES
 from replica_client.schema.shape import ColumnShape, TableShape
 
+_FLOAT: Final = Struct("<f")
 _LABELLED: Final = (ColumnType.MYSQL_TYPE_ENUM, ColumnType.MYSQL_TYPE_SET)
 _READABLE: Final = frozenset(("ascii", "latin1", UTF8MB3, "utf8mb4"))
 
@@ -157,6 +159,9 @@ def condition_sql(column: ColumnShape, value: Any, *, is_key: bool) -> str:
     name = mysql_name(column.name)
     if value is None:
         return f"{name} IS NULL"
+    if isinstance(value, float) and column.type_code == ColumnType.MYSQL_TYPE_FLOAT:
+        # The server compares as doubles: the shortest text of a FLOAT is another one.
+        return f"{name} = {_FLOAT.unpack(_FLOAT.pack(value))[0]!r}"
     sql = value_sql(column, value)
     if is_key and column.type_code not in _LABELLED:
         return f"{name} = {sql}"

@@ -15,7 +15,8 @@ from tests.servers.local import LocalServer
 
 
 def test_random_histories(any_server: LocalServer, tmp_path: Path) -> None:
-    counts = prove(any_server, tmp_path, 1)
+    # Tables with and without a key, and with a FLOAT that finds the row.
+    counts = prove(any_server, tmp_path, 35)
     assert not counts["differences"]
     assert not counts["missed"]
     assert counts["changes"]
