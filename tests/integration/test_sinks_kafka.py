@@ -16,6 +16,8 @@ import pytest
 pytest.importorskip("confluent_kafka", reason="the package confluent-kafka is not installed")
 pytest.importorskip("aiokafka", reason="the package aiokafka is not installed")
 
+from confluent_kafka import KafkaException, Producer
+
 from replica_client.errors import PoisonChangeError, SinkError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
@@ -27,10 +29,10 @@ from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
 from replica_client.testing import sink_conformance
 from replica_client.testing.sink_conformance import SimulatedCrashError, SinkConformance
-from tests.integration.kafka_broker import FaultyBroker, KafkaBroker
+from tests.integration.kafka_broker import START_TIMEOUT, FaultyBroker, KafkaBroker
 from tests.integration.kafka_mock import END_TXN, PRODUCE, KafkaMock
 
-KILLED: list[object] = []
+KILLED: list[Producer] = []
 CLOCK = re.compile(r',"ts_ms":[0-9]+,"ts_us":[0-9]+,"ts_ns":[0-9]+')
 
 
@@ -39,6 +41,10 @@ def broker() -> Iterator[KafkaBroker]:
     with tempfile.TemporaryDirectory() as directory:
         broker = KafkaBroker(Path(directory))
         yield broker
+        for producer in KILLED:
+            with contextlib.suppress(KafkaException):  # most were fenced
+                producer.abort_transaction(START_TIMEOUT)
+        KILLED.clear()
         broker.stop()
 
 
@@ -227,7 +233,7 @@ async def test_a_message_that_is_too_large_is_named(broker: KafkaBroker) -> None
 
 async def test_a_broker_that_goes_and_comes_back(tmp_path: Path) -> None:
     faulty = FaultyBroker(tmp_path)
-    table = {"bootstrap_servers": faulty.servers, "timeout": 1.0, "partitions": 1}
+    table = {"bootstrap_servers": faulty.servers, "timeout": 4.0, "partitions": 1}
     sink = make_sink("kafka", table)
     some = [one for one in transactions() if one.rows and one.complete and not one.part]
     try:

@@ -27,6 +27,7 @@ from replica_client.sinks.kafka.retired_producers import give_up
 _LOG = logging.getLogger("replica_client.sinks.kafka")
 _POLL_EVERY = 500
 _ABORT_SECONDS = 2.0
+_REPORT_SECONDS = 2.0
 
 
 class _Delivered(Protocol):
@@ -150,6 +151,10 @@ class TopicWriter:
                         retriable=True,
                     ) from None
             except KafkaException as error:
+                if error.args[0].code() == KafkaError._STATE:
+                    # An earlier message was refused meanwhile, and with it the transaction.
+                    self._hear(producer)
+                    self._raise_failed()
                 raise self._refused(error.args[0], topic, message) from error
         self._sent += 1
         if not self._sent % _POLL_EVERY:
@@ -179,10 +184,10 @@ class TopicWriter:
                         retriable=True,
                     )
         except KafkaException as error:
-            # What was refused tells more than that the commit failed.
-            with contextlib.suppress(KafkaException):
-                producer.poll(0)
-            self._raise_failed()
+            if error.args[0].txn_requires_abort():
+                # What was refused tells more than that the commit failed.
+                self._hear(producer)
+                self._raise_failed()
             raise sink_error(self._where, error.args[0]) from error
         self._open = False
 
@@ -206,6 +211,13 @@ class TopicWriter:
             except KafkaException as error:
                 if not error.args[0].retriable() or time.monotonic() > deadline:
                     raise
+
+    def _hear(self, producer: Producer) -> None:
+        """Wait a moment for the report of a message that was refused."""
+        deadline = time.monotonic() + _REPORT_SECONDS
+        while self._failed is None and time.monotonic() < deadline:
+            with contextlib.suppress(KafkaException):
+                producer.poll(0.05)
 
     def _poll(self, producer: Producer, seconds: float) -> None:
         """Hear what became of messages."""
