@@ -34,7 +34,7 @@ def postgres() -> Iterator[PostgresServer]:
 
 
 class TestPostgres(SinkConformance):
-    step_stride = 9
+    step_stride = 25
 
     @pytest.fixture(autouse=True)
     def _server(self, postgres: PostgresServer) -> None:
