@@ -108,6 +108,22 @@ def sample(root: Path, packages: list[str], count: int, seed: int) -> list[Mutat
     return found
 
 
+def listed(root: Path, lines: list[str]) -> list[Mutation]:
+    """The mutations that lines name, as :meth:`Mutation.__str__` writes them; what follows in a line is ignored.
+
+    Raises:
+        LookupError: there is none of that name any more.
+    """
+    found: list[Mutation] = []
+    for line in filter(None, map(str.strip, lines)):
+        path = root / line.partition(":")[0]
+        same = [one for one in mutations_of(root, path) if line.startswith(str(one))]
+        if not same:
+            raise LookupError(f"no such mutation: {line}")
+        found.append(max(same, key=lambda one: len(str(one))))
+    return found
+
+
 class _Finder:
     def __init__(self, source: bytes, path: str, module: str) -> None:
         self._source, self._path, self._module = source, path, module

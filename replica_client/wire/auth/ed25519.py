@@ -43,9 +43,9 @@ def _multiply(scalar: int, point: _Point) -> _Point:
 def _base_point() -> _Point:
     y = 4 * pow(5, -1, _P) % _P
     square = (y * y - 1) * pow(_D * y * y + 1, -1, _P) % _P
-    x = pow(square, (_P + 3) // 8, _P)
-    if (x * x - square) % _P:
-        x = x * pow(2, (_P - 1) // 4, _P) % _P
+    x = pow(
+        square, (_P + 3) // 8, _P
+    )  # a root of this square; of others it may be one of its negative
     if x & 1:
         x = _P - x
     return (x, y, 1, x * y % _P)

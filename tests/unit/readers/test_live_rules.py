@@ -1,0 +1,63 @@
+"""Rules of live streams that need no source: when to try again, where scans begin, what labels mean."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+
+import pytest
+
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.readers.live import binlog_scan
+from replica_client.readers.live.live_labels import _texts
+from replica_client.readers.live.reconnect import ReconnectPolicy
+from replica_client.readers.query_text import _is_before_8
+from replica_client.schema.ddl.statement_context import StatementContext
+from replica_client.schema.model import ColumnModel
+
+
+def test_the_first_try_is_at_once_and_bounds_double() -> None:
+    delays = list(ReconnectPolicy(0.25, 1.0, attempts=6).delays(random.Random(1)))
+    assert delays[0] == 0.0
+    for delay, bound in zip(delays[1:], (0.25, 0.5, 1.0, 1.0, 1.0), strict=True):
+        assert bound / 2 <= delay <= bound
+
+
+@pytest.mark.parametrize(
+    ("flavor", "version", "before"),
+    [
+        (ServerFlavor.MYSQL, (5, 7, 44), True),
+        (ServerFlavor.MYSQL, (8, 0, 0), False),
+        (ServerFlavor.MYSQL, (9, 7, 0), False),
+        (ServerFlavor.MARIADB, (5, 5, 0), False),
+    ],
+)
+def test_servers_before_mysql_8(flavor: ServerFlavor, version: tuple, before: bool) -> None:
+    assert _is_before_8(StatementContext("d", flavor, version)) == before
+
+
+def test_labels_come_as_hexadecimal_text_of_the_columns_character_set() -> None:
+    column = ColumnModel("c", "enum", charset="latin1")
+    assert _texts(column, [(1, "e9"), (2, b"61"), (3, "6")]) == {1: "é", 2: "a"}
+    utf8 = ColumnModel("c", "enum", charset="utf8mb4")
+    assert _texts(utf8, [(1, "c3a9"), (2, "ff")]) == {1: "é"}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [([1], []), ([2, 2, 2, 2], [3]), ([4, 4, 4, 4], [3, 4]), ([16], [])],
+)
+async def test_connections_share_a_scan(
+    sizes: list[int], expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sizes are thirds of a part; each connection begins with a file of its own, and reads about as much."""
+    monkeypatch.setattr(binlog_scan, "_CONNECTIONS", 3)
+    part = binlog_scan._PART_SIZE
+    logs = [(f"b.{number:06}", size * part // 3) for number, size in enumerate(sizes, 1)]
+
+    async def binary_logs() -> list[tuple[str, int]]:
+        return logs
+
+    connection = SimpleNamespace(binary_logs=binary_logs)
+    begins = await binlog_scan._later_begins(connection, "b.000001", 0)
+    assert [int(begin.file.removeprefix("b.")) for begin in begins] == expected
