@@ -86,6 +86,15 @@ def test_a_table_that_replaces_another_begins_empty(log, tmp_path):
     assert rows_of(engine, "b") == [{"id": 1, "v": 1}]
 
 
+def test_a_statement_that_alters_and_renames_leaves_the_new_columns(log, tmp_path):
+    two_tables(log).ddl("alter table a add w int, rename to c").insert("c", id=2, v=2, w=3).commit()
+    engine = applier(tmp_path / "lake", log)
+    engine.run()
+    rows = [{"id": 1, "v": 1, "w": None}, {"id": 2, "v": 2, "w": 3}]
+    assert rows_of(engine, "c") == rows
+    assert ("d", "a") not in engine.catalog.tables
+
+
 def test_a_truncated_table_is_empty_and_one_that_is_copied_is_copied_anew(log, tmp_path):
     two_tables(log).ddl("truncate table a").insert("a", id=5, v=5).commit()
     engine = applier(tmp_path / "lake", log)

@@ -66,3 +66,15 @@ def test_current_tables_need_all_columns(tmp_path):
     )
     with pytest.raises(ConfigError, match="current tables need all columns"):
         load_config(file)
+
+
+def test_a_snapshot_is_of_a_live_source(tmp_path):
+    file = tmp_path / "shop.toml"
+    text = '[pipeline]\noutput = "lake"\n[source]\nstart = "snapshot"\n'
+    file.write_text(text + 'url = "mysql://repl:x@db1/"\n')
+    config = load_config(file)
+    assert config.lake.copies
+    assert config.source["startingPosition"] == "latest"
+    file.write_text(text + 'path = "a.000001"\n')
+    with pytest.raises(ConfigError, match="needs a live source"):
+        load_config(file)

@@ -53,8 +53,9 @@ def test_an_unknown_clause_is_not_taken_for_a_part_of_the_one_before() -> None:
     known = read_statement("ALTER TABLE t ENGINE=InnoDB, ADD b INT", MYSQL)
     assert isinstance(known, AlterTable)
     assert len(known.steps) == 1
-    unknown = read_statement("ALTER TABLE t ENGINE=InnoDB, FROB", MYSQL)
-    assert isinstance(unknown, NotUnderstood)
+    for clause in ("ENGINE=InnoDB", "FORCE", "ALGORITHM=INPLACE", "DISABLE KEYS"):
+        unknown = read_statement(f"ALTER TABLE t {clause}, FROB", MYSQL)
+        assert isinstance(unknown, NotUnderstood), clause
 
 
 def test_hash_columns_are_told_by_the_definition() -> None:
