@@ -96,7 +96,7 @@ def _start_by_gtids(library: BinlogLibrary, have: GtidSet) -> ServedFile:
             raise fatal(
                 "Replica has more GTIDs than the source has, using the source's SERVER_UUID"
             )
-    for file in reversed(library.files):
+    for file in _with_whole_heads(library):
         previous = file.previous if isinstance(file.previous, GtidSet) else GtidSet()
         if previous <= have:
             return file
@@ -118,7 +118,7 @@ def _start_by_position(library: BinlogLibrary, have: MariadbGtidSet) -> ServedFi
                 f"Error: connecting slave requested to start from GTID {gtid}, "
                 "which is not in the master's binlog",
             )
-    for file in reversed(library.files):
+    for file in _with_whole_heads(library):
         previous = file.previous
         if not isinstance(previous, MariadbGtidSet) or previous <= have:
             return file
@@ -126,3 +126,9 @@ def _start_by_position(library: BinlogLibrary, have: MariadbGtidSet) -> ServedFi
         "Could not find GTID state requested by slave in any binlog files. Probably the slave state "
         "is too old and required binlog files have been purged."
     )
+
+
+def _with_whole_heads(library: BinlogLibrary) -> list[ServedFile]:
+    """Newest first. Of one whose head is still being written nobody knows what stands before it."""
+    newest, *others = reversed(library.files)
+    return [newest, *others] if newest.head_is_whole or not others else others

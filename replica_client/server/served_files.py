@@ -153,8 +153,17 @@ class ServedFile:
             return False
         size = self._size_on_disk()
         grown = size > self._base_size
+        head_is_whole = self.head_is_whole
         self._base_size = max(self._base_size, size)
+        if grown and not head_is_whole:
+            self._read_head()
+            self.transactions.clear()
         return grown
+
+    @property
+    def head_is_whole(self) -> bool:
+        """Whether the GTIDs before it are known, or something stands where they would be."""
+        return self.previous is not None or self.size > self.head_size
 
     def read(self, position: int, size: int) -> bytes:
         """Up to ``size`` bytes at a position."""

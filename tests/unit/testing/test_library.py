@@ -5,6 +5,7 @@ import pytest
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.errors import BinlogFormatError, ConfigError
 from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.server.dump_start import DumpOrder, find_start
 from replica_client.server.served_files import ServedFile
 from replica_client.server.served_library import BinlogLibrary
 from tests.source.binlogs import SOURCE_UUID, BinlogMaker, two_files
@@ -106,3 +107,29 @@ def test_files_grow_on_disk(tmp_path) -> None:
     assert [file.name for file in library.files] == ["binlog.000001", "binlog.000002"]
     assert library.files[0].size == len(maker.data)
     assert not library.refresh()
+
+
+@pytest.mark.parametrize("mariadb", [False, True])
+def test_nobody_begins_in_a_file_of_which_only_the_description_is_there(tmp_path, mariadb) -> None:
+    # Its GTIDs come a moment later; a replica that began there would lack what stands in the files before.
+    first = BinlogMaker(mariadb=mariadb)
+    first.transaction()
+    first.rotate("binlog.000002")
+    first.save(tmp_path / "binlog.000001")
+    library = BinlogLibrary([tmp_path])
+    second = BinlogMaker(mariadb=mariadb, first=2)
+    path = tmp_path / "binlog.000002"
+    path.write_bytes(b"\xfebin" + second.events[0])
+    assert library.refresh()
+    have = MariadbGtidSet() if mariadb else GtidSet()
+    order = DumpOrder(gtid_set=have)
+    assert find_start(library, order)[0].name == "binlog.000001"
+    second.transaction()
+    path.write_bytes(second.data)
+    assert library.refresh()
+    assert library.files[1].previous is not None
+    assert find_start(library, order)[0].name == "binlog.000001"
+    executed = library.executed()
+    assert str(executed) in ("0-11-2", f"{SOURCE_UUID}:1-2")
+    everything = DumpOrder(gtid_set=executed)
+    assert find_start(library, everything)[0].name == "binlog.000002"
