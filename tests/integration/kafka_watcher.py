@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 
 class KafkaWatcher:
@@ -57,6 +57,8 @@ class KafkaWatcher:
                 bootstrap_servers=self._servers,
                 isolation_level="read_committed",
                 enable_auto_commit=False,
+                # A broker that was away says for a moment that an offset is not there: nothing is passed over then.
+                auto_offset_reset="none",
                 request_timeout_ms=5000,
                 metadata_max_age_ms=2000,
             )
@@ -69,7 +71,8 @@ class KafkaWatcher:
                         await self._read(consumer)
             except (KafkaError, OSError) as error:
                 # The broker is away for a while.
-                if isinstance(error, KafkaError) and not error.retriable:
+                passing = isinstance(error, OffsetOutOfRangeError | OSError) or error.retriable
+                if not passing:
                     raise
             finally:
                 await consumer.stop()
