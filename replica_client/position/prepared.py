@@ -155,6 +155,10 @@ class PreparedLedger:
     def __len__(self) -> int:
         return len(self._pending)
 
+    def has_all_of(self, earlier: PreparedLedger) -> bool:
+        """Whether all that was pending in an earlier copy still is."""
+        return earlier._pending.items() <= self._pending.items()
+
     def prepare(self, one: PreparedTransaction) -> None:
         """An XA PREPARE was read.
 

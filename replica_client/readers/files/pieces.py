@@ -187,6 +187,8 @@ class Pieces:
         if piece is not None:
             piece.stop = Position(tracker.file or piece.start.file, tracker.offset)
             piece.reached = tracker.position
+            # The rows of an XA COMMIT were seen at its XA PREPARE, in an earlier piece.
+            piece.must_read |= not self._prepared.ledger.has_all_of(piece.pending)
             self._piece = None
             yield piece
 
@@ -208,7 +210,7 @@ class Pieces:
         """A transaction that is not ordinary."""
         piece = self._piece
         if piece is not None:
-            piece.must_read |= transaction.xa_commit or bool(transaction.losses)
+            piece.must_read |= bool(transaction.losses)
             piece.gaps += [loss for loss in transaction.losses if loss.kind == "gtid_gap"]
 
 

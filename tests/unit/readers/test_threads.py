@@ -13,13 +13,12 @@ import pytest
 import replica_client as rc
 from replica_client.errors import ConfigError, ReplicaClientError
 from replica_client.readers.files import pieces
+from tests.golden.test_server_files import expectation, keys_of
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
 FILES = sorted(DATA.glob("shop-bin.0*"))
 GOLDEN = Path(__file__).parents[2] / "golden"
-GOLDENS = sorted(
-    path for path in GOLDEN.rglob("*") if path.is_file() and path.name.rpartition(".")[2].isdigit()
-)
+GOLDENS = sorted(GOLDEN.glob("*/*.binlog"))
 
 
 def read(reader: rc.BinlogFileReader) -> tuple[list[Any], str, Any]:
@@ -57,7 +56,8 @@ def test_same_as_one_thread(monkeypatch: pytest.MonkeyPatch, path: Path, piece_s
     """Whatever servers write: XA, payloads, savepoints, ALTERs, statements as text."""
     monkeypatch.setattr(pieces, "PIECE_SIZE", piece_size)
     monkeypatch.setattr("replica_client.readers.files.file_bytes.CHUNK_SIZE", 700)
-    one, several = (rc.open_binlog(path, threads=threads) for threads in (1, 3))
+    keys = keys_of(expectation(path)) if path in GOLDENS else None
+    one, several = (rc.open_binlog(path, keys=keys, threads=threads) for threads in (1, 3))
     expected, fault, reached = read(one)
     found, other_fault, other_reached = read(several)
     assert by_table(found) == by_table(expected)
