@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,9 +92,14 @@ def wait_port(port: int) -> None:
 
 
 def write_config(
-    directory: Path, url: str, master: str, trigger: str, output: str = "lake"
+    directory: Path,
+    url: str,
+    master: str,
+    trigger: str,
+    output: str = "lake",
+    environment: Mapping[str, str] | None = None,
 ) -> Path:
-    """The pipeline's configuration."""
+    """The pipeline's configuration; executors have the environment, as on a cluster."""
     file = directory / "pipeline.toml"
     file.write_text(
         f'[source]\nurl = "{url}"\ntables = ["{DATABASE}.*"]\nstart = "snapshot"\n'
@@ -104,6 +109,10 @@ def write_config(
         f'[spark]\n"spark.driver.extraJavaOptions" = "{_LIGHT}"\n"spark.executor.memory" = "512m"\n'
         f'"spark.executor.extraJavaOptions" = "{_LIGHT}"\n"spark.task.maxFailures" = "20"\n'
         '"spark.sql.streaming.numRecentProgressUpdates" = "20"\n"spark.cores.max" = "2"\n'
+        + "".join(
+            f'"spark.executorEnv.{name}" = "{value}"\n'
+            for name, value in (environment or {}).items()
+        )
     )
     return file
 
