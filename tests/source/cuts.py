@@ -17,6 +17,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -216,6 +217,22 @@ def _not_in_use(path: Path) -> bytes:
     return data[:21] + bytes((data[21] & 0xFE,)) + data[22:]
 
 
+@contextmanager
+def calm() -> Iterator[None]:
+    """Within it thousands of lost connections are not logged, and garbage is collected as suits them."""
+    logger = logging.getLogger("replica_client")
+    level, thresholds = logger.level, gc.get_threshold()
+    logger.setLevel(logging.ERROR)
+    gc.freeze()
+    gc.set_threshold(50_000, 2, 4)  # connections are cycles, with a megabyte each
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        gc.unfreeze()
+        gc.set_threshold(*thresholds)
+
+
 async def prove_backup(
     files: Sequence[Path],
     directory: Path,
@@ -239,9 +256,6 @@ async def prove_backup(
         skip: runs that were made before.
         seconds: end after so long.
     """
-    logging.getLogger("replica_client").setLevel(logging.ERROR)
-    gc.freeze()
-    gc.set_threshold(50_000, 2, 4)  # connections are cycles, with a megabyte each
     over = Time(seconds)
     wanted = [_not_in_use(path) for path in files]
     positions = [
@@ -293,9 +307,6 @@ async def prove(
     seconds: float | None = None,
 ) -> dict[str, int]:
     """Cut at every ``every``-th offset, and disturb with each seed; says how many of each were run."""
-    logging.getLogger("replica_client").setLevel(logging.ERROR)
-    gc.freeze()
-    gc.set_threshold(50_000, 2, 4)  # connections are cycles, with a megabyte each
     over = Time(seconds)
     async with BinlogSource(files, auth_plugin="mysql_native_password") as source:
         start = start_of(mode, source.library.flavor == "mariadb", source.library.files[0])

@@ -110,12 +110,15 @@ def _warnings() -> Iterator[list[str]]:
     logger = logging.getLogger("replica_client")
     logger.addHandler(handler)
     propagate, logger.propagate = logger.propagate, False
+    level = logger.level
+    logger.setLevel(logging.WARNING)
     secrecy_notices.forget()
     try:
         yield lines
     finally:
         logger.removeHandler(handler)
         logger.propagate = propagate
+        logger.setLevel(level)
 
 
 def url_of(port: int, mode: str, option: str, certificates: RogueCertificates) -> str:
