@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from replica_client.archive.archive import Archive
 from replica_client.archive.question import ChangeTest, Question
 from replica_client.archive.sql_values import condition_sql, value_sql, with_bytes
+from replica_client.archive.statement_meaning import ReadStatement
 from replica_client.archive.statement_spool import StatementSpool
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import DataLossError
@@ -23,7 +23,14 @@ from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
 from replica_client.rows.selection import Selection
-from replica_client.schema.ddl.steps import TableName
+from replica_client.schema.ddl.references import cascading_references
+from replica_client.schema.ddl.steps import (
+    AddColumn,
+    AlterTable,
+    ChangeColumn,
+    CreateTable,
+    TableName,
+)
 from replica_client.schema.history import SchemaChange, SchemaHistory
 from replica_client.schema.quoting import mysql_name, mysql_names, mysql_table
 from replica_client.schema.shape import TableShape
@@ -39,29 +46,6 @@ SESSION: Final = (
 """What the statements want of their session."""
 
 _BEGIN, _CHANGE, _COMMIT = range(3)
-_CASCADE: Final = re.compile(
-    r"REFERENCES\s+(?P<parent>[^\s(]+)\s*\([^)]*\)[^,]*?ON\s+(?:DELETE|UPDATE)\s+(?:CASCADE|SET\s+NULL|SET\s+DEFAULT)",
-    re.IGNORECASE | re.DOTALL,
-)
-_GENERATED: Final = re.compile(
-    r"(?P<name>`(?:[^`]|``)+`|[\w$]+)\s+[^,()]*(?:\([^()]*\))?[^,()]*?(?:GENERATED\s+ALWAYS\s+)?\bAS\s*\(",
-    re.IGNORECASE,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class TableFacts:
-    """What a binlog does not tell of tables, from a server that has them.
-
-    Attributes:
-        generated: names of generated columns, by table.
-        cascaded: tables whose rows foreign keys change, or that make others change.
-        triggered: tables with triggers.
-    """
-
-    generated: Mapping[TableName, frozenset[str]] = field(default_factory=dict)
-    cascaded: frozenset[TableName] = frozenset()
-    triggered: frozenset[TableName] = frozenset()
 
 
 class Reversal:
@@ -111,16 +95,13 @@ class Reversal:
                 yield "COMMIT;"
 
 
-def make_statements(
-    archive: Archive, question: Question, direction: Direction, facts: TableFacts | None = None
-) -> Reversal:
+def make_statements(archive: Archive, question: Question, direction: Direction) -> Reversal:
     """Make SQL of changes. All of them are looked at before anything is given.
 
     Args:
         archive: where they are.
         question: which changes.
         direction: ``undo`` takes them back, the last one first; ``redo`` makes them again.
-        facts: from a server that has the tables; None: what statements in the archive tell.
 
     Raises:
         DataLossError: it cannot be exact; says why and where.
@@ -128,7 +109,7 @@ def make_statements(
     """
     found = Reversal(direction)
     try:
-        writer = _Writer(archive, question, direction, facts)
+        writer = _Writer(archive, question, direction)
         for transaction in archive.transactions([question], AssemblyOptions(_selected(question))):
             if question.takes_transaction(transaction):
                 found.add_transaction(_title(transaction), writer.statements(transaction))
@@ -152,13 +133,11 @@ def _title(transaction: Transaction) -> str:
 class _Writer:
     """Writes changes as SQL, and refuses those for which that is not exact."""
 
-    def __init__(
-        self, archive: Archive, question: Question, direction: Direction, facts: TableFacts | None
-    ) -> None:
+    def __init__(self, archive: Archive, question: Question, direction: Direction) -> None:
         self._archive, self._direction = archive, direction
         self._test = ChangeTest(question)
         self._decoders: dict[TableShape, RowImageDecoder] = {}
-        self._logged = _logged_definitions(archive, facts)
+        self._logged = _logged_definitions(archive)
         self._first: dict[TableName, Position] = {}
         self._last: dict[TableName, Position] = {}
 
@@ -206,11 +185,6 @@ class _Writer:
             raise DataLossError(
                 f"{where}: foreign keys change rows of it without a word in the binlog (CASCADE, SET NULL), so that "
                 f"{self._direction} would not be whole"
-            )
-        if name in self._logged.triggered:
-            raise DataLossError(
-                f"{where}: it has triggers, which would change rows again; drop them while the statements run, and "
-                "leave --source out"
             )
 
     def _statement(self, shape: TableShape, change: Change) -> str:
@@ -269,42 +243,41 @@ def _where(shape: TableShape, row: Row, own: list[int]) -> str:
 class _Logged:
     """What is known of tables besides their rows."""
 
-    generated: dict[TableName, frozenset[str]]
-    cascaded: set[TableName]
-    triggered: frozenset[TableName]
-    changes: list[SchemaChange]
+    generated: dict[TableName, frozenset[str]] = field(default_factory=dict)
+    cascaded: set[TableName] = field(default_factory=set)
+    changes: list[SchemaChange] = field(default_factory=list)
 
 
-def _logged_definitions(archive: Archive, facts: TableFacts | None) -> _Logged:
-    """What statements in the archive tell, and a server where there is one."""
-    known = facts or TableFacts()
-    found = _Logged(dict(known.generated), set(known.cascaded), known.triggered, [])
+def _logged_definitions(archive: Archive) -> _Logged:
+    """What statements in the archive tell."""
+    found = _Logged()
     history = SchemaHistory()
     tracker = SchemaTracker(history, Selection(), "positional", "positional")
     for file in archive.files:
         for event, decoder in file.index.facts.statements(file.listed.name, archive.files.decode):
             logs_cascades = _logs_cascades(decoder.format.server_version)
-            for change in tracker.run(event, decoder.format, 0):
-                found.changes.append(change)
-                if facts is None:
-                    _read_definition(change, found, logs_cascades)
+            _read_definition(ReadStatement.of(event, decoder.format), found, logs_cascades)
+            found.changes += tracker.run(event, decoder.format, 0)
     return found
 
 
-def _read_definition(change: SchemaChange, found: _Logged, logs_cascades: bool) -> None:
-    name = (change.database, change.table)
-    if change.kind not in ("create_table", "alter_table"):
-        return
-    if not logs_cascades and (match := _CASCADE.search(change.statement)) is not None:
-        parts = [part.strip("`") for part in match["parent"].split(".")]
-        found.cascaded |= {name, (parts[-2] if len(parts) > 1 else change.database, parts[-1])}
-    names = {
-        one["name"].strip("`").replace("``", "`") for one in _GENERATED.finditer(change.statement)
-    }
-    columns = frozenset() if change.after is None else frozenset(change.after.column_names)
-    made = names & columns
+def _read_definition(statement: ReadStatement, found: _Logged, logs_cascades: bool) -> None:
+    match statement.meaning:
+        case CreateTable(table=table, columns=columns):
+            pass
+        case AlterTable(table=table, steps=steps):
+            columns = tuple(
+                one.column for one in steps if isinstance(one, AddColumn | ChangeColumn)
+            )
+        case _:
+            return
+    if not logs_cascades:
+        parents = cascading_references(statement.text, statement.context, table[0])
+        if parents:
+            found.cascaded |= {table, *parents}
+    made = {column.name for column in columns if column.generated}
     if made:
-        found.generated[name] = found.generated.get(name, frozenset()) | made
+        found.generated[table] = found.generated.get(table, frozenset()) | made
 
 
 def _logs_cascades(version: str) -> bool:

@@ -41,6 +41,7 @@ class ColumnText:
         row_bound: a period column, ``GENERATED ALWAYS AS ROW START`` or ``END``.
         default: the tokens behind DEFAULT; empty where there is none.
         computed: the source makes its values: a generated or AUTO_INCREMENT column.
+        generated: the source makes them by an expression, and takes none.
         listed: the server wrote it, as its listings do: a ``?`` in a label may stand for another character.
         utf8_is_in_doubt: what was read as utf8mb3 may be utf8mb4, which has more labels.
         versioned: WITH SYSTEM VERSIONING, which versions a table that does not say so itself (MariaDB).
@@ -57,6 +58,7 @@ class ColumnText:
     row_bound: bool = False
     default: tuple[Token, ...] = ()
     computed: bool = False
+    generated: bool = False
     versioned: bool = False
     listed: bool = False
     utf8_is_in_doubt: bool = False
@@ -244,6 +246,7 @@ def _generated(cursor: Cursor, column: ColumnText, word: str) -> None:
     elif not cursor.take("IDENTITY"):
         if not cursor.skip_brackets():
             cursor.refuse("an expression in brackets")
+        column.generated = True
 
 
 def _skip_value(cursor: Cursor) -> None:
