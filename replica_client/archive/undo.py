@@ -45,7 +45,14 @@ SESSION: Final = (
 )
 """What the statements want of their session."""
 
-_BEGIN, _CHANGE, _COMMIT = range(3)
+CHECK: Final = "SET @replica_client = IF(ROW_COUNT() = 1, 0, (SELECT 1 UNION SELECT 2))"
+"""Stands behind each change, and is an error (1242) unless that changed one row: the table is not as it was then.
+
+``mysql`` ends at an error, and the server takes back the transaction that is open. (MySQL 5.6 and MariaDB pass over
+errors in DO.)
+"""
+
+_BEGIN, _CHANGE, _COMMIT, _SAME = range(4)
 
 
 class Reversal:
@@ -67,16 +74,21 @@ class Reversal:
     def __exit__(self, *_: object) -> None:
         self._spool.close()
 
-    def add_transaction(self, title: str, changes: Iterator[str]) -> None:
-        """Keep what a transaction, or a part of one, makes; nothing where that is nothing."""
+    def add_transaction(self, title: str, changes: Iterator[tuple[str, bool]]) -> None:
+        """Keep what a transaction, or a part of one, makes; nothing where that is nothing.
+
+        Args:
+            title: of the transaction.
+            changes: statements, and whether each changes a row; one that writes what is there is not checked.
+        """
         begun = False
-        for sql in changes:
+        for sql, changes_row in changes:
             if not begun:
                 begun = True
                 self.transactions += 1
                 self._spool.add(_BEGIN, title)
             self.changes += 1
-            self._spool.add(_CHANGE, sql)
+            self._spool.add(_CHANGE if changes_row else _SAME, sql)
         if begun:
             self._spool.add(_COMMIT, title)
 
@@ -86,8 +98,10 @@ class Reversal:
         backward = self._direction == "undo"
         first = _COMMIT if backward else _BEGIN
         for kind, text in self._spool.backward() if backward else self._spool.forward():
-            if kind == _CHANGE:
+            if kind in (_CHANGE, _SAME):
                 yield f"{text};"
+                if kind == _CHANGE:
+                    yield f"{CHECK};"
             elif kind == first:
                 yield f"-- {text}"
                 yield "START TRANSACTION;"
@@ -141,8 +155,8 @@ class _Writer:
         self._first: dict[TableName, Position] = {}
         self._last: dict[TableName, Position] = {}
 
-    def statements(self, transaction: Transaction) -> Iterator[str]:
-        """The statements of a transaction's wanted changes, in the order of the binlog."""
+    def statements(self, transaction: Transaction) -> Iterator[tuple[str, bool]]:
+        """The statements of a transaction's wanted changes, in the order of the binlog; whether each changes a row."""
         for rows in transaction.rows:
             raw = iter(self._with_bytes(rows))
             for change in rows:
@@ -187,7 +201,7 @@ class _Writer:
                 f"{self._direction} would not be whole"
             )
 
-    def _statement(self, shape: TableShape, change: Change) -> str:
+    def _statement(self, shape: TableShape, change: Change) -> tuple[str, bool]:
         before, after = change.before, change.after
         if self._direction == "undo":
             before, after = after, before
@@ -203,14 +217,17 @@ class _Writer:
             assert after is not None
             names = mysql_names(column.name for _, column in own)
             values = ", ".join(value_sql(column, after[at]) for at, column in own)
-            return f"INSERT INTO {table} ({names}) VALUES ({values})"  # noqa: S608 - as below
+            return f"INSERT INTO {table} ({names}) VALUES ({values})", True  # noqa: S608 - as below
         where = _where(shape, before, [at for at, _ in own])
         if after is None:
-            return f"DELETE FROM {table} WHERE {where} LIMIT 1"  # noqa: S608 - names and values are quoted
+            return f"DELETE FROM {table} WHERE {where} LIMIT 1", True  # noqa: S608 - names and values are quoted
+        values_after = [value_sql(column, after[at]) for at, column in own]
+        changes_row = values_after != [value_sql(column, before[at]) for at, column in own]
         sets = ", ".join(
-            f"{mysql_name(column.name)} = {value_sql(column, after[at])}" for at, column in own
+            f"{mysql_name(column.name)} = {value}"
+            for (_, column), value in zip(own, values_after, strict=True)
         )
-        return f"UPDATE {table} SET {sets} WHERE {where} LIMIT 1"  # noqa: S608 - as above
+        return f"UPDATE {table} SET {sets} WHERE {where} LIMIT 1", changes_row  # noqa: S608 - as above
 
     def check_definitions(self) -> None:
         """Refuse tables whose definition changed between their changes, or behind those that are taken back.

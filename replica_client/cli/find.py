@@ -85,7 +85,7 @@ def find(
     Only the parts of the files that may hold such changes are read, by indexes that are made when they are missing.
     Texts are equal where every character is, whatever the column's collation. TIMESTAMP values are in UTC.
     """
-    _one_output(count=count, json=json, html=html)
+    check_one_output(count=count, json=json, html=html)
     decode = decode_options(key_file, invalid_text=invalid_text)
     known = schema_of(schema, None)
     with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
@@ -107,7 +107,12 @@ def find(
         tell_losses(found.losses)
 
 
-def _one_output(*, count: bool, json: bool, html: Path | None) -> None:
+def check_one_output(*, count: bool, json: bool, html: Path | None) -> None:
+    """Refuse two forms of output.
+
+    Raises:
+        ConfigError: more than one is asked for.
+    """
     if count + json + (html is not None) > 1:
         raise ConfigError("give one of --count, --json and --html")
 

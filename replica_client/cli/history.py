@@ -9,9 +9,8 @@ import typer
 
 from replica_client.cli.archive_options import IndexDirectory, Sources, key_of, opened
 from replica_client.cli.decode_options import InvalidText, KeyFile, decode_options
-from replica_client.cli.find import write_found
+from replica_client.cli.find import check_one_output, write_found
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
-from replica_client.errors import ConfigError
 
 EXAMPLE = "replica-client history /backup/db1 --table shop.orders --key 42"
 
@@ -40,8 +39,7 @@ def history(
     invalid_text: InvalidText = "strict",
 ) -> None:
     """Show all changes of one row, in order, through changes of its key and RENAME TABLE."""
-    if count + json + (html is not None) > 1:
-        raise ConfigError("give one of --count, --json and --html")
+    check_one_output(count=count, json=json, html=html)
     decode = decode_options(key_file, invalid_text=invalid_text)
     known = schema_of(schema, None)
     with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from replica_client.cli.archive_options import (
     IndexDirectory,
     RowKey,
+    Since,
     Sources,
     Table,
+    Until,
     key_of,
     opened,
 )
 from replica_client.cli.decode_options import KeyFile, decode_options
-from replica_client.cli.output import Lines, message
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
-from replica_client.cli.undo import Begin, End, Gtids, Thread, Where
+from replica_client.cli.undo import Gtids, Thread, Where, print_statements
 
 EXAMPLE = "replica-client redo /backup/db1 --since binlog.000007:4"
 
@@ -22,8 +23,8 @@ def redo(
     sources: Sources,
     table: Table = None,
     key: RowKey = None,
-    since: Begin = None,
-    until: End = None,
+    since: Since = None,
+    until: Until = None,
     gtid: Gtids = None,
     where: Where = None,
     thread: Thread = None,
@@ -38,19 +39,11 @@ def redo(
     change. It makes row changes only, not DDL.
     """
     from replica_client.archive.archive import make_question
-    from replica_client.archive.undo import make_statements
 
     asked = make_question(
         table, key_of(key), where=where, since=since, until=until, gtid=gtid, thread=thread
     )
     decode = decode_options(key_file)
     known = schema_of(schema, None)
-    with (
-        opened(sources, decode, known, lower_case_table_names, index_directory) as archive,
-        make_statements(archive, asked, "redo") as statements,
-    ):
-        lines = Lines()
-        for line in statements.lines():
-            lines.data(line)
-        lines.flush()
-        message(f"{statements.changes} changes of {statements.transactions} transactions")
+    with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
+        print_statements(archive, asked, "redo")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from replica_client.cli.archive_options import (
     IndexDirectory,
     RowKey,
+    Since,
     Sources,
     Table,
+    Until,
     key_of,
     opened,
 )
@@ -18,18 +20,13 @@ from replica_client.cli.decode_options import KeyFile, decode_options
 from replica_client.cli.output import Lines, message
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
 
+if TYPE_CHECKING:
+    from replica_client.archive.archive import Archive
+    from replica_client.archive.question import Question
+    from replica_client.archive.undo import Direction
+
 EXAMPLE = "replica-client undo /backup/db1 --table shop.orders --gtid 0-1-9"
 
-Begin = Annotated[
-    str | None,
-    typer.Option("--since", metavar="START", help="FILE:OFFSET, a GTID set, or a time."),
-]
-End = Annotated[
-    str | None,
-    typer.Option(
-        "--until", metavar="STOP", help="The same: what is there or later does not count."
-    ),
-]
 Gtids = Annotated[
     str | None, typer.Option("--gtid", metavar="SET", help="Only these transactions.")
 ]
@@ -46,8 +43,8 @@ def undo(
     sources: Sources,
     table: Table = None,
     key: RowKey = None,
-    since: Begin = None,
-    until: End = None,
+    since: Since = None,
+    until: Until = None,
     gtid: Gtids = None,
     where: Where = None,
     thread: Thread = None,
@@ -62,20 +59,28 @@ def undo(
     that were logged as statements, DDL on the tables since, and foreign keys that cascade are refused.
 
     Generated columns are left out, and cascades are known, as far as CREATE TABLE and ALTER TABLE are in the archive.
-    Run it on a server whose tables have no triggers.
+    Run it on a server whose tables have no triggers. It ends with an error at a row that is not as it was then.
     """
     from replica_client.archive.archive import make_question
-    from replica_client.archive.undo import make_statements
 
     asked = make_question(
         table, key_of(key), where=where, since=since, until=until, gtid=gtid, thread=thread
     )
     decode = decode_options(key_file)
     known = schema_of(schema, None)
-    with (
-        opened(sources, decode, known, lower_case_table_names, index_directory) as archive,
-        make_statements(archive, asked, "undo") as statements,
-    ):
+    with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
+        print_statements(archive, asked, "undo")
+
+
+def print_statements(archive: Archive, asked: Question, direction: Direction) -> None:
+    """Print the script of a question's changes.
+
+    Raises:
+        DataLossError: it cannot be exact; nothing was printed.
+    """
+    from replica_client.archive.undo import make_statements
+
+    with make_statements(archive, asked, direction) as statements:
         lines = Lines()
         for line in statements.lines():
             lines.data(line)

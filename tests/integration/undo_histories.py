@@ -186,9 +186,7 @@ def prove(server: LocalServer, directory: Path, seed: int) -> Counter[str]:
                 for line in script:
                     if line.startswith("--"):
                         continue
-                    touched = cursor.execute(line.removesuffix(";"))
-                    if line.startswith(("INSERT", "DELETE")) and touched != 1:
-                        counts["missed"] += 1
+                    cursor.execute(line.removesuffix(";"))
             found = checksums(server, names)
             if found != expected:
                 counts["differences"] += 1
