@@ -71,6 +71,7 @@ def system_variables(
             "server_uuid": server_uuid,
             "gtid_mode": "ON" if library.has_gtids else "OFF",
             "gtid_executed": executed,
+            "gtid_owned": "",
             "gtid_purged": str(library.purged()).replace("\n", ""),
             "enforce_gtid_consistency": "ON" if library.has_gtids else "OFF",
             "binlog_transaction_compression": 0,

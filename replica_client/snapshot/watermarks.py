@@ -1,9 +1,9 @@
-"""Between which places of the binlog a reading lies, without a lock on the source.
+"""Between which positions of the binlog a reading lies, without a lock on the source.
 
 ``low``: every transaction that begins before it is seen by the reading. ``high``: every transaction that
 the reading sees begins before it.
 
-MariaDB tells the place of a consistent snapshot itself; low and high are the same. MySQL does not, and
+MariaDB tells the position of a consistent snapshot itself; low and high are the same. MySQL does not, and
 writes a transaction to the binlog before its rows become visible: the end of the binlog is a high mark
 at once, but a low mark only when the transactions that were being committed then are done, which
 ``gtid_owned`` shows.
@@ -19,6 +19,7 @@ from typing import Final, Literal
 from replica_client.errors import ConfigError, MalformedPacketError, TransportTimeoutError
 from replica_client.position.position import Position
 from replica_client.transport.connection import SourceConnection
+from replica_client.transport.source_gtids import owned_gtids
 
 Locking = Literal["never", "brief"]
 """``brief``: a consistent snapshot begins under FLUSH TABLES WITH READ LOCK, which is given back at
@@ -46,7 +47,7 @@ class Window:
 
 
 async def low_watermark(connection: SourceConnection) -> Position:
-    """A place before which everything is visible now.
+    """A position before which everything is visible now.
 
     Raises:
         ConfigError: a MySQL source without GTIDs.
@@ -65,21 +66,16 @@ async def low_watermark(connection: SourceConnection) -> Position:
             "set gtid_mode=ON, or allow a brief lock (locking=brief)"
         )
     status = await connection.binlog_status()
-    committing = await _owned(connection)
+    committing = await owned_gtids(connection)
     deadline = time.monotonic() + _COMMITTING_WAIT
-    while committing and (committing := committing & await _owned(connection)):
+    while committing and (committing := committing & await owned_gtids(connection)):
         if time.monotonic() > deadline:
             raise TransportTimeoutError(
                 f"{connection.options.address}: transactions are being committed since "
-                f"{_COMMITTING_WAIT:g} s ({min(committing)} …); see its process list"
+                f"{_COMMITTING_WAIT:g} s ({next(iter(committing))} …); see its process list"
             )
         await asyncio.sleep(_PAUSE)
     return Position(status.file, status.position)
-
-
-async def _owned(connection: SourceConnection) -> frozenset[str]:
-    rows = await connection.query("SELECT @@global.gtid_owned", columns=1, rows=1)
-    return frozenset(part.strip() for part in str(rows[0][0] or "").split(",") if part.strip())
 
 
 async def begin(connection: SourceConnection) -> None:

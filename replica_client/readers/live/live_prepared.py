@@ -18,6 +18,7 @@ from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.request import DumpRequest
 from replica_client.transport.side_dump import open_dump
+from replica_client.transport.source_gtids import executed_gtids
 
 _LOG = logging.getLogger("replica_client")
 
@@ -76,8 +77,7 @@ class PreparedSource:
         async with await SourceConnection.open(self._options) as connection:
             if connection.server.is_mariadb:
                 return None  # its positions tell the last GTID of a domain, but not the one before
-            rows = await connection.query("SELECT @@global.gtid_executed", columns=1, rows=1)
-            executed = connection.gtids(rows[0][0])
+            executed = await executed_gtids(connection)
         wanted = GtidSet.parse(gtid)
         if not isinstance(executed, GtidSet) or not wanted <= executed:
             return None

@@ -28,7 +28,7 @@ from replica_client.errors import (
     TransportError,
     UnknownBinlogError,
 )
-from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.gtid import GtidSet
 from replica_client.position.position import Position
 from replica_client.readers.live.reconnect import ReconnectPolicy
 from replica_client.readers.live.source_identity import (
@@ -47,6 +47,7 @@ from replica_client.transport.dump import DumpStream
 from replica_client.transport.request import DumpRequest, random_server_id
 from replica_client.transport.server_info import ServerInfo
 from replica_client.transport.side_dump import open_dump
+from replica_client.transport.source_gtids import gtids_in_binlog
 from replica_client.wire.server_errors import TRANSIENT_ERRORS
 
 _LOG = logging.getLogger("replica_client")
@@ -164,7 +165,8 @@ class SourceLink:
         address = connection.options.address
         by_gtid = request.gtid_set is not None
         if request.gtid_set is not None:
-            have, executed = request.gtid_set, await _executed(connection)
+            have = request.gtid_set
+            executed = await gtids_in_binlog(connection, have)
             if isinstance(have, GtidSet) and isinstance(executed, GtidSet):
                 if not self.identity.known:
                     uuid_there = connection.server.server_uuid
@@ -369,9 +371,3 @@ async def read_mark(options: ConnectOptions, file: str) -> FileMark | None:
         except (UnknownBinlogError, BinlogPurgedError):
             pass
     return None
-
-
-async def _executed(connection: SourceConnection) -> GtidSet | MariadbGtidSet:
-    name = "gtid_binlog_pos" if connection.server.is_mariadb else "gtid_executed"
-    rows = await connection.query(f"SELECT @@global.{name}", columns=1, rows=1)
-    return connection.gtids(rows[0][0])

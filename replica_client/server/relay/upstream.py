@@ -28,6 +28,7 @@ from replica_client.server.relay.epochs import Epoch, Epochs
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.request import DumpRequest
+from replica_client.transport.source_gtids import gtids_in_binlog
 
 _LOG = logging.getLogger("replica_client.relay")
 
@@ -171,7 +172,7 @@ class Upstream:
                     f"{host.address} is another server than the one before, and without GTIDs its files cannot "
                     "be joined to those that are kept: start over in an empty directory"
                 )
-            executed = connection.gtids((await connection.binlog_status()).executed_gtid_set)
+            executed = await gtids_in_binlog(connection, have)
             check_executed(have, executed, host.address)
             first_file = await self._first_file(connection, have)
         _LOG.warning(

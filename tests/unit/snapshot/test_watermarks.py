@@ -22,6 +22,8 @@ BEGIN = [
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
     "START TRANSACTION WITH CONSISTENT SNAPSHOT",
 ]
+UUID = "7f99a819-e73f-11f1-a881-02fc00000001"
+OTHER = "00000000-0000-0000-0000-000000000001"
 OWNED = "SELECT @@global.gtid_owned"
 MODE = "SELECT @@global.gtid_mode"
 
@@ -36,7 +38,7 @@ def mysql(*owned: str | None, mode: str = "ON") -> Answers:
 
 
 async def test_a_low_mark_waits_for_those_that_were_committing() -> None:
-    connection = mysql("u:5#1, u:6#2", "u:6#2, u:7#3", "u:7#3")
+    connection = mysql(f"{UUID}:5#1:4#2", f"{OTHER}:9#8{UUID}:5#1", f"{OTHER}:9#8{UUID}:6#2")
     assert await low_watermark(connection) == Position("binlog.000024", 158)
     # The position is taken first; who comes later is not waited for.
     assert connection.asked == [MODE, STATUS, OWNED, OWNED, OWNED]
@@ -50,7 +52,12 @@ async def test_a_low_mark_where_nobody_commits() -> None:
 
 async def test_a_transaction_that_commits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watermarks, "_COMMITTING_WAIT", 0.02)
-    with pytest.raises(TransportTimeoutError, match=r"since 0\.02 s \(u:5#1 …\)"):
+    with pytest.raises(TransportTimeoutError, match=rf"since 0\.02 s \({UUID}:5 …\)"):
+        await low_watermark(mysql(f"{UUID}:5#1"))
+
+
+async def test_an_answer_of_another_form() -> None:
+    with pytest.raises(MalformedPacketError, match="gtid_owned at db1:3306"):
         await low_watermark(mysql("u:5#1"))
 
 
