@@ -16,6 +16,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, Final
 
 import pyarrow as pa
@@ -23,13 +24,15 @@ import pyarrow.compute as pc
 
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaError
+from replica_client.lake.change_files import ChangeFile
 from replica_client.lake.change_log_files import LOSS
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry, new_id
 from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.log_tables import ROWS, by_table
 from replica_client.lake.log_versions import ChangeLogVersions, LoggedVersion
+from replica_client.lake.merge import Merge
 from replica_client.lake.net_rows import net_rows
-from replica_client.lake.state_table import Runner, StateTable
+from replica_client.lake.state_table import Runner, StateTable, Work
 from replica_client.lake.taken_copies import ROUND_ROWS, is_copy, take_copies
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import TableChange
@@ -42,6 +45,12 @@ from replica_client.tables.alterations import alteration, makes_cascade
 
 STEPS: Final = 1 << 20
 """Steps of one version of the change log."""
+
+Part = Any
+"""Changes of one table: rows of the envelope, or a :class:`~replica_client.lake.change_files.ChangeFile`."""
+
+_FILE_WEIGHT: Final = 8
+"""Rows in a file for one that is in memory."""
 
 SNAPSHOT, SNAPSHOT_CHUNK = "snapshot", "snapshot_chunk"
 """Operations of a copied row, and of the last row of a chunk, which tells about it."""
@@ -78,7 +87,7 @@ class Applied:
 class _Waiting:
     """Changes of a table that are not written yet."""
 
-    parts: list[tuple[int, pa.Table]] = field(default_factory=list)
+    parts: list[tuple[int, Part]] = field(default_factory=list)
 
 
 class Applier:
@@ -170,16 +179,33 @@ class Applier:
     # Versions.
 
     def _take(self, version: LoggedVersion) -> None:
-        if not version.files:
+        step = version.number * STEPS
+        for files, rows in self.log.runs(version):
+            if rows is None:
+                self._wait_for(files, step)
+                step += 2
+            else:
+                step = self._take_rows(rows, step)
+
+    def _wait_for(self, files: Sequence[ChangeFile], step: int) -> None:
+        self._done.changes += sum(file.changes for file in files)
+        self._done.last_commit = max(file.committed for file in files) / 1_000_000
+        if step <= self.catalog.step:
             return
-        rows = self.log.rows(version.files)
+        for file in files:
+            table = file.database, file.table
+            self._waiting.setdefault(table, _Waiting()).parts.append((step, file))
+            self._waiting_rows += file.rows // _FILE_WEIGHT
+
+    def _take_rows(self, rows: pa.Table, step: int) -> int:
+        """Take rows of the envelope; gives the step behind them."""
         self._done.changes += rows.num_rows
         if rows.num_rows:
             last = pc.max(rows["_commit_timestamp"]).cast(pa.int64()).as_py()
             self._done.last_commit = last / 1_000_000
         is_row = pc.is_in(rows["operation"], value_set=ROWS)
         statements = pc.indices_nonzero(pc.invert(is_row)).to_pylist()
-        begin, step = 0, version.number * STEPS
+        begin = 0
         at = 0
         while at < len(statements):
             end = statements[at]
@@ -198,6 +224,7 @@ class Applier:
             begin = statements[at] + 1
             at += 1
         self._wait(rows.slice(begin), step)
+        return step + 2
 
     def _wait(self, rows: pa.Table, step: int) -> None:
         if not rows.num_rows or step <= self.catalog.step:
@@ -209,29 +236,78 @@ class Applier:
     def _flush(self, step: int) -> None:
         """Write what waits; everything up to the step is done then."""
         waiting, self._waiting, self._waiting_rows = self._waiting, {}, 0
-        work = []
+        rows: list[tuple[TableEntry, _Waiting]] = []
+        files: list[tuple[TableEntry, _Waiting]] = []
         for table, one in waiting.items():
             entry = self._entry(table)
             if entry is not None and entry.status == "current":
-                work.append((entry, one, step))
-        if len(work) > 1 and self._threads > 1:
+                typed = all(isinstance(part, ChangeFile) for _, part in one.parts)
+                (files if typed else rows).append((entry, one))
+        self._merge_all(files, step)
+        if len(rows) > 1 and self._threads > 1:
             with ThreadPoolExecutor(self._threads) as pool:
-                list(pool.map(lambda one: self._write(*one), work))
+                list(pool.map(lambda one: self._write(one[0], one[1], step), rows))
         else:
-            for entry, one, at in work:
-                self._write(entry, one, at)
+            for entry, one in rows:
+                self._write(entry, one, step)
         if step > self.catalog.step:
             self.catalog.step = step
             self.catalog.save()
 
+    def _merge_all(self, tables: Sequence[tuple[TableEntry, _Waiting]], step: int) -> None:
+        """Merge change files into tables: all works of all tables at once, then one commit for each."""
+        planned: list[tuple[TableEntry, StateTable, list[Merge]]] = []
+        for entry, waiting in tables:
+            state = self._state(entry)
+            done = state.step
+            parts = [part for number, part in waiting.parts if number > done]
+            works = state.plan_merges(self.log.directory, parts, step) if parts else None
+            if works is not None:
+                planned.append((entry, state, works))
+        wanted = [work for _, _, works in planned for work in works]
+        merged = iter(self._runner(wanted) if wanted else ())
+        for entry, state, works in planned:
+            files, kept = state.commit_merges([next(merged) for _ in works], step)
+            self._done.files += files
+            self._done.kept += kept
+            self._done.tables.add(entry.table)
+
     def _write(self, entry: TableEntry, waiting: _Waiting, step: int) -> None:
         state = self._state(entry)
         done = state.step
-        parts = [part for number, part in waiting.parts if number > done]
+        parts = [(number, part) for number, part in waiting.parts if number > done]
         # Rows of a step that is the table's own were written with it.
         if parts:
-            self.apply_net_rows(state, pa.concat_tables(parts), step)
+            self.apply_parts(state, parts, step)
             self._done.tables.add(entry.table)
+
+    def apply_parts(
+        self, state: StateTable, parts: Sequence[tuple[int, Part]], step: int, since: str = ""
+    ) -> None:
+        """Let changes be in a table that has none of their steps: one commit for those of each form in turn.
+
+        Args:
+            state: the table.
+            parts: rows of the envelope, or change files, each with its step, in the order of the binlog.
+            step: of the last commit.
+            since: of change files only changes of this ``_commit_version`` or a later one.
+        """
+        groups = [
+            list(group)
+            for _, group in groupby(parts, key=lambda one: isinstance(one[1], ChangeFile))
+        ]
+        for at, group in enumerate(groups):
+            number = step if at + 1 == len(groups) else group[-1][0]
+            found = [part for _, part in group]
+            if isinstance(found[0], ChangeFile):
+                works = state.plan_merges(self.log.directory, found, number, since)
+                if works is not None:
+                    files, kept = state.commit_merges(self._runner(works), number)
+                    with self._lock:
+                        self._done.files += files
+                        self._done.kept += kept
+            else:
+                self.apply_net_rows(state, pa.concat_tables(found), number)
 
     def apply_net_rows(self, state: StateTable, rows: pa.Table, step: int) -> None:
         """Let the changes of rows be in a table, in one commit."""
@@ -477,15 +553,19 @@ def cannot_hold(model: TableModel) -> str:
 
 def local_runner(threads: int = 2) -> Runner:
     """Rewrites files in this process."""
-    from replica_client.lake import rewrite
 
-    def run(works: Sequence[Any]) -> list[Any]:
+    def run(works: Sequence[Work]) -> list[Any]:
         if len(works) < 2:
-            return [rewrite.run(work) for work in works]
+            return [work.run() for work in works]
         with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(rewrite.run, works))
+            return list(pool.map(run_work, works))
 
     return run
+
+
+def run_work(work: Work) -> Any:
+    """Run one; a function, so that executors can import it."""
+    return work.run()
 
 
 def _end(version: int) -> int:

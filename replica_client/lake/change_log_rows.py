@@ -2,31 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import pyarrow.dataset as ds
+import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake.exceptions import TableNotFoundError
 
-from replica_client.lake.delta_files import delta_rows, open_delta
+from replica_client.lake.change_files import envelope_rows, is_typed
+from replica_client.lake.delta_files import data_paths, open_delta
+from replica_client.lake.parquet_files import read_parquet
 from replica_client.storage.location import Location
 
-_ROWS = ds.field("operation").isin(["insert", "update", "delete"])
+_OPERATIONS = ("insert", "update", "delete")
 
 
 def change_log_rows(directory: Location) -> list[dict[str, Any]]:
-    """All row changes in the order of the binlog, as mappings by column name; empty without a table."""
-    try:
-        table = delta_rows(open_delta(directory), directory).to_table(filter=_ROWS)
-    except TableNotFoundError:
-        return []
-    rows: list[dict[str, Any]] = table.to_pylist()
+    """All row changes in the order of the binlog, as mappings by the columns of the envelope; empty without a table.
+
+    Typed change files are shown in the envelope, too: ``before`` and ``after`` are JSON objects.
+    """
+    rows: list[dict[str, Any]] = []
+    for found in _files(directory):
+        if is_typed(found.schema):
+            rows += envelope_rows(found)
+        else:
+            rows += [row for row in found.to_pylist() if row["operation"] in _OPERATIONS]
     rows.sort(key=lambda row: (row["_commit_version"], row["_event_index"], row["_row_index"]))
     return rows
 
 
 def change_log_row_count(directory: Location) -> int:
     """How many row changes it has; 0 without a table."""
+    count = 0
+    wanted = pa.array([*_OPERATIONS, "update_postimage"], pa.string())
+    for found in _files(directory, ["operation"]):
+        kinds = found["operation"].cast(pa.string())
+        count += pc.sum(pc.is_in(kinds, value_set=wanted)).as_py() or 0
+    return count
+
+
+def _files(directory: Location, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
     try:
-        return int(delta_rows(open_delta(directory), directory).count_rows(filter=_ROWS))
+        paths = data_paths(open_delta(directory))
     except TableNotFoundError:
-        return 0
+        return
+    for path in sorted(paths):
+        yield read_parquet(directory / path, columns)

@@ -18,14 +18,14 @@
     checkpoint = "state"               # directory on this machine; default: checkpoint/ in output
     trigger = "available-now"          # or "continuous"
     interval = "5 seconds"             # between micro-batches, continuous only
-    max_bytes_per_trigger = "64m"
+    max_bytes_per_trigger = "128m"
     master = "local[*]"                # or spark://host:7077, sc://host:15002 (Spark Connect)
 
     [lake]
     current = true                     # keep current-state tables; false: the change log only
     chunk_rows = 50000                 # of a copy's chunk
     locking = "never"                  # or "brief": a copy begins under a global read lock
-    distribute_above = "256m"          # of files to rewrite: executors do it instead of the driver
+    distribute_above = "16m"           # of files to merge: executors do it instead of the driver
     report = "report.html"             # written at the end of a run, in the output directory; or s3://…
 
     [storage]                          # options of the object store of path and output, where the environment
@@ -93,8 +93,8 @@ _LAKE_KEYS = {
     "report": "where",
 }
 _LOCKING = ("never", "brief")
-DEFAULT_TRIGGER_SIZE = "64m"
-DEFAULT_DISTRIBUTE_ABOVE = 256 << 20
+DEFAULT_TRIGGER_SIZE = "128m"
+DEFAULT_DISTRIBUTE_ABOVE = 16 << 20
 _SECTIONS = ("source", "pipeline", "lake", "storage", "spark")
 _TRIGGERS = ("available-now", "continuous")
 _INTERVAL = re.compile(r"\s*\d+(\.\d+)?\s*(milliseconds?|seconds?|minutes?|hours?)\s*")

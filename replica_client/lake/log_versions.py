@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from replica_client.errors import SinkError, StorageError
+from replica_client.lake.change_files import DETAILS, ChangeFile
 from replica_client.lake.delta_files import open_delta
 from replica_client.lake.parquet_files import read_parquet
 from replica_client.storage.files import read_file
@@ -33,11 +35,13 @@ class LoggedFile:
         path: relative to the change log.
         rows: how many it holds.
         last: the greatest ``_commit_version`` in it; ``""`` when not known.
+        details: what the task that wrote it told of it; None for a file of the envelope by itself.
     """
 
     path: str
     rows: int
     last: str
+    details: ChangeFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,15 @@ class ChangeLogVersions:
             if (add := action.get("add")) and add.get("dataChange", True):
                 statistics = json.loads(add.get("stats") or "{}")
                 last = statistics.get("maxValues", {}).get("_commit_version", "")
-                files.append(LoggedFile(add["path"], int(statistics.get("numRecords", 0)), last))
+                details = statistics.get(DETAILS)
+                files.append(
+                    LoggedFile(
+                        add["path"],
+                        int(statistics.get("numRecords", 0)),
+                        last,
+                        None if details is None else ChangeFile(**details),
+                    )
+                )
             elif txn := action.get("txn"):
                 transactions[str(txn["appId"])] = int(txn["version"])
         return LoggedVersion(number, tuple(files), transactions)
@@ -102,15 +114,67 @@ class ChangeLogVersions:
         try:
             parts = [read_parquet(self.directory / file.path, _COLUMNS) for file in files]
         except (OSError, StorageError, pa.ArrowInvalid) as error:
-            text = getattr(error, "strerror", None) or " ".join(str(error).split())[:300]
-            raise SinkError(
-                f"{self.directory}: {text}; a file that the current tables need cannot be read (was it "
-                "removed by a vacuum?): restore it, or start over with a snapshot"
-            ) from None
+            raise self._unreadable(error) from None
         if not parts:
             return pa.table({name: pa.array([], pa.string()) for name in _COLUMNS})
         found = pa.concat_tables(parts)
         return found.sort_by(ORDER) if sort else found
+
+    def runs(self, version: LoggedVersion) -> Iterator[tuple[list[ChangeFile], pa.Table | None]]:
+        """What a version has, in the order of the binlog: change files, or rows of the envelope.
+
+        Raises:
+            SinkError: a file cannot be read.
+        """
+        plain = [file for file in version.files if file.details is None]
+        if plain:
+            yield [], self.rows(plain)
+        typed: dict[tuple[int, int], list[ChangeFile]] = {}
+        others: dict[int, pa.Table] = {}
+        for file in version.files:
+            if (one := file.details) is None:
+                continue
+            if one.table:
+                typed.setdefault((one.part, one.section), []).append(one)
+            else:
+                others[one.part] = self._others(file)
+        for part in sorted({part for part, _ in typed} | set(others)):
+            sections = {section for known, section in typed if known == part}
+            rows = others.get(part)
+            if rows is not None:
+                sections |= set(pc.unique(rows["_section"]).to_pylist())
+            for section in sorted(sections):
+                if files := typed.get((part, section)):
+                    yield sorted(files, key=lambda one: one.piece), None
+                if rows is not None:
+                    found = rows.filter(pc.equal(rows["_section"], section))
+                    if found.num_rows:
+                        yield [], found.drop_columns(["_section"])
+
+    def commit_versions(self, file: ChangeFile) -> pa.ChunkedArray:
+        """The ``_commit_version`` of each row of a change file.
+
+        Raises:
+            SinkError: it cannot be read.
+        """
+        try:
+            found = read_parquet(self.directory / file.path, ["_commit_version"])
+            return found["_commit_version"].cast(pa.string())
+        except (OSError, StorageError, pa.ArrowInvalid) as error:
+            raise self._unreadable(error) from None
+
+    def _others(self, file: LoggedFile) -> pa.Table:
+        try:
+            return read_parquet(self.directory / file.path, (*_COLUMNS, "_section"))
+        except (OSError, StorageError, pa.ArrowInvalid) as error:
+            raise self._unreadable(error) from None
+
+    def _unreadable(self, error: Exception) -> SinkError:
+        text = getattr(error, "strerror", None) or " ".join(str(error).split())[:300]
+        return SinkError(
+            f"{self.directory}: {text}; a file that the current tables need cannot be read (was it "
+            "removed by a vacuum?): restore it, or start over with a snapshot"
+        )
 
     def since(self, commit_version: str, before: int) -> list[LoggedVersion]:
         """Versions, in order, that may have rows of transactions from a position on.

@@ -53,6 +53,10 @@ class Rewrite:
     added: pa.Table | None = None
     renamed: dict[str, str] | None = field(default=None)
 
+    def run(self) -> list[NewFile] | None:
+        """As :func:`run`."""
+        return run(self)
+
 
 @dataclass(frozen=True, slots=True)
 class NewFile:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +19,9 @@ from deltalake.transaction import AddAction, RemoveAction, Transaction
 
 from replica_client.errors import SinkError
 from replica_client.lake import rewrite
+from replica_client.lake.change_files import ChangeFile
 from replica_client.lake.data_files import (
+    FULL_DATA_FILE_SIZE,
     DataFile,
     DataFileWork,
     data_files_of,
@@ -28,13 +30,26 @@ from replica_client.lake.data_files import (
 )
 from replica_client.lake.delta_files import data_paths, delta_address, delta_rows, open_delta
 from replica_client.lake.lake_table import COPY_KEY, LakeTable
+from replica_client.lake.merge import Merge, Merged, plan_merges
 from replica_client.lake.net_rows import NetRows
 from replica_client.lake.parquet_files import make_directory, read_parquet
 from replica_client.lake.rewrite import NewFile, Rewrite
 from replica_client.storage.location import Location
 
-Runner = Callable[[Sequence[Rewrite]], list[list[NewFile] | None]]
-"""Runs rewrites somewhere; the results are in their order."""
+
+class Work(Protocol):
+    """Files to be written: :class:`~replica_client.lake.rewrite.Rewrite`, or a merge."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that are read, about."""
+
+    def run(self) -> Any:
+        """Write them; what they are."""
+
+
+Runner = Callable[[Sequence[Any]], list[Any]]
+"""Runs works (:class:`Work`) somewhere; the results are in their order."""
 
 
 class StateTable:
@@ -51,6 +66,7 @@ class StateTable:
         self.shape = shape
         self._pipeline = pipeline
         self._delta: DeltaTable | None = None
+        self._planned: dict[str, DataFile] = {}
 
     @property
     def step(self) -> int:
@@ -117,6 +133,40 @@ class StateTable:
         added = [file for files in written if files is not None for file in files]
         self._commit(delta, removed, added, step)
         return len(removed) + len(added), len(data_files) - len(removed)
+
+    def plan_merges(
+        self, log: Location, changes: Sequence[ChangeFile], step: int, since: str = ""
+    ) -> list[Merge] | None:
+        """What change files have to be merged into which files; None when the table has the step.
+
+        Args:
+            log: directory of the change log.
+            changes: in the order of the binlog.
+            step: of the commit.
+            since: only changes of this ``_commit_version`` or a later one.
+
+        Raises:
+            SinkError: the table is gone.
+        """
+        delta = self._open()
+        if delta is None:
+            raise SinkError(f"{self.directory}: the table is gone; restore it, or start anew")
+        if (done := delta.transaction_version(self._pipeline)) is not None and done >= step:
+            return None
+        files = data_files_of(delta, self.shape)
+        self._planned = {file.path: file for file in files}
+        return plan_merges(
+            self.directory, self.shape, files, log, changes, FULL_DATA_FILE_SIZE, since
+        )
+
+    def commit_merges(self, merged: Sequence[Merged], step: int) -> tuple[int, int]:
+        """Let what was merged be in the table, in one commit; as :meth:`apply`."""
+        assert self._delta is not None
+        removed = [self._planned[path] for one in merged for path in one.removed]
+        added = [file for one in merged for file in one.added]
+        kept = len(self._planned) - len(removed)
+        self._commit(self._delta, removed, added, step)
+        return len(removed) + len(added), kept
 
     def _rewrite(self, work: DataFileWork, gone: pa.Table, rows: pa.Table) -> Rewrite:
         data_file = work.data_file

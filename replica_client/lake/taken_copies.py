@@ -9,13 +9,14 @@ over by these.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from replica_client.lake.change_files import ChangeFile
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry, new_id
 from replica_client.lake.log_tables import ROWS, by_table
 from replica_client.lake.log_versions import ChangeLogVersions, LoggedVersion
@@ -23,6 +24,7 @@ from replica_client.lake.state_table import StateTable
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.model import TableModel
 
+_FILE_WEIGHT: Final = 8
 ROUND_ROWS: Final = 200_000
 """Changes after which the tables are written."""
 
@@ -41,6 +43,12 @@ class Tables(Protocol):
         """Let the changes of rows be in a table, in one commit."""
         ...
 
+    def apply_parts(
+        self, state: StateTable, parts: Sequence[tuple[int, Any]], step: int, since: str = ""
+    ) -> None:
+        """Let changes be in a table that has none of their steps."""
+        ...
+
 
 @dataclass
 class _Copy:
@@ -51,8 +59,8 @@ class _Copy:
         state: what is put together.
         low: the position from which on the log has changes that it may lack.
         exact: where the position is that all of its rows are of, when rows cannot be told apart; else ``""``.
-        step: of the first version behind its chunks.
-        numbers: the step of each of these versions.
+        step: of what comes next behind its chunks.
+        numbers: of the versions that may concern it.
         waiting: changes that are not written, with their steps.
         is_void: whether it must be read again.
     """
@@ -62,8 +70,8 @@ class _Copy:
     low: str
     exact: str
     step: int
-    numbers: dict[int, int] = field(default_factory=dict)
-    waiting: list[tuple[int, pa.Table]] = field(default_factory=list)
+    numbers: set[int] = field(default_factory=set)
+    waiting: list[tuple[int, Any]] = field(default_factory=list)
     is_void: bool = False
 
 
@@ -144,44 +152,67 @@ def _catch_up(tables: Tables, copies: Sequence[_Copy], before: int) -> None:
     versions = tables.log.since(min(copy.low for copy in copies), before)
     for copy in copies:
         concerned = [one for one in _since(versions, copy.low) if not is_copy(one)]
-        copy.numbers = {one.number: copy.step + at for at, one in enumerate(concerned)}
+        copy.numbers = {one.number for one in concerned}
     wanted = {copy.entry.table: copy for copy in copies}
     waiting = 0
     for version in versions:
         if not any(version.number in copy.numbers for copy in copies):
             continue
-        rows = tables.log.rows(version.files)
-        for name, part in by_table(rows.filter(pc.is_in(rows["operation"], value_set=ROWS))):
-            one = wanted.get(name)
-            if one is not None and version.number in one.numbers:
-                waiting += _wait(one, part, one.numbers[version.number])
+        theirs = [copy for copy in copies if version.number in copy.numbers]
+        for files, rows in tables.log.runs(version):
+            for copy in theirs:
+                copy.step += 1  # the same whenever it is done again
+            parts: Iterable[tuple[TableName, Any]]
+            if rows is None:
+                parts = (((file.database, file.table), file) for file in files)
+            else:
+                parts = by_table(rows.filter(pc.is_in(rows["operation"], value_set=ROWS)))
+            for name, part in parts:
+                one = wanted.get(name)
+                if one is not None and version.number in one.numbers:
+                    waiting += _wait(tables.log, one, part)
         if waiting >= ROUND_ROWS:
             waiting = 0
             _write(tables, copies)
     _write(tables, copies)
 
 
-def _wait(copy: _Copy, rows: pa.Table, step: int) -> int:
-    """Take changes of a table; gives how many."""
-    position_of = rows["_commit_version"]
+def _wait(log: ChangeLogVersions, copy: _Copy, part: Any) -> int:
+    """Take changes of a table; gives how many, those in files by a fraction."""
+    begin = copy.exact or copy.low
+    if isinstance(part, ChangeFile):
+        if part.last < copy.low:
+            return 0
+        if copy.exact and part.first < copy.exact:
+            copy.is_void |= _is_inside(copy, log.commit_versions(part))
+        if copy.is_void or part.last < begin:
+            return 0
+        copy.waiting.append((copy.step, part))
+        return part.rows // _FILE_WEIGHT
+    position_of = part["_commit_version"]
     if copy.exact:
         # Its rows cannot be told apart: the copy must be that of one position.
-        inside = pc.and_(pc.greater_equal(position_of, copy.low), pc.less(position_of, copy.exact))
-        copy.is_void |= bool(pc.any(inside).as_py())
-    rows = rows.filter(pc.greater_equal(position_of, copy.exact or copy.low))
+        copy.is_void |= _is_inside(copy, position_of)
+    rows = part.filter(pc.greater_equal(position_of, begin))
     if not rows.num_rows or copy.is_void:
         return 0
-    copy.waiting.append((step, rows))
+    copy.waiting.append((copy.step, rows))
     return int(rows.num_rows)
+
+
+def _is_inside(copy: _Copy, versions: pa.ChunkedArray) -> bool:
+    """Whether a change is of the time while a copy was read."""
+    inside = pc.and_(pc.greater_equal(versions, copy.low), pc.less(versions, copy.exact))
+    return bool(pc.any(inside).as_py())
 
 
 def _write(tables: Tables, copies: Sequence[_Copy]) -> None:
     for copy in copies:
         waiting, copy.waiting = copy.waiting, []
         done = copy.state.step if waiting and not copy.is_void else 0
-        parts = [part for step, part in waiting if step > done]
+        parts = [(step, part) for step, part in waiting if step > done]
         if parts and not copy.is_void:
-            tables.apply_net_rows(copy.state, pa.concat_tables(parts), waiting[-1][0])
+            tables.apply_parts(copy.state, parts, waiting[-1][0], copy.exact or copy.low)
 
 
 def _since(versions: Sequence[LoggedVersion], low: str) -> list[LoggedVersion]:

@@ -1,20 +1,19 @@
 """The change log: a Delta table that takes each micro-batch once.
 
-Executors write Parquet files; the driver adds all files of a batch to the table in one commit that
-also records (pipeline, batch number), so that readers see whole batches and a batch that Spark
+The tasks that decode write Parquet files, and Spark's rows tell of these
+(:mod:`replica_client.spark.source.change_file_source`); the driver adds all files of a batch to the table in
+one commit that also records (pipeline, batch number), so that readers see whole batches and a batch that Spark
 writes again is passed over. Files of a batch that was never committed belong to no version of the
 table; a vacuum removes them.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 from pyspark.sql.datasource import (
     DataSource,
@@ -23,27 +22,21 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from replica_client.errors import SinkError
+from replica_client.lake.change_files import ChangeFile
 from replica_client.lake.change_log_files import (
-    COMPRESSION,
-    Statistics,
     commit_files,
     remove_uncommitted,
 )
-from replica_client.lake.parquet_files import new_file
 from replica_client.storage.location import Location, location
 
 FORMAT = "replica-client-change-log"
 
 
 @dataclass
-class WrittenFile(WriterCommitMessage):
-    """A Parquet file of one task; no path when the task had no rows."""
+class WrittenFiles(WriterCommitMessage):
+    """The change files of one task."""
 
-    path: str = ""
-    size: int = 0
-    modified: int = 0
-    statistics: str = ""
+    files: tuple[ChangeFile, ...] = ()
 
 
 class ChangeLogSink(DataSource):
@@ -76,31 +69,19 @@ class ChangeLogWriter(DataSourceStreamArrowWriter):
         self._table = table
         self._pipeline = pipeline
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFile:
-        """Write a task's rows into a file; called by executors."""
-        name = f"part-{uuid.uuid4().hex}.{COMPRESSION}.parquet"
-        path = self._table / name
-        rows = (batch for batch in iterator if batch.num_rows)
-        first = next(rows, None)
-        if first is None:
-            return WrittenFile()
-        statistics = Statistics()
-        try:
-            with new_file(path) as made:
-                with pq.ParquetWriter(made.stream, first.schema, compression=COMPRESSION) as writer:
-                    for batch in chain((first,), rows):
-                        writer.write_batch(batch)
-                        statistics.add(batch)
-        except OSError as error:
-            reason = error.strerror or error
-            raise SinkError(f"{path}: {reason}; what was committed before is whole") from None
-        return WrittenFile(name, made.size, made.modified, statistics.text())
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
+        """Take the files that a task wrote; called by executors."""
+        files = []
+        for batch in iterator:
+            for text in batch.column("details").to_pylist():
+                files.append(ChangeFile(**json.loads(text)))
+        return WrittenFiles(tuple(files))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Add a batch's files to the table, all or none; called on the driver."""
-        files = [m for m in messages if isinstance(m, WrittenFile) and m.path]
+        files = _files(messages)
         actions = [
-            AddAction(file.path, file.size, {}, file.modified, True, file.statistics)
+            AddAction(file.path, file.size, {}, file.modified, True, file.statistics())
             for file in files
         ]
         if not commit_files(self._table, self._pipeline, batchId, actions):
@@ -108,8 +89,12 @@ class ChangeLogWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Remove what a failed batch has written."""
-        self._remove([m for m in messages if isinstance(m, WrittenFile) and m.path])
+        self._remove(_files(messages))
 
-    def _remove(self, files: list[WrittenFile]) -> None:
+    def _remove(self, files: Sequence[ChangeFile]) -> None:
         # A commit whose answer was lost may be there.
         remove_uncommitted(self._table, [file.path for file in files])
+
+
+def _files(messages: Sequence[WriterCommitMessage | None]) -> list[ChangeFile]:
+    return [file for one in messages if isinstance(one, WrittenFiles) for file in one.files]

@@ -12,8 +12,7 @@ from deltalake.transaction import AddAction
 from pyspark.sql import SparkSession
 
 from replica_client.errors import ConfigError
-from replica_client.lake import rewrite
-from replica_client.lake.applier import Applied, Applier, cannot_hold, local_runner
+from replica_client.lake.applier import Applied, Applier, cannot_hold, local_runner, run_work
 from replica_client.lake.change_log_files import commit_files
 from replica_client.lake.config import PipelineConfig
 from replica_client.lake.copies import (
@@ -25,9 +24,8 @@ from replica_client.lake.copies import (
 )
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.log_versions import ChangeLogVersions
-from replica_client.lake.rewrite import NewFile, Rewrite
 from replica_client.lake.source_options import SourceOptions
-from replica_client.lake.state_table import Runner
+from replica_client.lake.state_table import Runner, Work
 from replica_client.position.position import Position
 from replica_client.readers.live.live_schema import read_source
 from replica_client.rows.selection import Selection
@@ -102,10 +100,10 @@ def spark_runner(spark: Callable[[], SparkSession], above: int) -> Runner:
     """Rewrites files on executors where there is much to rewrite, else here."""
     here = local_runner()
 
-    def run(works: Sequence[Rewrite]) -> list[list[NewFile] | None]:
-        if len(works) < 2 or sum(work.size for work in works) <= above:
+    def run(works: Sequence[Work]) -> list[Any]:
+        if sum(work.size for work in works) <= above:
             return here(works)
-        return on_executors(spark(), rewrite.run, works)
+        return on_executors(spark(), run_work, works)
 
     return run
 

@@ -54,12 +54,21 @@ class MergePoint:
 LAST_COMMIT: Final = "last_commit"
 """Metric that a pipeline's stream observes (:data:`OBSERVED`): when the last change was committed."""
 
+CHANGES: Final = "changes"
+"""Metric that it observes, too: how many changes the micro-batch has, whose rows are files."""
+
 OBSERVED: Final = "mysql_binlog"
 """Name under which Spark's progress has that metric in ``observedMetrics``."""
 
 
 def rows_of(report: Any) -> int:
-    """Rows of a micro-batch; over Spark Connect its report has them by source only."""
+    """Changes of a micro-batch; rows of a query that is not the pipeline's.
+
+    Over Spark Connect its report has rows by source only.
+    """
+    metrics = report["observedMetrics"].get(OBSERVED)
+    if metrics is not None and CHANGES in metrics:
+        return int(metrics[CHANGES] or 0)
     rows = report["numInputRows"]
     if rows is None:
         rows = sum(one["numInputRows"] for one in report["sources"])

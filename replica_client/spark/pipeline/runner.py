@@ -39,9 +39,9 @@ from replica_client.spark.pipeline.lake_run import LakeRun, check_image, prepare
 from replica_client.spark.pipeline.progress import Progress
 from replica_client.spark.pipeline.query_failures import PurgedRangeError, cause_of, is_transient
 from replica_client.spark.pipeline.report import write_report
-from replica_client.spark.pipeline.run_history import LAST_COMMIT, OBSERVED, RunHistory
+from replica_client.spark.pipeline.run_history import CHANGES, LAST_COMMIT, OBSERVED, RunHistory
 from replica_client.spark.pipeline.spark_session import make_session
-from replica_client.spark.source import data_source
+from replica_client.spark.source import change_file_source
 from replica_client.spark.source.live_plan import SCHEMA_KEY, LivePlanner
 from replica_client.spark.source.readers import make_planner
 from replica_client.storage.location import Location, ObjectUrl, location
@@ -49,6 +49,9 @@ from replica_client.storage.location import Location, ObjectUrl, location
 _LOOK = 0.2
 _TRIES = 10
 """Times in a row that a source that went away is looked for."""
+
+_BATCHES_AT_ONCE = 8
+"""Micro-batches of a run to the end that are merged together: a table is written anew once for all of them."""
 
 _GO_ON = '; or let the tables be copied again: record_losses = ["gtid_gap"] in [source]'
 _ROUNDS = 20
@@ -212,8 +215,14 @@ class _Run:
         if lake is not None and config.trigger == "available-now":
             lake.read_copies()
         query = self.query = _start(self._spark(), config, self._state)
+        merged = self._progress.batches
         while query.isActive:
             self._watch(query)
+            waits = self._progress.batches - merged < _BATCHES_AT_ONCE
+            if waits and config.trigger == "available-now":
+                time.sleep(_LOOK)
+                continue
+            merged = self._progress.batches
             if not self._step():
                 time.sleep(_LOOK)
         self._watch(query)
@@ -324,16 +333,19 @@ def _source_options(config: PipelineConfig, state: PipelineState) -> dict[str, s
 
 def _start(spark: SparkSession, config: PipelineConfig, state: PipelineState) -> StreamingQuery:
     # Registered here too, for a session whose Spark does not see the package's own registration.
-    spark.dataSource.register(data_source.BinlogDataSource)
+    spark.dataSource.register(change_file_source.ChangeFileSource)
     spark.dataSource.register(change_log.ChangeLogSink)
-    reader = spark.readStream.format(data_source.FORMAT)
+    stored = config.output.options if isinstance(config.output, ObjectUrl) else ()
+    reader = spark.readStream.format(change_file_source.FORMAT)
+    reader = reader.option(change_file_source.LOG_OPTION, str(config.change_log))
+    for name, value in stored:
+        reader = reader.option(f"{change_file_source.STORE_PREFIX}{name}", value)
     for name, value in _source_options(config, state).items():
         reader = reader.option(name, value)
-    stored = config.output.options if isinstance(config.output, ObjectUrl) else ()
     last = functions.max("_commit_timestamp").cast("double").alias(LAST_COMMIT)
     writer = (
         reader.load()
-        .observe(OBSERVED, last)
+        .observe(OBSERVED, last, functions.sum("changes").alias(CHANGES))
         .writeStream.format(change_log.FORMAT)
         .option("table", str(config.change_log))
         .option("pipeline", state.pipeline)

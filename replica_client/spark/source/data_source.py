@@ -62,7 +62,10 @@ class BinlogDataSource(DataSource):
         if source.on_unknown_table is None and not source.live:
             # Names must be the same in all micro-batches, also when old files are gone.
             source = replace(source, on_unknown_table="error")
-        return BinlogStreamReader(source, self._typed())
+        return self._stream_reader(source, self._typed())
+
+    def _stream_reader(self, source: SourceOptions, table: TypedTable | None) -> BinlogStreamReader:
+        return BinlogStreamReader(source, table)
 
     def _typed(self) -> TypedTable | None:
         if self._source.table is not None and self._table is None:

@@ -53,6 +53,8 @@ class Filters:
         if self.done is None and self.wanted is None:
             return batch
         gtids = batch.column("_gtid")
+        if pa.types.is_dictionary(gtids.type):
+            gtids = gtids.cast(pa.string())
         known = pc.unique(gtids)
         given = [text for text in known.to_pylist() if self._gives(text)]
         if len(given) == len(known):
@@ -147,6 +149,26 @@ def _batches(
         lost = lost_batch(part.start, part.stop, part.schema, table)
         yield with_variants(lost) if source.variant and table is None else lost
         return
+    for batch in range_batches(source, part, schema, changes):
+        batch = part.filters.apply(batch)
+        if batch.num_rows:
+            yield with_variants(batch) if source.variant and table is None else batch
+
+
+def range_batches(
+    source: SourceOptions, part: BinlogRange, schema: str | None, changes: Changes
+) -> Iterator[pa.RecordBatch]:
+    """What ``changes`` makes of the transactions of a range.
+
+    Args:
+        source: what is read.
+        part: the range, which the source still has.
+        schema: the schema history, when the range does not carry it.
+        changes: takes the transactions.
+
+    Raises:
+        ReplicaClientError: the range cannot be read to its end.
+    """
     history = None
     schema = part.schema or schema
     if schema is not None:
@@ -155,11 +177,11 @@ def _batches(
     elif source.letter_case is not None:
         history = SchemaHistory(lower_case_names=source.letter_case != 0)
     if source.connect is not None:
-        found = live_batches(
+        yield from live_batches(
             source, part.start, part.stop, part.number, changes, part.is_last, history
         )
     else:
-        found = file_batches(
+        yield from file_batches(
             part.files,
             part.start,
             part.stop,
@@ -169,10 +191,6 @@ def _batches(
             changes,
             source.locations,
         )
-    for batch in found:
-        batch = part.filters.apply(batch)
-        if batch.num_rows:
-            yield with_variants(batch) if source.variant and table is None else batch
 
 
 def cut_rows(source: SourceOptions, parts: list[BinlogRange], max_rows: int) -> Position | None:

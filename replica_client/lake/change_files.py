@@ -1,0 +1,363 @@
+"""Typed change files: the changes of one table in its own columns, as the task that decoded them wrote them.
+
+A file has the rows of one table and shape between two statements of the binlog: an insert and a delete are one
+row, an update two (``update_preimage``, ``update_postimage``), as in Delta's Change Data Feed. Beside the columns
+that all files of the change log have (:data:`COMMON`) stand
+
+* ``$NAME``: each column of the table;
+* ``_arrival``: the row's number in the order of the binlog; rows are sorted by the primary key, and rows of one
+  key by it;
+* ``_absent``, ``_lossless``: as of :mod:`replica_client.rows.batches`;
+* ``_row_digest``: of tables without a primary key, what equal rows have in common.
+
+What the driver must know of a file without reading it (:class:`ChangeFile`) stands in the statistics of its commit.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from replica_client.lake.lake_table import row_digest
+from replica_client.lake.parquet_files import new_file
+from replica_client.rows.batches import BatchBuilder
+from replica_client.rows.json_images import json_images
+from replica_client.rows.runs import CHANGE_TYPES
+from replica_client.schema.shape import ColumnShape, TableShape
+from replica_client.storage.location import Location
+
+COLUMN: Final = "$"
+"""Begins the name of a table's column in a change file."""
+
+ARRIVAL: Final = "_arrival"
+DIGEST: Final = "_row_digest"
+COMMON: Final = (
+    "_commit_version", "_commit_timestamp", "_gtid", "_file", "_offset", "_event_index", "_row_index",
+    "database", "table", "operation",
+)  # fmt: skip
+DETAILS: Final = "replica_client"
+"""Member of a file's statistics that has what :class:`ChangeFile` says."""
+
+_SHAPE: Final = b"replica_client.shape"
+_KEY: Final = b"replica_client.key"
+_FIRST_COLUMN: Final = 10  # of a batch of BatchBuilder; the change columns stand before
+_ROW_GROUP: Final = 32 << 10
+_PIECE_ROWS: Final = 1 << 20
+_MAX_BOUND: Final = 100
+_SORTABLE: Final = (
+    pa.types.is_integer,
+    pa.types.is_string,
+    pa.types.is_binary,
+    pa.types.is_date,
+    pa.types.is_timestamp,
+    pa.types.is_decimal,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFile:
+    """A file that a task wrote.
+
+    Attributes:
+        path: relative to the change log.
+        size: in bytes.
+        modified: in milliseconds since 1970.
+        rows: how many it has; an update has two.
+        changes: how many it has.
+        part: number of the range that it is of.
+        section: how many groups of statements were before it in that range.
+        piece: its number in the section.
+        database: of its table; ``""`` for a file of the envelope, with statements and what else is rare.
+        table: its name.
+        first: least ``_commit_version``.
+        last: greatest one.
+        committed: when the last change was committed, in microseconds since 1970.
+        key: first column of the primary key; ``""`` where that has no order, or is not known.
+        least: of that column.
+        greatest: likewise.
+    """
+
+    path: str
+    size: int
+    modified: int
+    rows: int
+    changes: int
+    part: int
+    section: int
+    piece: int
+    database: str
+    table: str
+    first: str
+    last: str
+    committed: int
+    key: str = ""
+    least: Any = None
+    greatest: Any = None
+
+    def statistics(self) -> str:
+        """As Delta keeps them, with all of this."""
+        bounds = {"_commit_version": (self.first, self.last)}
+        if self.table:
+            bounds |= {"database": (self.database,) * 2, "table": (self.table,) * 2}
+        return json.dumps(
+            {
+                "numRecords": self.rows,
+                "minValues": {name: low for name, (low, _) in bounds.items()},
+                "maxValues": {name: high for name, (_, high) in bounds.items()},
+                "nullCount": dict.fromkeys(bounds, 0),
+                DETAILS: asdict(self),
+            }
+        )
+
+
+class ChangeFileBuilder(BatchBuilder):
+    """Collects the changes of one table and shape for change files."""
+
+    def finish(self) -> pa.RecordBatch:
+        """The changes as a batch of :class:`BatchBuilder` whose schema tells shape and key."""
+        batch = super().finish()
+        shape = self.shape
+        key = [shape.columns[at].name for at in shape.primary_key]
+        metadata = {
+            **(batch.schema.metadata or {}),
+            _KEY: json.dumps(key).encode(),
+            _SHAPE: _shape_json(shape),
+        }
+        if not key and batch.num_rows:
+            batch = batch.append_column(DIGEST, pa.array(_digests(batch, shape), pa.string()))
+        return batch.replace_schema_metadata(metadata)
+
+
+def _digests(batch: pa.RecordBatch, shape: TableShape) -> list[str]:
+    images = json_images(batch, shape)
+    found = []
+    for before, after in zip(images.before.to_pylist(), images.after.to_pylist(), strict=True):
+        if before is not None:
+            found.append(row_digest(before))
+        if after is not None:
+            found.append(row_digest(after))
+    return found
+
+
+def _shape_json(shape: TableShape) -> bytes:
+    columns = [asdict(column) for column in shape.columns]
+    value = {"database": shape.database, "table": shape.table, "columns": columns}
+    return json.dumps(value, ensure_ascii=True).encode()
+
+
+def is_typed(schema: pa.Schema) -> bool:
+    """Whether a file of this schema has typed changes, and is not of the envelope."""
+    return _SHAPE in (schema.metadata or {})
+
+
+def shape_in(schema: pa.Schema) -> TableShape:
+    """The shape that a change file's rows have."""
+    value = json.loads(schema.metadata[_SHAPE])
+    columns = []
+    for one in value["columns"]:
+        for name in ("labels", "unknown_labels"):
+            one[name] = None if one[name] is None else tuple(one[name])
+        columns.append(ColumnShape(**one))
+    return TableShape(value["database"], value["table"], tuple(columns))
+
+
+class ChangeFileWriter:
+    """Writes what a task decodes into change files.
+
+    Args:
+        directory: of the change log.
+        part: number of the task's range.
+    """
+
+    def __init__(self, directory: Location, part: int) -> None:
+        self._directory = directory
+        self._part = part
+        self._section = self._pieces = 0
+        self._pending: dict[tuple[bytes, bytes], list[pa.RecordBatch]] = {}
+        self._others: list[pa.Table] = []
+        self.files: list[ChangeFile] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take changes of a table, in the order of the binlog.
+
+        Raises:
+            OSError: a file cannot be written.
+            StorageError: likewise, in a store.
+        """
+        if not batch.num_rows:
+            return
+        metadata = batch.schema.metadata
+        name = metadata[b"database"], metadata[b"table"]
+        pending = self._pending.setdefault(name, [])
+        if pending and not pending[0].schema.equals(batch.schema, check_metadata=True):
+            self._write(name)
+            pending = self._pending.setdefault(name, [])
+        pending.append(batch)
+        if sum(one.num_rows for one in pending) >= _PIECE_ROWS:
+            self._write(name)
+
+    def add_others(self, rows: pa.RecordBatch) -> None:
+        """Take statements, or rows, in the envelope: they stand behind all that was added.
+
+        Raises:
+            OSError: a file cannot be written.
+            StorageError: likewise, in a store.
+        """
+        self.flush()
+        sections = pa.array([self._section] * rows.num_rows, pa.int64())
+        self._others.append(pa.Table.from_batches([rows]).append_column("_section", sections))
+        self._section += 1
+
+    def flush(self) -> None:
+        """Write what was added, but for statements."""
+        for name in list(self._pending):
+            self._write(name)
+
+    def finish(self) -> list[ChangeFile]:
+        """Write what is left; gives all files."""
+        self.flush()
+        if self._others:
+            rows = pa.concat_tables(self._others)
+            self._others = []
+            path, size, modified = self._store(rows, "other", dictionary=True)
+            self.files.append(
+                ChangeFile(path, size, modified, rows.num_rows, rows.num_rows, self._part, -1, 0, "", "",
+                           *_range_of(rows))
+            )  # fmt: skip
+        return self.files
+
+    def _write(self, name: tuple[bytes, bytes]) -> None:
+        batches = self._pending.pop(name)
+        rows, key = change_rows(batches)
+        least, greatest = _bounds(rows, key)
+        path, size, modified = self._store(rows, "part", dictionary=False)
+        database, table = (one.decode() for one in name)
+        kinds = rows["operation"].cast(pa.string())
+        updates = pc.sum(pc.equal(kinds, "update_preimage")).as_py() or 0
+        self.files.append(
+            ChangeFile(
+                path, size, modified, rows.num_rows, rows.num_rows - updates, self._part, self._section,
+                self._pieces, database, table, *_range_of(rows),
+                key if least is not None else "", least, greatest,
+            )
+        )  # fmt: skip
+        self._pieces += 1
+
+    def _store(self, rows: pa.Table, kind: str, *, dictionary: bool) -> tuple[str, int, int]:
+        path = f"{kind}-{uuid.uuid4().hex}.zstd.parquet"
+        texts: bool | list[str] = dictionary
+        if not dictionary:
+            texts = [one.name for one in rows.schema if pa.types.is_dictionary(one.type)]
+        with new_file(self._directory / path) as made:
+            pq.write_table(
+                rows,
+                made.stream,
+                compression="zstd",
+                row_group_size=_ROW_GROUP,
+                use_dictionary=texts,
+            )
+        return path, made.size, made.modified
+
+
+def change_rows(batches: Sequence[pa.RecordBatch]) -> tuple[pa.Table, str]:
+    """The rows of a change file, of batches of one schema; and the first column of the key."""
+    schema = batches[0].schema
+    key = json.loads(schema.metadata[_KEY])
+    found = pa.Table.from_batches(batches).unify_dictionaries()
+    count = found.num_rows
+    names = [one for one in schema.names[_FIRST_COLUMN:] if one != DIGEST]
+    columns = {name: found[name] for name in COMMON if name in schema.names}
+    for name in ("database", "table"):
+        text = pa.array([schema.metadata[name.encode()].decode()], pa.string())
+        zeros = pa.repeat(pa.scalar(0, pa.int32()), count)
+        columns[name] = pa.DictionaryArray.from_arrays(zeros, text)
+    columns["operation"] = found["_change_type"]
+    columns[ARRIVAL] = pa.array(range(count), pa.int32())
+    for name in ("_absent", "_lossless", DIGEST):
+        if name in schema.names:
+            columns[name] = found[name]
+    for name in names:
+        columns[COLUMN + name] = found[name]
+    rows = pa.table(columns).replace_schema_metadata(schema.metadata)
+    keys = [COLUMN + name for name in key]
+    if not keys or not all(any(test(rows[name].type) for test in _SORTABLE) for name in keys):
+        return rows, ""
+    order = pc.sort_indices(rows.select(keys), [(name, "ascending") for name in keys])
+    return rows.take(order), keys[0][len(COLUMN) :]
+
+
+def _range_of(rows: pa.Table) -> tuple[str, str, int]:
+    versions = rows["_commit_version"]
+    if pa.types.is_dictionary(versions.type):
+        versions = pc.unique(versions.unify_dictionaries()).dictionary_decode()
+    bounds = pc.min_max(versions).as_py()
+    committed = pc.max(rows["_commit_timestamp"]).cast(pa.int64()).as_py()
+    return bounds["min"], bounds["max"], int(committed)
+
+
+def _bounds(rows: pa.Table, key: str) -> tuple[Any, Any]:
+    """The least and greatest value of the sorted first key column, as JSON has them."""
+    if not key:
+        return None, None
+    column = rows[COLUMN + key]
+    ends = [_json(column[0].as_py()), _json(column[-1].as_py())]
+    return (None, None) if None in ends else (ends[0], ends[1])
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else None
+    if isinstance(value, datetime.datetime):
+        return None
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, str):
+        return value if len(value) <= _MAX_BOUND else None
+    return value if isinstance(value, int) else None
+
+
+def envelope_rows(rows: pa.Table) -> Iterator[dict[str, Any]]:
+    """The changes of a change file in the envelope, in the order of the binlog."""
+    shape = shape_in(rows.schema)
+    rows = rows.unify_dictionaries().sort_by(ARRIVAL)
+    kinds = _numbered(rows["operation"])
+    heads = [
+        pa.nulls(rows.num_rows) if name not in rows.column_names else rows[name]
+        for name in ("_commit_timestamp", "_commit_version", "_gtid", "_file", "_offset",
+                     "_event_index", "_row_index", "_absent", "_lossless")
+    ]  # fmt: skip
+    names = [name for name in rows.column_names if name.startswith(COLUMN)]
+    arrays = [kinds, *map(_array, (*heads, *(rows[name] for name in names)))]
+    labels = ["_change_type", *map(str, range(len(heads))), *(n[len(COLUMN) :] for n in names)]
+    images = json_images(pa.RecordBatch.from_arrays(arrays, names=labels), shape)
+    first = range(rows.num_rows) if images.rows is None else images.rows.to_pylist()
+    common = rows.select(list(COMMON)).to_pylist()
+    for at, before, after in zip(
+        first, images.before.to_pylist(), images.after.to_pylist(), strict=True
+    ):
+        row = dict(common[at])
+        if row["operation"].startswith("update"):
+            row["operation"] = "update"
+        yield {**row, "before": before, "after": after}
+
+
+def _numbered(operations: pa.ChunkedArray) -> pa.DictionaryArray:
+    kinds = pa.array(CHANGE_TYPES, pa.string())
+    numbers = pc.index_in(_array(operations.cast(pa.string())), value_set=kinds)
+    return pa.DictionaryArray.from_arrays(numbers, kinds)
+
+
+def _array(found: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """One array of a column."""
+    if not isinstance(found, pa.ChunkedArray):
+        return found
+    return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)

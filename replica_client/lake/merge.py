@@ -1,0 +1,438 @@
+"""One data file of a state table, and the changes of its range of keys: net changes and rewriting in Arrow.
+
+It runs on executors, or here for what is small; the driver gives paths, and takes paths and statistics. The unit
+is (table, key range): the ranges of a table's units follow each other without a gap, so that each change is in
+one. Where keys have no order, or are counted (tables without a primary key), the whole table is one unit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from replica_client.errors import DataLossError, SchemaMismatchError, SinkError, StorageError
+from replica_client.lake import rewrite
+from replica_client.lake.change_files import ARRIVAL, COLUMN, DIGEST, ChangeFile
+from replica_client.lake.data_files import DataFile, plan_data_files
+from replica_client.lake.lake_table import COPY_KEY, LakeTable
+from replica_client.lake.net_rows import NetRows
+from replica_client.lake.parquet_files import parquet_file, read_parquet
+from replica_client.lake.rewrite import NewFile, Rewrite
+from replica_client.lake.typed_columns import (
+    check_columns,
+    check_whole,
+    in_lake_types,
+    lake_array,
+)
+from replica_client.schema.model import TableModel
+from replica_client.storage.location import Location
+
+_BEFORE: Final = pa.array(["delete", "update_preimage"])
+_MOST_NAMED: Final = 20
+
+
+@dataclass(frozen=True)
+class Merge:
+    """What is to be done; can be pickled.
+
+    Attributes:
+        directory: of the table.
+        model: of the table.
+        data_files: that may be rewritten: one, none, or all of a table whose keys have no ranges.
+        log: directory of the change log.
+        changes: the change files, in the order of the binlog.
+        low: the first key of the range, as JSON has it; None: from the beginning.
+        high: the first key behind it; None: to the end.
+        since: only changes of this ``_commit_version`` or a later one.
+    """
+
+    directory: Location
+    model: TableModel
+    data_files: tuple[DataFile, ...]
+    log: Location
+    changes: tuple[ChangeFile, ...]
+    low: Any = None
+    high: Any = None
+    since: str = ""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files that may be rewritten."""
+        return tuple(file.path for file in self.data_files)
+
+    @property
+    def size(self) -> int:
+        """Bytes that are read, about."""
+        files = sum(file.size for file in self.data_files)
+        return files + sum(change.size for change in self.changes)
+
+    def run(self) -> Merged:
+        """Do it; the files belong to the table when they are committed.
+
+        Raises:
+            SinkError: a file cannot be read or written.
+            SchemaMismatchError: rows are not of the table.
+            DataLossError: rows go that are not there.
+        """
+        try:
+            shape = LakeTable(self.model)
+            if shape.source_key:
+                net = _by_key(self, shape)
+                return Merged((), ()) if net is None else _rewritten(self, shape, net)
+            counted = _by_copies(self, shape)
+            return Merged((), ()) if counted is None else _rewritten_copies(self, shape, counted)
+        except (OSError, StorageError, pa.ArrowInvalid) as error:
+            reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:300]
+            raise SinkError(
+                f"{self.directory}: {', '.join(self.paths[:_MOST_NAMED]) or 'a new file'}: {reason}; what was "
+                "committed before is whole"
+            ) from None
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What was done.
+
+    Attributes:
+        removed: paths of the files that go.
+        added: the files that come.
+    """
+
+    removed: tuple[str, ...]
+    added: tuple[NewFile, ...]
+
+
+@dataclass(frozen=True)
+class _Net:
+    """Keys that were touched, and the rows among them that are there afterwards."""
+
+    keys: pa.Table
+    rows: pa.Table
+
+
+def plan_merges(
+    directory: Location,
+    shape: LakeTable,
+    data_files: Sequence[DataFile],
+    log: Location,
+    changes: Sequence[ChangeFile],
+    full_size: int,
+    since: str = "",
+) -> list[Merge]:
+    """The units of a table that changes concern; data files that none concerns stay as they are.
+
+    Args:
+        directory: of the table.
+        shape: of the table.
+        data_files: all of it, in the order of their keys.
+        log: directory of the change log.
+        changes: in the order of the binlog.
+        full_size: bytes of the last file behind which rows behind it go to a new one.
+        since: see :class:`Merge`.
+    """
+    whole = Merge(directory, shape.model, tuple(data_files), log, tuple(changes), since=since)
+    key = shape.key[0]
+    ranged = shape.source_key and shape.is_ordered
+    if not ranged or any(file.least is None for file in data_files):
+        return [whole]
+    if not data_files:
+        return [whole]
+    groups = _without_overlap(data_files)
+    units = []
+    for at, files in enumerate(groups):
+        low = None if at == 0 else files[0].least
+        high = None if at + 1 == len(groups) else groups[at + 1][0].least
+        units.append(replace(whole, data_files=tuple(files), low=low, high=high))
+    if data_files[-1].size >= full_size:
+        # What comes behind a full file goes to another one.
+        end = _behind(max(file.greatest for file in groups[-1]))
+        if end is not None:
+            units[-1] = replace(units[-1], high=end)
+            units.append(replace(whole, data_files=(), low=end))
+    found = []
+    for unit in units:
+        concerned = tuple(one for one in changes if _concerns(one, key, unit.low, unit.high))
+        if concerned:
+            found.append(replace(unit, changes=concerned))
+    return found
+
+
+def _without_overlap(data_files: Sequence[DataFile]) -> list[list[DataFile]]:
+    """Files whose ranges have a value in common stay together: rows of one may be in several."""
+    groups: list[list[DataFile]] = []
+    greatest: Any = None
+    for file in data_files:
+        if groups and file.least <= greatest:
+            groups[-1].append(file)
+            greatest = max(greatest, file.greatest)
+        else:
+            groups.append([file])
+            greatest = file.greatest
+    return groups
+
+
+def _behind(value: Any) -> Any:
+    """The first key behind one; None where that cannot be told."""
+    if isinstance(value, str):
+        return value + "\0" if value.isascii() and not _is_date(value) else None
+    return None if isinstance(value, bool) or value is None else int(value) + 1
+
+
+def _is_date(value: str) -> bool:
+    return len(value) == 10 and value[4] == value[7] == "-"
+
+
+def _concerns(change: ChangeFile, key: str, low: Any, high: Any) -> bool:
+    if change.key != key or change.least is None:
+        return True
+    try:
+        return (low is None or change.greatest >= low) and (high is None or change.least < high)
+    except TypeError:
+        return True  # a key whose type was changed
+
+
+# Changes.
+
+
+def _read(work: Merge, shape: LakeTable) -> pa.Table | None:
+    """The changes of the unit's range, in the order of the binlog for each key; None for none."""
+    bounds = [_scalar(shape, one) for one in (work.low, work.high)]
+    parts = []
+    for change in work.changes:
+        with parquet_file(work.log / change.path) as file:
+            rows = _groups(file, change, shape, work)
+        if rows is None:
+            continue
+        check_columns(shape, [n[len(COLUMN) :] for n in rows.column_names if n.startswith(COLUMN)])
+        check_whole(shape, rows["_absent"])
+        if work.since:
+            rows = rows.filter(pc.greater_equal(rows["_commit_version"], work.since))
+        if any(one is not None for one in bounds):
+            rows = rows.filter(_inside(_keys(shape, rows)[shape.source_key[0]], bounds))
+        if rows.num_rows:
+            parts.append(rows)
+    if not parts:
+        return None
+    return pa.concat_tables(parts, promote_options="permissive") if len(parts) > 1 else parts[0]
+
+
+def _groups(
+    file: pq.ParquetFile, change: ChangeFile, shape: LakeTable, work: Merge
+) -> pa.Table | None:
+    """The row groups of a file that may have keys of the range."""
+    wanted = [
+        name
+        for name in file.schema_arrow.names
+        if name.startswith(COLUMN) or name in ("operation", "_absent", "_lossless", DIGEST, ARRIVAL)
+        or (work.since and name == "_commit_version")
+    ]  # fmt: skip
+    groups = list(range(file.num_row_groups))
+    if change.key and change.key == shape.key[0] and isinstance(change.least, int):
+        column = file.schema_arrow.names.index(COLUMN + change.key)
+        # Paths of nested columns stand before: leaves are counted.
+        at = next(
+            (n for n in range(file.metadata.num_columns)
+             if file.metadata.schema.column(n).path == file.schema_arrow.names[column]), None,
+        )  # fmt: skip
+        groups = [one for one in groups if at is None or _may_have(file, one, at, work)]
+    if not groups:
+        return None
+    rows = file.read_row_groups(groups, columns=wanted)
+    for at, one in enumerate(rows.schema):
+        if pa.types.is_dictionary(one.type):
+            rows = rows.set_column(at, one.name, rows[one.name].cast(one.type.value_type))
+    return rows
+
+
+def _may_have(file: pq.ParquetFile, group: int, column: int, work: Merge) -> bool:
+    found = file.metadata.row_group(group).column(column).statistics
+    if found is None or not found.has_min_max:
+        return True
+    try:
+        least, greatest = int(found.min), int(found.max)
+        return (work.low is None or greatest >= work.low) and (
+            work.high is None or least < work.high
+        )
+    except (TypeError, ValueError):
+        return True
+
+
+def _scalar(shape: LakeTable, value: Any) -> pa.Scalar | None:
+    if value is None:
+        return None
+    kind = shape.schema.field(shape.key[0]).type
+    if pa.types.is_date(kind):
+        return pa.scalar(value, pa.string()).cast(kind)
+    return pa.scalar(int(value) if pa.types.is_decimal(kind) else value, kind)
+
+
+def _inside(values: pa.ChunkedArray, bounds: Sequence[pa.Scalar | None]) -> pa.ChunkedArray:
+    low, high = bounds
+    found = None if low is None else pc.greater_equal(values, low)
+    if high is not None:
+        below = pc.less(values, high)
+        found = below if found is None else pc.and_(found, below)
+    return found
+
+
+def _keys(shape: LakeTable, rows: pa.Table) -> pa.Table:
+    """The primary key of rows, in the types of the lake."""
+    models = {column.name: column for column in shape.model.columns}
+    return pa.table(
+        {
+            name: lake_array(
+                shape, models[name], rows[COLUMN + name], shape.schema.field(name).type
+            )
+            for name in shape.source_key
+        }
+    )
+
+
+def _by_key(work: Merge, shape: LakeTable) -> _Net | None:
+    """The newest state of each key."""
+    rows = _read(work, shape)
+    if rows is None:
+        return None
+    keys = _keys(shape, rows)
+    names = list(shape.source_key)
+    # The sort is stable: rows of one key stay in the order of the binlog.
+    keys = keys.combine_chunks()
+    order = pc.sort_indices(keys, [(name, "ascending") for name in names])
+    ordered = keys.take(order).combine_chunks()
+    count = ordered.num_rows
+    differs: Any = None
+    for name in names:
+        column = _array(ordered[name])
+        one = pc.not_equal(column.slice(1), column.slice(0, count - 1))
+        differs = one if differs is None else pc.or_(differs, one)
+    last = pa.concat_arrays([differs, pa.array([True])])
+    newest = order.filter(last)
+    ended = rows["operation"].take(newest)
+    stays = _array(pc.invert(pc.is_in(ended, value_set=_BEFORE)))
+    left = rows.take(newest.filter(stays))
+    return _Net(ordered.filter(last), in_lake_types(shape, left))
+
+
+def _array(found: Any) -> pa.Array:
+    """One array of a column."""
+    if not isinstance(found, pa.ChunkedArray):
+        return found
+    return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)
+
+
+def _rewritten(work: Merge, shape: LakeTable, net: _Net) -> Merged:
+    """Each data file without the keys, and with the rows of its range."""
+    removed: list[str] = []
+    added: list[NewFile] = []
+    files: Sequence[DataFile | None] = work.data_files or (None,)
+    for at, file in enumerate(files):
+        rows = _share(shape, net.rows, files, at)
+        one = Rewrite(
+            work.directory,
+            () if file is None else (file.path,),
+            0 if file is None else file.size,
+            shape.schema,
+            shape.key,
+            shape.is_ordered,
+            None if file is None else net.keys,
+            rows,
+        )
+        made = rewrite.run(one)
+        if made is not None:
+            removed += one.paths
+            added += made
+    return Merged(tuple(removed), tuple(added))
+
+
+def _share(
+    shape: LakeTable, rows: pa.Table, files: Sequence[DataFile | None], at: int
+) -> pa.Table | None:
+    """The rows that one of several files gets: those of its range, or all of them the last one."""
+    least = [None if file is None else file.least for file in files]
+    if len(files) == 1:
+        return rows
+    if None in least:
+        return rows if at + 1 == len(files) else None
+    low = None if at == 0 else _scalar(shape, least[at])
+    high = None if at + 1 == len(files) else _scalar(shape, least[at + 1])
+    return rows.filter(_inside(rows[shape.key[0]], (low, high)))
+
+
+def _by_copies(work: Merge, shape: LakeTable) -> NetRows | None:
+    """Equal rows are counted."""
+    rows = _read(work, shape)
+    if rows is None:
+        return None
+    if DIGEST not in rows.column_names or rows[DIGEST].null_count:
+        raise SchemaMismatchError(
+            f"{work.model.database}.{work.model.name}: the binlog says that it has a primary key, and the lake "
+            "that it has none; take a new snapshot of the table"
+        )
+    digests = rows[DIGEST].to_pylist()
+    goes = pc.is_in(rows["operation"], value_set=_BEFORE).to_pylist()
+    change: Counter[str] = Counter()
+    newest: dict[str, int] = {}
+    for at, (digest, gone) in enumerate(zip(digests, goes, strict=True)):
+        change[digest] += -1 if gone else 1
+        newest[digest] = at
+    wanted = pa.array([digest for digest, count in change.items() if count], pa.string())
+    there: Counter[str] = Counter()
+    for file in work.data_files:
+        kept = read_parquet(work.directory / file.path, [COPY_KEY])[COPY_KEY]
+        heads = pc.list_element(pc.split_pattern(kept, "#"), 0)
+        there.update(heads.filter(pc.is_in(heads, value_set=wanted)).to_pylist())
+    return _counted(work.model, shape, rows, change, newest, there)
+
+
+def _counted(
+    model: TableModel,
+    shape: LakeTable,
+    rows: pa.Table,
+    change: Counter[str],
+    newest: dict[str, int],
+    there: Counter[str],
+) -> NetRows:
+    gone: list[str] = []
+    come: list[tuple[str, int]] = []
+    for digest, count in change.items():
+        had = there[digest]
+        if had + count < 0:
+            raise DataLossError(
+                f"{model.database}.{model.name}: {-count} equal rows go, and {had} are in the "
+                "table: the lake lacks rows of the source; take a new snapshot of the table"
+            )
+        gone += [f"{digest}#{number}" for number in range(had + count, had)]
+        come += [(f"{digest}#{number}", newest[digest]) for number in range(had, had + count)]
+    keys = [key for key, _ in come]
+    taken = rows.take(pa.array([at for _, at in come], pa.int64()))
+    return NetRows([*gone, *keys], in_lake_types(shape, taken, pa.array(keys, pa.string())), keys)
+
+
+def _rewritten_copies(work: Merge, shape: LakeTable, net: NetRows) -> Merged:
+    removed: list[str] = []
+    added: list[NewFile] = []
+    gone = shape.key_table(net.keys)
+    for one in plan_data_files(work.data_files, shape, net):
+        file = one.data_file
+        made = rewrite.run(
+            Rewrite(
+                work.directory,
+                () if file is None else (file.path,),
+                0 if file is None else file.size,
+                shape.schema,
+                shape.key,
+                shape.is_ordered,
+                gone.take(pa.array(one.removed, pa.int64())) if one.removed else None,
+                net.rows.take(pa.array(one.added, pa.int64())) if one.added else None,
+            )
+        )
+        if made is not None:
+            removed += [] if file is None else [file.path]
+            added += made
+    return Merged(tuple(removed), tuple(added))

@@ -1,0 +1,158 @@
+"""Columns of change files in the types of state tables, without a look at single values where that can be."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from replica_client.errors import SchemaMismatchError
+from replica_client.lake.change_files import COLUMN
+from replica_client.lake.lake_columns import LOSSLESS, LOSSLESS_TYPE
+from replica_client.lake.lake_table import COPY_KEY, LakeTable
+from replica_client.schema.model import ColumnModel
+
+_BIG: Final = pa.decimal128(20, 0)
+_SAFE_SCALE: Final = 6
+_TIMES: Final = ((3_600_000_000, 0), (60_000_000, 60), (1_000_000, 60))
+_TEXTS: Final = (pa.types.is_string, pa.types.is_dictionary)
+# What a wanted type may be made of, beside itself.
+_FITTING: Final = (
+    (pa.types.is_integer, (pa.types.is_integer,)),
+    (pa.types.is_decimal, (pa.types.is_decimal, pa.types.is_integer, pa.types.is_string)),
+    (pa.types.is_string, (*_TEXTS, pa.types.is_decimal, pa.types.is_duration)),
+    (pa.types.is_struct, (pa.types.is_struct,)),
+    (pa.types.is_list, (pa.types.is_list,)),
+)
+
+
+def check_columns(table: LakeTable, names: list[str]) -> None:
+    """Refuse rows that are not of the table.
+
+    Args:
+        table: as the lake knows it.
+        names: of all columns of the rows.
+
+    Raises:
+        SchemaMismatchError: a column is missing, or is not known.
+    """
+    hidden = {column.name for column in table.model.columns if column.hidden}
+    hidden |= {f"DB_ROW_HASH_{number}" for number in range(1, 9)}
+    wanted = {column.name for column in table.columns}
+    if missing := wanted - set(names):
+        raise _mismatch(table, f"its rows lack {', '.join(sorted(missing))}")
+    if more := set(names) - wanted - hidden:
+        raise _mismatch(table, f"its rows have {', '.join(sorted(more))}, too")
+
+
+def check_whole(table: LakeTable, absent: pa.ChunkedArray) -> None:
+    """Refuse rows whose images lack columns.
+
+    Raises:
+        SchemaMismatchError: one does.
+    """
+    if absent.null_count != len(absent):
+        lacking = pc.drop_null(absent)
+        names = [name for name in lacking[0].as_py() if name in table.schema.names]
+        if names or any(set(one or ()) & set(table.schema.names) for one in lacking.to_pylist()):
+            raise _mismatch(table, f"row images lack {', '.join(names) or 'columns'}")
+
+
+def _mismatch(table: LakeTable, what: str) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"{table.model.database}.{table.model.name}: a row image is not of the table that is known ({what}); "
+        f"columns are {', '.join(c.name for c in table.columns)}. Set binlog_row_image=FULL on the source "
+        "where images lack columns"
+    )
+
+
+def in_lake_types(table: LakeTable, rows: pa.Table, row_keys: pa.Array | None = None) -> pa.Table:
+    """Rows of change files as rows of the state table; ``row_keys`` where it has no primary key.
+
+    Raises:
+        SchemaMismatchError: a column is of another type.
+    """
+    models = {column.name: column for column in table.model.columns}
+    columns = []
+    for field in table.schema:
+        if field.name == LOSSLESS:
+            kept = rows["_lossless"]
+            empty = kept.null_count == len(kept)
+            columns.append(
+                pa.nulls(len(kept), LOSSLESS_TYPE) if empty else kept.cast(LOSSLESS_TYPE)
+            )
+        elif field.name == COPY_KEY:
+            columns.append(
+                row_keys if row_keys is not None else pa.nulls(rows.num_rows, pa.string())
+            )
+        else:
+            columns.append(
+                lake_array(table, models[field.name], rows[COLUMN + field.name], field.type)
+            )
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def lake_array(
+    table: LakeTable, model: ColumnModel, found: pa.ChunkedArray, wanted: pa.DataType
+) -> pa.ChunkedArray | pa.Array:
+    """A column in the type that it has in the lake.
+
+    Raises:
+        SchemaMismatchError: it is of another type.
+    """
+    kind = found.type
+    if kind != wanted and not _fits(kind, wanted):
+        raise _mismatch(
+            table, f"column {model.name} is {kind} in the binlog, and {wanted} in the lake"
+        )
+    if model.kind == "json" and pa.types.is_string(kind):
+        return pc.if_else(pc.equal(found, "null"), pa.scalar(None, pa.string()), found)
+    if kind == wanted:
+        return found
+    if pa.types.is_duration(kind):
+        return _time_texts(found, model.fraction_digits or 0)
+    if pa.types.is_decimal(kind) and pa.types.is_string(wanted):
+        if kind.scale <= _SAFE_SCALE:
+            return found.cast(wanted)
+        # Arrow writes small numbers with an exponent.
+        texts = [None if value is None else format(value, "f") for value in found.to_pylist()]
+        return pa.array(texts, wanted)
+    if pa.types.is_struct(wanted):
+        parts = []
+        for chunk in found.chunks:
+            members = [pc.struct_field(chunk, [at]).cast(one.type) for at, one in enumerate(wanted)]
+            parts.append(
+                pa.StructArray.from_arrays(members, fields=list(wanted), mask=chunk.is_null())
+            )
+        return pa.chunked_array(parts, wanted)
+    if pa.types.is_uint64(kind) and pa.types.is_decimal(wanted):
+        return found.cast(_BIG).cast(wanted)
+    return found.cast(wanted)
+
+
+def _fits(kind: pa.DataType, wanted: pa.DataType) -> bool:
+    for test, others in _FITTING:
+        if test(wanted):
+            return any(other(kind) for other in others)
+    return False
+
+
+def _time_texts(found: pa.ChunkedArray, digits: int) -> pa.ChunkedArray:
+    """MySQL's text of TIME: ``-838:59:59.50``."""
+    number = found.cast(pa.int64())
+    left = pc.abs(number)
+    parts = []
+    for unit, limit in _TIMES:
+        part = pc.divide(left, unit)
+        if limit:
+            part = pc.subtract(part, pc.multiply(pc.divide(part, limit), limit))
+        parts.append(pc.utf8_lpad(part.cast(pa.string()), 2, "0"))
+    text = pc.binary_join_element_wise(*parts, ":")
+    if digits:
+        fraction = pc.subtract(left, pc.multiply(pc.divide(left, 1_000_000), 1_000_000))
+        fraction = pc.divide(fraction, 10 ** (6 - digits))
+        shown = pc.utf8_lpad(fraction.cast(pa.string()), digits, "0")
+        text = pc.binary_join_element_wise(text, shown, ".")
+    sign = pc.if_else(pc.less(number, 0), "-", "")
+    return pc.binary_join_element_wise(sign, text, "")

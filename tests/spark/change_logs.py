@@ -1,0 +1,81 @@
+"""Change logs of binlog files, made as a pipeline's tasks make them, without Java."""
+
+import uuid
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake.transaction import AddAction
+
+from replica_client.lake.applier import Applier, local_runner
+from replica_client.lake.change_log_files import Statistics, commit_files, open_change_log
+from replica_client.lake.change_log_schema import CHANGE_LOG_SCHEMA
+from replica_client.lake.lake_catalog import LakeCatalog
+from replica_client.lake.log_versions import ChangeLogVersions
+from replica_client.lake.parquet_files import new_file
+from replica_client.lake.source_options import SourceOptions
+from replica_client.rows.selection import Selection
+from replica_client.spark.source.change_file_source import write_range
+from replica_client.spark.source.read_ranges import batches
+from replica_client.spark.source.readers import make_planner
+
+
+def ranges_of(path, **options):
+    """What a pipeline reads of files, and its ranges."""
+    source = SourceOptions.parse({"path": str(path), "startingPosition": "earliest", **options})
+    planner = make_planner(source)
+    try:
+        parts = planner.ranges(planner.start(), planner.stop())
+    finally:
+        planner.close()
+    return source, parts
+
+
+def typed_log(directory, path, **options):
+    """A change log of change files; each range is a version."""
+    open_change_log(directory, CHANGE_LOG_SCHEMA)
+    source, parts = ranges_of(path, **options)
+    for number, part in enumerate(parts):
+        files = write_range(source, part, directory)
+        actions = [
+            AddAction(one.path, one.size, {}, one.modified, True, one.statistics()) for one in files
+        ]
+        commit_files(directory, "p", number, actions)
+    return directory
+
+
+def envelope_log(directory, path, **options):
+    """The same in the envelope."""
+    open_change_log(directory, CHANGE_LOG_SCHEMA)
+    source, parts = ranges_of(path, **options)
+    for number, part in enumerate(parts):
+        statistics, name = Statistics(), f"part-{uuid.uuid4().hex}.parquet"
+        rows = list(batches(source, None, part))
+        for batch in rows:
+            statistics.add(batch)
+        actions = []
+        if rows:
+            with new_file(directory / name) as made:
+                pq.write_table(pa.Table.from_batches(rows), made.stream)
+            text = statistics.text()
+            actions.append(AddAction(name, made.size, {}, made.modified, True, text))
+        commit_files(directory, "p", number, actions)
+    return directory
+
+
+def lake_of(log, directory, runner=None):
+    """The engine of a lake that has taken a whole log."""
+    catalog = LakeCatalog.load(directory) or LakeCatalog(directory)
+    engine = Applier(catalog, ChangeLogVersions(log), "p", Selection(), runner or local_runner())
+    engine.run()
+    return engine
+
+
+def contents(engine):
+    """Status and rows of each table; rows in any order."""
+    found = {}
+    for entry in engine.catalog.tables.values():
+        rows = None
+        if entry.status == "current":
+            rows = sorted(map(repr, engine._state(entry).dataset().to_table().to_pylist()))
+        found[entry.table] = (entry.status, entry.reason, rows)
+    return found
