@@ -1,0 +1,190 @@
+"""Typed change files: they say what the envelope says, and tables that are merged of them are the same."""
+
+import random
+import shutil
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("deltalake")
+
+from replica_client.constants.column_types import ColumnType
+from replica_client.errors import SchemaMismatchError
+from replica_client.lake import data_files, lake_catalog, rewrite, state_table
+from replica_client.lake.applier import local_runner
+from replica_client.lake.change_files import ChangeFileBuilder, ChangeFileWriter
+from replica_client.lake.change_log_rows import change_log_row_count, change_log_rows
+from replica_client.lake.delta_files import open_delta
+from replica_client.lake.lake_catalog import LakeCatalog
+from replica_client.lake.lake_table import LakeTable
+from replica_client.lake.state_table import StateTable
+from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.schema.shape import ColumnShape, TableShape
+from tests.spark.binlogs import FILES
+from tests.spark.change_logs import contents, envelope_log, lake_of, typed_log
+
+
+@pytest.fixture
+def binlogs(tmp_path):
+    directory = tmp_path / "binlogs"
+    directory.mkdir()
+    for file in FILES:
+        shutil.copy(file, directory)
+    return directory
+
+
+def test_the_view_and_the_tables_are_those_of_the_envelope(binlogs, tmp_path):
+    typed = typed_log(tmp_path / "typed", binlogs)
+    envelope = envelope_log(tmp_path / "envelope", binlogs)
+    rows = change_log_rows(typed)
+    assert rows == change_log_rows(envelope)
+    assert len(rows) == change_log_row_count(typed) == 87
+    found = contents(lake_of(typed, tmp_path / "a"))
+    assert found == contents(lake_of(envelope, tmp_path / "b"))
+    assert any(status == "current" and shown for status, _, shown in found.values())
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_killed_anywhere_each_change_is_merged_once(binlogs, tmp_path, monkeypatch, seed):
+    rng = random.Random(seed)
+    log = typed_log(tmp_path / "log", binlogs)
+    wanted = contents(lake_of(log, tmp_path / "whole"))
+
+    def deadly(owner, name):
+        function = getattr(owner, name)
+
+        def call(*args, **kwargs):
+            if rng.random() < 0.07:
+                raise Killed
+            found = function(*args, **kwargs)
+            if rng.random() < 0.07:
+                raise Killed
+            return found
+
+        monkeypatch.setattr(owner, name, call)
+
+    deadly(LakeCatalog, "save")
+    deadly(lake_catalog, "replace_file")
+    deadly(StateTable, "_commit")
+    deadly(StateTable, "plan_merges")
+    deadly(StateTable, "create")
+    deadly(rewrite, "run")
+    kills = 0
+    while True:
+        try:
+            engine = lake_of(log, tmp_path / "lake", local_runner(1))
+            break
+        except Killed:
+            kills += 1
+    assert kills
+    assert contents(engine) == wanted
+
+
+# One table, merged by ranges of its key.
+
+MODEL = TableModel("d", "t", (ColumnModel("id", "int"), ColumnModel("v", "int")), (("id", 0),))
+COLUMNS = (
+    ColumnShape("id", ColumnType.MYSQL_TYPE_LONG, nullable=False, unsigned=False, primary_key_index=0),
+    ColumnShape("v", ColumnType.MYSQL_TYPE_LONG, unsigned=False),
+)  # fmt: skip
+
+
+def change_file(log, changes, part):
+    """Changes are (kind, id, v); written as a task writes them."""
+    builder = ChangeFileBuilder(TableShape("d", "t", COLUMNS))
+    count = len(changes)
+    kinds, ids, values = zip(*changes, strict=True)
+    heads = {
+        "_change_type": pa.array(kinds).dictionary_encode(),
+        "_commit_timestamp": pa.array([1] * count, pa.int64()),
+        "_commit_version": pa.array([f"f:{part:05}"] * count).dictionary_encode(),
+        "_gtid": pa.array([""] * count).dictionary_encode(),
+        "_file": pa.array(["f"] * count).dictionary_encode(),
+        "_offset": pa.array([4] * count, pa.int64()),
+        "_event_index": pa.array([0] * count, pa.int64()),
+        "_row_index": pa.array(range(count), pa.int64()),
+        "_absent": pa.nulls(count, builder.schema.field("_absent").type),
+        "_lossless": pa.nulls(count, builder.schema.field("_lossless").type),
+        "id": pa.array(ids, pa.int32()),
+        "v": pa.array(values, pa.int32()),
+    }
+    arrays = [heads[one.name].cast(one.type) for one in builder.schema]
+    metadata = builder.finish().schema.metadata
+    batch = pa.RecordBatch.from_arrays(arrays, schema=builder.schema)
+    writer = ChangeFileWriter(log, part)
+    writer.add(batch.replace_schema_metadata(metadata))
+    [file] = writer.finish()
+    return file
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_ranges_of_keys_are_merged_each_by_itself(tmp_path, monkeypatch, seed):
+    """Files are small, so that there are many ranges, whose ends fall anywhere."""
+    rng = random.Random(seed)
+    monkeypatch.setattr(rewrite, "SPLIT_SIZE", 2400)
+    full = rng.choice((1, 1 << 20))
+    monkeypatch.setattr(state_table, "FULL_DATA_FILE_SIZE", full)
+    monkeypatch.setattr(data_files, "FULL_DATA_FILE_SIZE", full)
+    table = StateTable(tmp_path / "t", LakeTable(MODEL), "p")
+    table.create()
+    (tmp_path / "log").mkdir()
+    rows, files, concerned = {}, 0, []
+
+    def runner(works):
+        concerned.append(len(works))
+        return local_runner(1)(works)
+
+    for step in range(1, 9):
+        changes = []
+        low = rng.randrange(2000)
+        for _ in range(rng.randrange(1, 120)):
+            key = rng.randrange(low, low + rng.choice((30, 2000)))
+            value = rng.randrange(1000)
+            if key not in rows:
+                changes.append(("insert", key, value))
+                rows[key] = value
+            elif rng.random() < 0.3:
+                changes.append(("delete", key, rows.pop(key)))
+            else:
+                new = key if rng.random() < 0.7 else rng.randrange(4000)
+                if new != key and new in rows:
+                    continue
+                changes += [
+                    ("update_preimage", key, rows.pop(key)),
+                    ("update_postimage", new, value),
+                ]
+                rows[new] = value
+        if not changes:
+            continue
+        half = rng.randrange(len(changes) + 1)
+        while 0 < half < len(changes) and changes[half][0] == "update_postimage":
+            half += 1
+        parts = [one for one in (changes[:half], changes[half:]) if one]
+        written = [
+            change_file(tmp_path / "log", one, 10 * step + at) for at, one in enumerate(parts)
+        ]
+        works = table.plan_merges(tmp_path / "log", written, step)
+        table.commit_merges(runner(works), step)
+        assert table.plan_merges(tmp_path / "log", written, step) is None
+        found = table.dataset().to_table().to_pylist()
+        assert sorted((row["id"], row["v"]) for row in found) == sorted(rows.items())
+        files = max(files, len(open_delta(table.directory).file_uris()))
+    assert files > 3 and max(concerned) > 1
+
+
+def test_rows_of_another_table_are_refused(tmp_path):
+    log = tmp_path / "log"
+    log.mkdir()
+    wider = TableModel(
+        "d", "t", (ColumnModel("id", "int"), ColumnModel("v", "int"), ColumnModel("w", "int")), (("id", 0),)
+    )  # fmt: skip
+    table = StateTable(tmp_path / "t", LakeTable(wider), "p")
+    table.create()
+    file = change_file(log, [("insert", 1, 1)], 1)
+    with pytest.raises(SchemaMismatchError, match=r"lack w.*binlog_row_image=FULL"):
+        local_runner(1)(table.plan_merges(log, [file], 1))
