@@ -51,7 +51,7 @@ _SHAPE: Final = b"replica_client.shape"
 _KEY: Final = b"replica_client.key"
 _FIRST_COLUMN: Final = 10  # of a batch of BatchBuilder; the change columns stand before
 _ROW_GROUP: Final = 32 << 10
-_PIECE_ROWS: Final = 1 << 20
+_PIECE_SIZE: Final = 256 << 20
 _MAX_BOUND: Final = 100
 _SORTABLE: Final = (
     pa.types.is_integer,
@@ -183,6 +183,7 @@ class ChangeFileWriter:
         self._part = part
         self._section = self._pieces = 0
         self._pending: dict[tuple[bytes, bytes], list[pa.RecordBatch]] = {}
+        self._sizes: dict[tuple[bytes, bytes], int] = {}
         self._others: list[pa.Table] = []
         self.files: list[ChangeFile] = []
 
@@ -202,7 +203,9 @@ class ChangeFileWriter:
             self._write(name)
             pending = self._pending.setdefault(name, [])
         pending.append(batch)
-        if sum(one.num_rows for one in pending) >= _PIECE_ROWS:
+        size = self._sizes.get(name, 0) + batch.nbytes
+        self._sizes[name] = size
+        if size >= _PIECE_SIZE:
             self._write(name)
 
     def add_others(self, rows: pa.RecordBatch) -> None:
@@ -237,6 +240,7 @@ class ChangeFileWriter:
 
     def _write(self, name: tuple[bytes, bytes]) -> None:
         batches = self._pending.pop(name)
+        self._sizes.pop(name, None)
         rows, key = change_rows(batches)
         least, greatest = _bounds(rows, key)
         path, size, modified = self._store(rows, "part", dictionary=False)
