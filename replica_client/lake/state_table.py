@@ -150,7 +150,7 @@ class StateTable:
         """
         delta = self._open()
         if delta is None:
-            raise SinkError(f"{self.directory}: the table is gone; restore it, or start anew")
+            raise SinkError(f"{self.directory}: the table is gone; restore it, or start over")
         if (done := delta.transaction_version(self._pipeline)) is not None and done >= step:
             return None
         files = data_files_of(delta, self.shape)
