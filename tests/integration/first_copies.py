@@ -14,45 +14,84 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pymysql
+
 from tests.integration.daemon_process import DaemonProcess
 from tests.integration.sink_comparison import Compared, compare_sink
+from tests.integration.slow_commits import slow_commits
 from tests.servers.local import LocalServer
 
 DATABASE = "copied"
 TABLES = ("a", "b", "c", "keyless")
+_OTHERS_WON = {
+    1205,  # ER_LOCK_WAIT_TIMEOUT
+    1213,  # ER_LOCK_DEADLOCK
+    1020,  # ER_CHECKREAD of MariaDB >= 11.6: innodb_snapshot_isolation
+    1412,  # ER_TABLE_DEF_CHANGED
+}
 
 
 class CopyWorkload(threading.Thread):
-    """Changes everywhere in the tables, keys among them, and now and then a definition."""
+    """Changes everywhere in the tables, keys among them, and now and then a definition.
 
-    def __init__(self, server: LocalServer, seed: int, rows: int, *, pause: float) -> None:
+    Args:
+        server: the source.
+        seed: of the changes.
+        rows: highest id.
+        pause: mean seconds between two transactions of a session.
+        sessions: that write at the same time.
+    """
+
+    def __init__(
+        self, server: LocalServer, seed: int, rows: int, *, pause: float, sessions: int = 1
+    ) -> None:
         super().__init__(daemon=True)
         self.server = server
-        self.chance = random.Random(seed)
+        self.seed = seed
         self.rows = rows
         self.pause = pause
+        self.sessions = sessions
         self.halt = threading.Event()
         self.error: BaseException | None = None
         self.transactions = 0
 
     def run(self) -> None:
+        others = [
+            threading.Thread(target=self._write, args=(self.seed * 1000 + number,), daemon=True)
+            for number in range(1, self.sessions)
+        ]
+        for other in others:
+            other.start()
+        self._write(self.seed)
+        for other in others:
+            other.join()
+
+    def _write(self, seed: int) -> None:
+        chance = random.Random(seed)
         try:
             with self.server.connected(autocommit=False) as connection:
                 with connection.cursor() as cursor:
                     while not self.halt.is_set():
-                        self._transaction(cursor)
-                        connection.rollback() if self.chance.random() < 0.05 else connection.commit()
+                        try:
+                            self._transaction(cursor, chance)
+                            if chance.random() < 0.05:
+                                connection.rollback()
+                            else:
+                                connection.commit()
+                        except pymysql.Error as error:
+                            if error.args[0] not in _OTHERS_WON:
+                                raise
+                            connection.rollback()
                         self.transactions += 1
-                        time.sleep(self.chance.random() * 2 * self.pause)
+                        time.sleep(chance.random() * 2 * self.pause)
         except BaseException as error:
             self.error = error
 
-    def _transaction(self, cursor: Any) -> None:
-        chance = self.chance
+    def _transaction(self, cursor: Any, chance: random.Random) -> None:
         if chance.random() < 0.01:
             cursor.execute("FLUSH BINARY LOGS")
         if chance.random() < 0.004:
-            self._define(cursor)
+            self._define(cursor, chance)
         for _ in range(chance.choice((1, 1, 2, 5))):
             table = f"{DATABASE}.{chance.choice(TABLES[:3])}"
             at = chance.randrange(self.rows)
@@ -70,8 +109,7 @@ class CopyWorkload(threading.Thread):
         if chance.random() < 0.02:
             cursor.execute(f"INSERT INTO {DATABASE}.keyless VALUES ({chance.randrange(9)}, 'x')")
 
-    def _define(self, cursor: Any) -> None:
-        chance = self.chance
+    def _define(self, cursor: Any, chance: random.Random) -> None:
         cursor.execute(
             chance.choice(
                 (
@@ -142,6 +180,8 @@ def prove_copies(
     seed: int,
     rows: int,
     pause: float = 0.005,
+    sessions: int = 1,
+    commit_seconds: float = 0.0,
     say: Callable[[str], None] = lambda text: None,
 ) -> CopyReport:
     """Copy, kill the daemon again and again, and compare the mirror with the source.
@@ -153,7 +193,9 @@ def prove_copies(
         kills: how many.
         seed: of workload and kills.
         rows: half as many are in each table at first.
-        pause: mean seconds between two transactions.
+        pause: mean seconds between two transactions of a session.
+        sessions: that write at the same time.
+        commit_seconds: that each commit takes between the binlog and the engine, by semi-synchronous replication.
         say: takes a line about what is being done.
 
     Raises:
@@ -177,9 +219,10 @@ def prove_copies(
             }
         ],
     )
-    workload = CopyWorkload(source, seed, rows, pause=pause)
-    workload.start()
-    with daemon:
+    workload = CopyWorkload(source, seed, rows, pause=pause, sessions=sessions)
+    slow = slow_commits(source, commit_seconds) if commit_seconds else contextlib.nullcontext()
+    with slow, daemon:
+        workload.start()
         try:
             for number in range(kills):
                 daemon.until(lambda one: bool(one.status()["routes"]), 120)
