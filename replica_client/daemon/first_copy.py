@@ -18,6 +18,7 @@ from replica_client.snapshot import (
     Window,
     begin_between,
     key_ranges,
+    log_end,
     low_watermark,
     reading,
 )
@@ -26,9 +27,9 @@ from replica_client.tables.table_copy import TableCopy, TableName
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.server_info import ServerInfo
+from replica_client.wire.server_errors import CHANGED_ERRORS
 
 _LOG = logging.getLogger("replica_client.daemon")
-_CHANGED = frozenset((1412, 1146, 1054))  # the table is another one now, is gone, has other columns
 _TRIES = 10
 
 
@@ -122,11 +123,11 @@ class FirstCopies:
                 if copy.definition is not None:
                     copy = await self._rows(connection, copy, copy.definition, left)
                 if await self._definition(connection, copy.name) == copy.definition:
-                    copy = replace(copy, until=_later(copy.high, await _end(connection)))
+                    copy = replace(copy, until=_later(copy.high, await log_end(connection)))
                     await self._sink.save_copy(copy)
                     return copy.rows
             except ServerError as error:
-                if error.errno not in _CHANGED:
+                if error.errno not in CHANGED_ERRORS:
                     raise
                 await connection.query("ROLLBACK")
             _LOG.info("%s: %s.%s was altered while it was copied", self._name, *copy.name)
@@ -226,8 +227,3 @@ def _later(one: Position | None, other: Position) -> Position:
         return other
     first, second = LogPosition.of(one.file, one.offset), LogPosition.of(other.file, other.offset)
     return one if first > second else other
-
-
-async def _end(connection: SourceConnection) -> Position:
-    status = await connection.binlog_status()
-    return Position(status.file, status.position)

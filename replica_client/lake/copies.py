@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replica_client.errors import ReplicaClientError, SinkError
+from replica_client.errors import ReplicaClientError, ServerError, SinkError
 from replica_client.lake.applier import SNAPSHOT, SNAPSHOT_CHUNK
 from replica_client.lake.change_log_files import COMPRESSION, Statistics
 from replica_client.lake.parquet_files import new_file
@@ -26,11 +26,12 @@ from replica_client.position.position import Position
 from replica_client.rows.json_values import value_to_json
 from replica_client.rows.row import Row
 from replica_client.schema.model import TableModel
-from replica_client.snapshot import KeyRange, Locking, Window, key_ranges, reading
+from replica_client.snapshot import KeyRange, Locking, Window, key_ranges, log_end, reading
 from replica_client.storage.files import file_or_none, read_file, write_file
 from replica_client.storage.location import Location
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
+from replica_client.wire.server_errors import CHANGED_ERRORS
 
 _PLAN: Final = "plan.json"
 _TRIES: Final = 5
@@ -76,6 +77,7 @@ class ChunkManifest:
         rows: how many.
         low: see :class:`~replica_client.snapshot.Window`; as text.
         high: likewise.
+        named: likewise; ``""`` for a manifest of an older release.
     """
 
     path: str
@@ -85,6 +87,7 @@ class ChunkManifest:
     rows: int
     low: str
     high: str
+    named: str = ""
 
     @classmethod
     def read(cls, path: Location) -> Self | None:
@@ -100,7 +103,20 @@ class ChunkManifest:
     @property
     def end(self) -> Position:
         """The position that the stream must have passed."""
-        return Position.parse(self.high)
+        return Position.parse(self.named or self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRefusal:
+    """A chunk that the source does not show: a statement dropped, renamed or altered its table since it was planned.
+
+    Attributes:
+        end: a position behind that statement.
+        reason: what the source said.
+    """
+
+    end: Position
+    reason: str
 
 
 def manifest_path(manifests: Location, number: int) -> Location:
@@ -108,12 +124,12 @@ def manifest_path(manifests: Location, number: int) -> Location:
     return manifests / f"{number:08}.json"
 
 
-def copy_chunk(task: ChunkTask) -> ChunkManifest:
+def copy_chunk(task: ChunkTask) -> ChunkManifest | ChunkRefusal:
     """Read a chunk into a file; called by executors.
 
     Raises:
         SinkError: the file cannot be written.
-        ServerError: the source refuses.
+        ServerError: the source refuses for another reason than that the table is another one now.
         TransportError: it cannot be reached.
     """
     known = ChunkManifest.read(manifest_path(task.manifests, task.number))
@@ -122,11 +138,18 @@ def copy_chunk(task: ChunkTask) -> ChunkManifest:
     for attempt in range(1, _TRIES + 1):
         try:
             return _copy(task)
-        except ReplicaClientError:
+        except ReplicaClientError as error:
+            if isinstance(error, ServerError) and error.errno in CHANGED_ERRORS:
+                return ChunkRefusal(asyncio.run(_end(task.connect)), str(error))
             if attempt == _TRIES:
                 raise
             time.sleep(_PAUSE * attempt)
     raise AssertionError
+
+
+async def _end(connect: ConnectOptions) -> Position:
+    async with await SourceConnection.open(connect) as connection:
+        return await log_end(connection)
 
 
 def _copy(task: ChunkTask) -> ChunkManifest:
@@ -146,6 +169,7 @@ def _copy(task: ChunkTask) -> ChunkManifest:
             count,
             str(window.low),
             str(window.high),
+            str(window.named or ""),
         )
         data = json.dumps(asdict(manifest)).encode()
         write_file(manifest_path(task.manifests, task.number), data)

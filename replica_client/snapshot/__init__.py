@@ -18,7 +18,13 @@ from collections.abc import AsyncIterator, Iterable
 from replica_client.schema.model import TableModel
 from replica_client.snapshot.chunks import Chunk, ChunkReading, read_chunk, reading
 from replica_client.snapshot.ranges import KeyRange, can_be_cut, key_ranges
-from replica_client.snapshot.watermarks import Locking, Window, begin_between, low_watermark
+from replica_client.snapshot.watermarks import (
+    Locking,
+    Window,
+    begin_between,
+    log_end,
+    low_watermark,
+)
 from replica_client.transport.connection import SourceConnection
 
 DEFAULT_CHUNK_ROWS = 50_000
@@ -63,6 +69,7 @@ __all__ = [
     "begin_between",
     "can_be_cut",
     "key_ranges",
+    "log_end",
     "low_watermark",
     "read_chunk",
     "reading",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from replica_client.position.position import Position
 from replica_client.rows.row import Row, row_class
 from replica_client.schema.model import TableModel
 from replica_client.snapshot.column_selects import selected
 from replica_client.snapshot.ranges import KeyRange, condition, table_name
-from replica_client.snapshot.watermarks import Locking, Window, begin_between
+from replica_client.snapshot.watermarks import Locking, Window, begin_between, log_end
 from replica_client.transport.connection import SourceConnection
 
 ROWS_AT_ONCE = 2000
@@ -71,6 +72,16 @@ class ChunkReading:
             ]
 
 
+async def _named(connection: SourceConnection, table: TableModel) -> Position:
+    """Keep the table's name and definition until the transaction ends; gives a position behind what made them.
+
+    The transaction's state of the rows may be older: RENAME exchanges names in it, too, and some servers alter
+    definitions so.
+    """
+    await connection.query(f"SELECT 1 FROM {table_name(table)} LIMIT 0", columns=1)
+    return await log_end(connection)
+
+
 @asynccontextmanager
 async def reading(
     connection: SourceConnection,
@@ -83,15 +94,21 @@ async def reading(
 
     The caller applies the rows as if each had been inserted at ``window.low``, and then every change
     of the stream from there on: what the stream has wins. Tables without a primary key allow that only
-    when the window is exact, or no change of the table lies in it.
+    when the window is exact, or no change of the table lies in it. What the rows are of is certain only when the
+    stream has no statement that renames or alters the table before ``window.named``.
 
     Args:
         connection: to the source; it has no transaction.
         table: as it is defined now.
         part: the range; None: all rows.
         locking: see :data:`~replica_client.snapshot.watermarks.Locking`.
+
+    Raises:
+        ServerError: the source refuses, e.g. because the table is gone.
+        TransportError: the connection failed.
     """
     window = await begin_between(connection, locking)
+    window = replace(window, named=await _named(connection, table))
     yield ChunkReading(connection, table, part or KeyRange(), window)
     await connection.query("ROLLBACK")
 

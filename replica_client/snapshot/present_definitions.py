@@ -11,6 +11,7 @@ from replica_client.schema.model import TableModel
 from replica_client.schema.names import casefold_table
 from replica_client.schema.quoting import mysql_table
 from replica_client.transport.connection import SourceConnection
+from replica_client.wire.server_errors import GONE_ERRORS
 
 TableName = tuple[str, str]
 
@@ -43,7 +44,10 @@ async def cascaded_tables(
 
     InnoDB carries out CASCADE and SET NULL by itself; MySQL 9.6 and newer do it in SQL, and log it, where
     ``innodb_native_foreign_keys`` is OFF. ``information_schema`` shows foreign keys to those only who may
-    do more than SELECT; SHOW CREATE TABLE shows them to all.
+    do more than SELECT; SHOW CREATE TABLE shows them to all. A table that is gone meanwhile is none of them.
+
+    Raises:
+        ServerError: the source does not tell.
     """
     native = await connection.query("SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
     if native and str(native[0][1]).upper() == "OFF":
@@ -52,8 +56,10 @@ async def cascaded_tables(
     for name in tables:
         try:
             rows = await connection.query(f"SHOW CREATE TABLE {mysql_table(*name)}", columns=2)
-        except ServerError:
-            continue  # it is gone
+        except ServerError as error:
+            if error.errno not in GONE_ERRORS:
+                raise
+            continue
         text = rows[0][1]
         shown = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
         if _CASCADES.search(shown):

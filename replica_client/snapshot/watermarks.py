@@ -35,10 +35,18 @@ _PAUSE: Final = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Where a reading lies; exact when both are the same."""
+    """Where a reading lies; exact when low and high are the same.
+
+    Attributes:
+        low: every transaction that begins before it is seen.
+        high: every transaction that is seen begins before it.
+        named: every statement that gave the table the name and the definition under which it was read ends before
+            it; not before ``high``. None where no table is read.
+    """
 
     low: Position
     high: Position
+    named: Position | None = None
 
     @property
     def exact(self) -> bool:
@@ -65,7 +73,7 @@ async def low_watermark(connection: SourceConnection) -> Position:
             f"{connection.options.address} has gtid_mode={mode[0][0]}: a copy without a lock needs GTIDs; "
             "set gtid_mode=ON, or allow a brief lock (locking=brief)"
         )
-    status = await connection.binlog_status()
+    end = await log_end(connection)
     committing = await owned_gtids(connection)
     deadline = time.monotonic() + _COMMITTING_WAIT
     while committing and (committing := committing & await owned_gtids(connection)):
@@ -75,6 +83,16 @@ async def low_watermark(connection: SourceConnection) -> Position:
                 f"{_COMMITTING_WAIT:g} s ({next(iter(committing))} …); see its process list"
             )
         await asyncio.sleep(_PAUSE)
+    return end
+
+
+async def log_end(connection: SourceConnection) -> Position:
+    """Where the source's binlog ends.
+
+    Raises:
+        ServerError: the source does not tell.
+    """
+    status = await connection.binlog_status()
     return Position(status.file, status.position)
 
 
@@ -100,15 +118,13 @@ async def begin_between(connection: SourceConnection, locking: Locking = "never"
         await connection.query("FLUSH TABLES WITH READ LOCK")
         try:
             await begin(connection)
-            status = await connection.binlog_status()
+            position = await log_end(connection)
         finally:
             await connection.query("UNLOCK TABLES")
-        position = Position(status.file, status.position)
         return Window(position, position)
     low = await low_watermark(connection)
     await begin(connection)
-    status = await connection.binlog_status()
-    return Window(low, Position(status.file, status.position))
+    return Window(low, await log_end(connection))
 
 
 async def _snapshot_position(connection: SourceConnection) -> Position:

@@ -95,6 +95,12 @@ TRANSIENT_ERRORS = frozenset(
 )
 """Errors that another connection may mend: the server stops, is full, or killed our session."""
 
+GONE_ERRORS = frozenset((ErrorCode.ER_NO_SUCH_TABLE, ErrorCode.ER_BAD_DB_ERROR))
+"""A table that was there a moment ago was dropped or renamed."""
+
+CHANGED_ERRORS = GONE_ERRORS | {ErrorCode.ER_BAD_FIELD_ERROR, ErrorCode.ER_TABLE_DEF_CHANGED}
+"""It is gone, or was altered: what was known of it is not true any more."""
+
 
 def server_error(errno: int, sqlstate: str, message: str) -> ServerError:
     """The typed error for what an ERR packet says."""

@@ -3,6 +3,7 @@
 import asyncio
 import random
 
+import pymysql
 import pytest
 
 import replica_client as rc
@@ -11,7 +12,16 @@ from replica_client.errors import ConfigError
 from replica_client.position.position import Position
 from replica_client.readers.live.live_schema import read_source
 from replica_client.rows.json_values import row_to_json
-from replica_client.snapshot import KeyRange, key_ranges, low_watermark, read_chunk, snapshot
+from replica_client.snapshot import (
+    KeyRange,
+    begin_between,
+    chunks,
+    key_ranges,
+    low_watermark,
+    read_chunk,
+    reading,
+    snapshot,
+)
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.url import parse_url
 
@@ -179,3 +189,28 @@ async def test_mysql_without_gtids_wants_a_lock(fresh_server):
         table = await definition(connection, "d", "t")
         chunk = await read_chunk(connection, table, locking="brief")
         assert chunk.window.exact
+
+
+async def test_names_and_definitions_stay_until_the_end(any_server, new_database, monkeypatch):
+    """Names are exchanged between the transaction's begin and its SELECT: its rows are of the other table."""
+    server, database = any_server, new_database(any_server)
+    for name, number in (("a", 1), ("b", 2)):
+        server.execute(f"create table {database}.{name} (id int primary key)")
+        server.execute(f"insert into {database}.{name} values ({number})")
+    exchange = f"rename table {database}.a to {database}.c, {database}.b to {database}.a"
+
+    async def begin(connection, locking):
+        window = await begin_between(connection, locking)
+        server.execute(exchange)
+        return window
+
+    monkeypatch.setattr(chunks, "begin_between", begin)
+    async with await connected(server) as connection:
+        table = await definition(connection, database, "a")
+        async with reading(connection, table, locking=locking_of(server)) as chunk:
+            assert chunk.window.named == Position(*server.binlog_position()) > chunk.window.high
+            with server.connected() as other, other.cursor() as cursor:
+                cursor.execute("set session lock_wait_timeout = 1")
+                with pytest.raises(pymysql.err.OperationalError, match="Lock wait timeout"):
+                    cursor.execute(f"rename table {database}.a to {database}.d")
+            assert [row["id"] async for rows in chunk.rows() for row in rows] == [2]

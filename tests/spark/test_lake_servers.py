@@ -11,6 +11,7 @@ pytest.importorskip("deltalake")
 
 from replica_client.lake.config import load_config
 from replica_client.lake.verify.verification import Verification
+from replica_client.spark.pipeline import lake_run
 from replica_client.spark.pipeline.query_failures import PurgedRangeError
 from replica_client.spark.pipeline.runner import run_pipeline
 from replica_client.storage.files import read_file
@@ -18,13 +19,48 @@ from replica_client.storage.location import location
 from tests.spark.lake_kills import prove, write_config
 from tests.spark.lake_workload import DATABASE, Workload, compare
 
+# Statements when definitions were read, and when tables were cut into chunks; and what is there then.
+WHEN_READ = ["drop table early", "rename table moving to moved"]
+WHEN_CUT = [
+    "drop table late",
+    "rename table left_ to other, right_ to left_, other to right_",
+    "alter table shrinking drop column v",
+]
+LEFT = ("moved", "left_", "right_", "shrinking")
+
+
+def change_while_copied(server, monkeypatch):
+    """Makes tables that statements change while the next run plans and reads their copies."""
+    for name in ("early", "moving", "late", "left_", "right_", "shrinking"):
+        server.execute(f"create table {DATABASE}.{name} (id int primary key, v varchar(9))")
+        server.execute(f"insert into {DATABASE}.{name} values (1, '{name}'), (2, null)")
+    definitions, executors = lake_run.read_definitions, lake_run.on_executors
+    when_read, when_cut = iter(WHEN_READ), iter(WHEN_CUT)
+
+    def execute(statements):
+        for sql in statements:
+            server.execute(f"use {DATABASE}")
+            server.execute(sql)
+
+    async def read_definitions(connection):
+        found = await definitions(connection)
+        execute(when_read)
+        return found
+
+    def on_executors(*args):
+        execute(when_cut)
+        return executors(*args)
+
+    monkeypatch.setattr(lake_run, "read_definitions", read_definitions)
+    monkeypatch.setattr(lake_run, "on_executors", on_executors)
+
 
 def verified(config):
     return {one.table: one for one in Verification(load_config(config)).run().tables}
 
 
 @pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
-def test_copied_followed_and_verified(fresh_server, tmp_path, name, make_bucket):
+def test_copied_followed_and_verified(fresh_server, tmp_path, name, make_bucket, monkeypatch):
     """One of them with its output in an object store."""
     lake = tmp_path / "lake" if name.startswith("mysql") else location(f"{make_bucket()}/deep/lake")
     server = fresh_server(name, ["binlog-row-metadata=FULL"])
@@ -44,11 +80,14 @@ def test_copied_followed_and_verified(fresh_server, tmp_path, name, make_bucket)
     config = write_config(
         tmp_path, server.url(), "local[2]", "available-now", str(lake), environment=access
     )
+    change_while_copied(server, monkeypatch)
     result = run_pipeline(config)
     assert [one["table"] for one in result.not_current] == [f"shop.{one}" for one in without]
-    assert result.tables == 6 - len(without)
-    assert result.copied == 4000 + 300 + 200 + 4 - 2 * len(without)
+    assert result.tables == 6 + len(LEFT) - len(without)
+    assert result.copied == 4000 + 300 + 200 + 4 + 2 * len(LEFT) - 2 * len(without)
     assert compare(server, lake, without)["orders"] == 4000
+    server.execute(f"use {DATABASE}")
+    server.execute(f"drop table {', '.join(LEFT)}")
     for sql in (
         "delete from parent where id = 1",
         "update orders set v = v + 1 where id < 50",

@@ -27,12 +27,11 @@ from replica_client.schema.quoting import mysql_name, mysql_table
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.server_info import BinlogStatus
-from replica_client.wire.server_errors import TRANSIENT_ERRORS
+from replica_client.wire.server_errors import GONE_ERRORS, TRANSIENT_ERRORS
 
 _LOG = logging.getLogger("replica_client")
 _TRIES = 30
 _LOCK_WAIT_SECONDS = 5
-_NO_SUCH_TABLE, _NO_SUCH_DATABASE = 1146, 1049
 _PARSE_ERROR = 1064
 _SINGLE_READINGS = 4
 """Tables that are asked for one by one; then all wanted ones at once."""
@@ -138,7 +137,7 @@ async def _wait_for_commits(
         try:
             await connection.query(statement)
         except ServerError as error:
-            if error.errno in (_NO_SUCH_TABLE, _NO_SUCH_DATABASE):
+            if error.errno in GONE_ERRORS:
                 return None
             _LOG.info("whether the definition of %s is the newest is not known: %s", name, error)
             unproven.add(name)

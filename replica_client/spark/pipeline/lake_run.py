@@ -11,12 +11,13 @@ import pyarrow as pa
 from deltalake.transaction import AddAction
 from pyspark.sql import SparkSession
 
-from replica_client.errors import ConfigError
+from replica_client.errors import ServerError
 from replica_client.lake.applier import Applied, Applier, cannot_hold, local_runner, run_work
 from replica_client.lake.change_log_files import commit_files
 from replica_client.lake.config import PipelineConfig
 from replica_client.lake.copies import (
     ChunkManifest,
+    ChunkRefusal,
     ChunkTask,
     CopyPlan,
     copies_directory,
@@ -27,73 +28,18 @@ from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.state_table import Runner, Work
 from replica_client.position.position import Position
-from replica_client.readers.live.live_schema import read_source
-from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.steps import TableName
-from replica_client.schema.history import SchemaHistory
-from replica_client.schema.model import TableModel
-from replica_client.snapshot import begin_between, low_watermark
+from replica_client.snapshot import log_end
 from replica_client.snapshot.present_definitions import cascaded_tables, read_definitions
 from replica_client.spark.pipeline.executors import on_executors
+from replica_client.spark.pipeline.lake_source import CASCADED, selection_of
 from replica_client.storage.files import remove_files, remove_tree
 from replica_client.storage.location import Location
 from replica_client.transport.connection import SourceConnection
+from replica_client.wire.server_errors import CHANGED_ERRORS
 
-CASCADED: Final = (
-    "a foreign key changes its rows (CASCADE, SET NULL), and this source writes that into no binlog"
-)
 CHUNKS_AT_ONCE: Final = 64
 """Chunks of one Spark job; a run that is killed reads at most the chunks that were under way again."""
-
-
-def prepare_lake(config: PipelineConfig) -> str:
-    """Look at the source before the first run; makes the catalog.
-
-    Returns:
-        where the stream begins: everything before it is visible to every copy that is made later, and
-        the tables look there as the catalog says.
-
-    Raises:
-        ConfigError: the source cannot be copied.
-        ServerError: it refuses.
-    """
-    options = SourceOptions.parse(config.source)
-    history, start, cascaded = asyncio.run(_look(options, config))
-    catalog = LakeCatalog(config.output, history=history)
-    selection = selection_of(options).for_server(history.lower_case_names)
-    for name in history.tables():
-        model = history.table(name)
-        if isinstance(model, TableModel) and selection.wants(*name) and name[0] != "mysql":
-            entry = TableEntry(*name, status="left_out", model=model)
-            entry.reason = cannot_hold(model) or (CASCADED if name in cascaded else "")
-            if not entry.reason:
-                entry.needs_copy("its first copy")
-            catalog.tables[name] = entry
-    catalog.save()
-    return start
-
-
-async def _look(
-    options: SourceOptions, config: PipelineConfig
-) -> tuple[SchemaHistory, str, frozenset[TableName]]:
-    assert options.connect is not None
-    async with await SourceConnection.open(options.connect) as connection:
-        history, status = await read_source(connection, options.decode)
-        # From here on everything before the status' position is visible.
-        if config.lake.locking == "brief":
-            await begin_between(connection, "brief")
-            await connection.query("ROLLBACK")
-        else:
-            await low_watermark(connection)
-        selection = selection_of(options).for_server(history.lower_case_names)
-        wanted = [name for name in history.tables() if selection.wants(*name)]
-        cascaded = await cascaded_tables(connection, wanted)
-    return history, f"{status.file}:{status.position}", cascaded
-
-
-def selection_of(options: SourceOptions) -> Selection:
-    """The tables that a pipeline wants."""
-    return Selection(options.tables, options.exclude)
 
 
 def spark_runner(spark: Callable[[], SparkSession], above: int) -> Runner:
@@ -106,6 +52,21 @@ def spark_runner(spark: Callable[[], SparkSession], above: int) -> Runner:
         return on_executors(spark(), run_work, works)
 
     return run
+
+
+@dataclass(frozen=True, slots=True)
+class _Unread:
+    """A copy of a table that the source did not show.
+
+    Attributes:
+        copy: its id.
+        end: a position behind every statement that can be why.
+        reason: why the table is left out when no statement before tells; ``""``: it is looked at again.
+    """
+
+    copy: str
+    end: Position
+    reason: str = ""
 
 
 @dataclass
@@ -157,6 +118,7 @@ class LakeRun:
         self.copied = Copied()
         self.applied = Applied()
         self._read: dict[TableName, tuple[str, list[ChunkManifest]]] = {}
+        self._unread: dict[TableName, _Unread] = {}
 
     def apply(self) -> Applied:
         """Take what is new in the change log."""
@@ -175,25 +137,27 @@ class LakeRun:
         return [
             entry
             for entry in self.catalog.tables.values()
-            if entry.status == "copying" and self._read.get(entry.table, ("",))[0] != entry.copy
+            if entry.status == "copying"
+            and self._read.get(entry.table, ("",))[0] != entry.copy
+            and (entry.table not in self._unread or self._unread[entry.table].copy != entry.copy)
         ]
 
     def read_copies(self) -> None:
-        """Read the tables that are to be copied; executors do it, chunk by chunk."""
+        """Read the tables that are to be copied; executors do it, chunk by chunk.
+
+        The source shows its tables as they are now, and a statement between here and there may have dropped,
+        renamed or altered one. What it does not show waits until the stream has passed such a statement.
+        """
         wanted = self.to_copy
         if not wanted:
             return
         assert self._options.connect is not None
-        plans, cascaded = asyncio.run(self._plans(wanted))
+        plans = asyncio.run(self._plans(wanted))
         tasks: list[ChunkTask] = []
         for entry in wanted:
-            plan = plans.get(entry.table)
-            reason = "the source does not show it" if plan is None else cannot_hold(plan.table)
-            if entry.table in cascaded:
-                reason = CASCADED
-            if plan is None or reason:
-                entry.leave_out(reason)
-                self.catalog.save()
+            plan = plans[entry.table]
+            if isinstance(plan, _Unread):
+                self._unread[entry.table] = plan
                 continue
             manifests = self._manifests(entry.copy)
             plan.save(manifests)
@@ -212,40 +176,67 @@ class LakeRun:
                 for number, part in enumerate(plan.parts)
             ]
         found: dict[str, list[ChunkManifest]] = {}
+        refused: dict[str, ChunkRefusal] = {}
         rows = 0
         for begin in range(0, len(tasks), CHUNKS_AT_ONCE):
-            some = tasks[begin : begin + CHUNKS_AT_ONCE]
+            some = [t for t in tasks[begin : begin + CHUNKS_AT_ONCE] if t.copy not in refused]
             self._say(f"copying tables: {begin:,} of {len(tasks):,} chunks, {rows:,} rows")
             manifests_of = on_executors(self._spark(), copy_chunk, some)
             for task, manifest in zip(some, manifests_of, strict=True):
+                if isinstance(manifest, ChunkRefusal):
+                    refused[task.copy] = manifest
+                    continue
                 found.setdefault(task.copy, []).append(manifest)
                 rows += manifest.rows
         for entry in wanted:
-            if entry.copy in found:
+            if (refusal := refused.get(entry.copy)) is not None:
+                self._say(f"{'.'.join(entry.table)} is copied again: {refusal.reason}")
+                self._forget(entry.copy, found.get(entry.copy, ()))
+                self._unread[entry.table] = _Unread(entry.copy, refusal.end)
+            elif entry.copy in found:
                 self._read[entry.table] = entry.copy, found[entry.copy]
 
-    async def _plans(
-        self, wanted: Sequence[TableEntry]
-    ) -> tuple[dict[TableName, CopyPlan], frozenset[TableName]]:
+    async def _plans(self, wanted: Sequence[TableEntry]) -> dict[TableName, CopyPlan | _Unread]:
         assert self._options.connect is not None
-        plans = {}
+        rows = self._config.lake.chunk_rows
+        plans: dict[TableName, CopyPlan] = {}
+        lacks: dict[TableName, str] = {}
         async with await SourceConnection.open(self._options.connect) as connection:
             models = await read_definitions(connection)
             for entry in wanted:
                 plan = CopyPlan.load(self._manifests(entry.copy), *entry.table)
                 if plan is None and entry.table in models:
-                    rows = self._config.lake.chunk_rows
-                    plan = await CopyPlan.make(connection, models[entry.table], rows)
-                if plan is not None:
+                    try:
+                        plan = await CopyPlan.make(connection, models[entry.table], rows)
+                    except ServerError as error:
+                        if error.errno not in CHANGED_ERRORS:
+                            raise
+                        lacks[entry.table] = ""  # it is looked at again
+                        continue
+                if plan is None:
+                    lacks[entry.table] = "the source does not show it"
+                elif reason := cannot_hold(plan.table):
+                    lacks[entry.table] = reason
+                else:
                     plans[entry.table] = plan
             cascaded = await cascaded_tables(connection, list(plans))
-        return plans, cascaded
+            lacks |= dict.fromkeys(cascaded, CASCADED)
+            end = await log_end(connection)
+        return {
+            entry.table: plans[entry.table]
+            if entry.table not in lacks
+            else _Unread(entry.copy, end, lacks[entry.table])
+            for entry in wanted
+        }
 
     def _manifests(self, copy: str) -> Location:
         return copies_directory(self._config.output) / copy
 
     def log_copies(self, reached: Position | None) -> bool:
         """Let copies that the stream has passed be part of the change log.
+
+        Tables that the source did not show are left out or looked at again, when the stream has passed what it
+        did not say.
 
         Args:
             reached: how far the change log has the stream's changes, all of them taken into the tables.
@@ -254,6 +245,7 @@ class LakeRun:
             whether there is something new in the change log.
         """
         logged = False
+        self._settle(reached)
         for table, (copy, manifests) in list(self._read.items()):
             entry = self.catalog.tables.get(table)
             if entry is None or entry.copy != copy:
@@ -276,6 +268,17 @@ class LakeRun:
             logged = True
         return logged
 
+    def _settle(self, reached: Position | None) -> None:
+        for table, unread in list(self._unread.items()):
+            entry = self.catalog.tables.get(table)
+            if entry is None or entry.copy != unread.copy:
+                del self._unread[table]  # a statement told what became of it
+            elif reached is not None and unread.end <= reached:
+                del self._unread[table]
+                if unread.reason:
+                    entry.leave_out(unread.reason)
+                    self.catalog.save()
+
     def _forget(self, copy: str, manifests: Sequence[ChunkManifest]) -> None:
         remove_files(*(self._config.change_log / manifest.path for manifest in manifests))
         remove_tree(self._manifests(copy))
@@ -284,29 +287,3 @@ class LakeRun:
     def complete(self) -> bool:
         """Whether no table waits for its copy."""
         return all(entry.status != "copying" for entry in self.catalog.tables.values())
-
-
-def check_image(config: PipelineConfig) -> None:
-    """Refuse a live source that does not log whole rows.
-
-    Raises:
-        ConfigError: ``binlog_row_image`` is not FULL.
-    """
-    options = SourceOptions.parse(config.source)
-    if options.connect is None:
-        return
-    image = asyncio.run(_row_image(options))
-    if image and image not in ("FULL", "FULL_NODUP"):
-        raise ConfigError(
-            f"{options.connect.address} has binlog_row_image={image}: current tables need whole rows; SET "
-            "GLOBAL binlog_row_image = 'FULL', or set current = false in [lake]"
-        )
-
-
-async def _row_image(options: SourceOptions) -> str:
-    assert options.connect is not None
-    async with await SourceConnection.open(options.connect) as connection:
-        rows: list[tuple[Any, ...]] = await connection.query(
-            "SHOW GLOBAL VARIABLES LIKE 'binlog_row_image'"
-        )
-    return str(rows[0][1]).upper() if rows and len(rows[0]) > 1 else ""

@@ -35,7 +35,8 @@ from replica_client.lake.writer_lock import locked
 from replica_client.position.position import Position
 from replica_client.schema.history import SchemaHistory
 from replica_client.spark.pipeline import change_log
-from replica_client.spark.pipeline.lake_run import LakeRun, check_image, prepare_lake
+from replica_client.spark.pipeline.lake_run import LakeRun
+from replica_client.spark.pipeline.lake_source import check_image, prepare_lake
 from replica_client.spark.pipeline.progress import Progress
 from replica_client.spark.pipeline.query_failures import PurgedRangeError, cause_of, is_transient
 from replica_client.spark.pipeline.report import write_report
