@@ -22,7 +22,8 @@ from tests.unit.snapshot.answers import Answers, Rows, _for_sqlite
 SHOW_SNAPSHOT: dict[str, list[Rows | ServerError]] = {
     "binlog_snapshot": [
         [("Binlog_snapshot_file", "mariadb-bin.000002"), ("Binlog_snapshot_position", "1472")]
-    ]
+    ],
+    "SHOW BINARY LOG STATUS": [[("mariadb-bin.000002", 2001)]],
 }
 
 
@@ -141,6 +142,7 @@ async def test_a_snapshot_has_all_rows_and_goes_on_where_it_was(filled: Filled) 
     ]
     assert {str(chunk.window.low) for chunk in chunks} == {"mariadb-bin.000002:1472"}
     assert all(chunk.window.exact for chunk in chunks)
+    assert {str(chunk.window.named) for chunk in chunks} == {"mariadb-bin.000002:2001"}
     assert connection.asked.count("ROLLBACK") == 3
     assert chunks[0].rows[0]["c1"] == "row 0"
     for done in range(3):
