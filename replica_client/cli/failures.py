@@ -23,6 +23,9 @@ from replica_client.errors import (
 DONE: Final = 0
 FAULTY: Final = 1
 WRONG_USAGE: Final = 2
+NOT_CURRENT: Final = 3
+"""With ``--strict``: a table of the lake is not current."""
+
 INTERRUPTED: Final = 130
 UNREAD: Final = 141
 """Nobody reads standard output any more: what a shell says of a process that SIGPIPE ended."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from replica_client.cli.extras import extra_module
+from replica_client.cli.failures import NOT_CURRENT
 from replica_client.cli.output import Lines
 
 app = typer.Typer(
@@ -19,13 +20,25 @@ app = typer.Typer(
 _Config = Annotated[
     Path, typer.Argument(metavar="CONFIG.toml", help="The pipeline's configuration.")
 ]
+_GREEN: Final = ("", "current")
+"""Statuses of the change log, and of a table that is kept in step with the source."""
+
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object per table.")]
 
 
 @app.command(epilog="Example:  replica-client lake status shop.toml")
-def status(config: _Config, json: _Json = False) -> None:
+def status(
+    config: _Config,
+    json: _Json = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit status 3 when a table is not current.")
+    ] = False,
+) -> None:
     """Show rows, files and bytes of each table, and which are not current, and why."""
-    _show(_module(config).lake_status(config), json)
+    tables = _module(config).lake_status(config)
+    _show(tables, json)
+    if strict and any(one.status not in _GREEN for one in tables):
+        raise typer.Exit(NOT_CURRENT)
 
 
 @app.command(epilog="Example:  replica-client lake compact shop.toml")
@@ -62,6 +75,7 @@ def _show(tables: list[Any], json: bool) -> None:
             text += f", {one.files_before:,} files before"
         if one.removed:
             text += f", {one.removed:,} files removed"
-        if one.status not in ("", "current"):
+        if one.status not in _GREEN:
             text += f" ({one.status.replace('_', ' ')}: {one.reason})"
         lines.line(text)
+    lines.flush()

@@ -47,8 +47,8 @@ class _TerminalFormatter(LineFormatter):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status.
 
-    0 done, 1 the input or the source is faulty, 2 wrong usage, 130 interrupted, 141 nobody reads the
-    output any more.
+    0 done, 1 the input or the source is faulty, 2 wrong usage, 3 with ``--strict`` a table of the
+    lake is not current, 130 interrupted, 141 nobody reads the output any more.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if runs_the_daemon(words):

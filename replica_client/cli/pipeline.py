@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from replica_client.cli.extras import extra_module
+from replica_client.cli.failures import NOT_CURRENT
 from replica_client.cli.output import Lines
 
 EXAMPLE = "replica-client pipeline shop.toml"
@@ -34,6 +35,9 @@ def pipeline(
     ],
     verbose: Annotated[bool, typer.Option("--verbose", help="Show Spark's own messages.")] = False,
     json: Annotated[bool, typer.Option("--json", help="The result as one JSON object.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit status 3 when a table is not current.")
+    ] = False,
 ) -> None:
     """Keep a change log and current tables of a source as Delta tables, with Spark.
 
@@ -70,6 +74,9 @@ def pipeline(
             lines.line(f"{one['table']}: {one['status'].replace('_', ' ')}: {one['reason']}")
         if result.report is not None:
             lines.line(f"report: {result.report}")
+    if strict and result.not_current:
+        lines.flush()
+        raise typer.Exit(NOT_CURRENT)
 
 
 pipeline.__doc__ = f"{cleandoc(pipeline.__doc__ or '')}\n\nThe file:\n{CONFIGURATION}"

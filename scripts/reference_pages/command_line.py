@@ -89,6 +89,7 @@ def exit_statuses() -> str:
         failures.FAULTY: "the input or the source is faulty; one line says what, where and what to do",
         failures.WRONG_USAGE: "wrong usage",
         failures.INTERRUPTED: "interrupted, with the position saved",
+        failures.NOT_CURRENT: "with `--strict`: a table of the lake is not current",
         failures.UNREAD: "nobody reads the output any more; the position is that of what was read",
     }
     stated = set(re.findall(r"\b\d+\b", inspect.getdoc(main.main) or ""))
