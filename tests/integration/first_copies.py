@@ -23,6 +23,10 @@ from tests.servers.local import LocalServer
 
 DATABASE = "copied"
 TABLES = ("a", "b", "c", "keyless")
+_SMALL = tuple(f"_{number}" for number in range(4))
+"""Tables of a few rows that are copied first and that half of all transactions change: when the first copy begins, some
+are being committed."""
+_SMALL_ROWS = 20
 _OTHERS_WON = {
     1205,  # ER_LOCK_WAIT_TIMEOUT
     1213,  # ER_LOCK_DEADLOCK
@@ -106,6 +110,10 @@ class CopyWorkload(threading.Thread):
                     )
                 )
             )
+        if self.sessions > 1:
+            for table in chance.sample(_SMALL, 2):
+                at = chance.randrange(_SMALL_ROWS)
+                cursor.execute(f"UPDATE {DATABASE}.{table} SET n = n + 1 WHERE id = {at}")
         if chance.random() < 0.02:
             cursor.execute(f"INSERT INTO {DATABASE}.keyless VALUES ({chance.randrange(9)}, 'x')")
 
@@ -141,7 +149,7 @@ class CopyReport:
     compared: Compared | None = None
 
 
-def fill(server: LocalServer, rows: int) -> None:
+def fill(server: LocalServer, rows: int, *, has_small: bool = False) -> None:
     """Tables with rows, made before the daemon's time: their changes are not in the binlog."""
     server.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
     server.execute(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
@@ -157,6 +165,10 @@ def fill(server: LocalServer, rows: int) -> None:
                     for at in range(low, min(low + 5000, rows), 2)
                 )
                 cursor.execute(f"INSERT INTO {DATABASE}.{table} VALUES {values}")
+    values = ", ".join(f"({at}, 0)" for at in range(_SMALL_ROWS)) if has_small else ""
+    for table in _SMALL if has_small else ():
+        server.execute(f"CREATE TABLE {DATABASE}.{table} (id INT PRIMARY KEY, n BIGINT)")
+        server.execute(f"INSERT INTO {DATABASE}.{table} VALUES {values}")
     server.execute(f"CREATE TABLE {DATABASE}.keyless (n INT, t TEXT)")
     server.execute(f"INSERT INTO {DATABASE}.keyless VALUES (1, 'x'), (1, 'x'), (2, NULL)")
     # What was before is gone, as on any source that is older than its binlog.
@@ -204,7 +216,7 @@ def prove_copies(
     chance = random.Random(seed)
     begun = time.monotonic()
     report = CopyReport()
-    fill(source, rows)
+    fill(source, rows, has_small=sessions > 1)
     daemon = DaemonProcess(
         directory,
         {"url": source.url(), "tables": [f"{DATABASE}.*"], "heartbeat": 1.0, "part_size": "64k"},

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+import pymysql
+
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.events import RotateEvent
 from replica_client.constants.event_types import EventType
@@ -36,7 +38,8 @@ def slow_commits(server: LocalServer, seconds: float) -> Iterator[None]:
         server.execute("SET GLOBAL rpl_semi_sync_master_wait_point = AFTER_SYNC")
     else:
         kind = "source"
-        server.execute("INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'")
+        with suppress(pymysql.err.OperationalError):  # it is there
+            server.execute("INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'")
     server.execute(f"SET GLOBAL rpl_semi_sync_{kind}_timeout = 600000")
     file, position = server.binlog_position()
     server.execute(f"SET GLOBAL rpl_semi_sync_{kind}_enabled = ON")

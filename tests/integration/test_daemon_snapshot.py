@@ -30,7 +30,9 @@ def test_copied_under_load_and_killed(source_name, kind, fresh_server, server, t
             "state_database": "copy_state",
         }
     try:
-        report = prove_copies(source, tmp_path, options, kills=3, seed=5, rows=4000)
+        report = prove_copies(
+            source, tmp_path, options, kills=3, seed=5, rows=4000, sessions=3, commit_seconds=0.02
+        )
     finally:
         if kind == "mysql":
             for name in ("copy_state", f"copy_{DATABASE}"):
