@@ -56,6 +56,7 @@ COMPILED_MODULES: tuple[str, ...] = (
     "replica_client.readers.fast.statement_scan",
     "replica_client.readers.fast.tagged_gtid",
     "replica_client.readers.transaction",
+    "replica_client.readers.turns",
     "replica_client.readers.fast.transaction_scan",
     "replica_client.rows.column_layout",
     "replica_client.rows.column_sink",

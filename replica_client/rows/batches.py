@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -66,6 +66,10 @@ _LOSSLESS_TYPE = CHANGE_FIELDS[9].type
 _MAX_SHARED = 1 << 16
 
 
+BatchSizes: TypeAlias = dict[tuple[str, str, int], tuple[int, list[int]]]
+"""Rows, and the bytes of data of each column, of batches by database, table and number of columns."""
+
+
 class BatchBuilder:
     """Collects changes of one table and shape.
 
@@ -75,6 +79,7 @@ class BatchBuilder:
         options: how values are decoded.
         decoder: of the row images; None: one of its own.
         max_rows: rows that a batch has at most.
+        sizes: of the largest batches of tables, whoever made them; kept up to date.
 
     Attributes:
         shape: of the table.
@@ -91,6 +96,7 @@ class BatchBuilder:
         options: DecodeOptions | None = None,
         decoder: RowImageDecoder | None = None,
         max_rows: int = DEFAULT_MAX_ROWS,
+        sizes: BatchSizes | None = None,
     ) -> None:
         self.shape = shape
         self.decoder = RowImageDecoder(shape, options, columns) if decoder is None else decoder
@@ -110,6 +116,11 @@ class BatchBuilder:
             metadata={b"database": shape.database.encode(), b"table": shape.table.encode()},
         )
         self.rows = ColumnarRows(self.decoder, sinks, max_rows, MAX_SIZE)
+        self._named = shape.database, shape.table, len(sinks)
+        self._sizes: BatchSizes = {} if sizes is None else sizes
+        known = self._sizes.get(self._named)
+        if known is not None:
+            self.rows.expect(*known)
         self.runs = EventRuns(allocate)
         self._dictionaries: list[pa.Array | None] = [None] * len(sinks)
 
@@ -205,6 +216,9 @@ class BatchBuilder:
     def finish(self) -> pa.RecordBatch:
         """The batch; the builder is empty afterwards."""
         count = len(self)
+        known = self._sizes.get(self._named)
+        if known is None or known[0] < count:
+            self._sizes[self._named] = self.rows.sizes
         arrays = self._change_columns(count)
         for at, sink in enumerate(self.rows.sinks):
             arrays.append(self._column(at, sink, count))

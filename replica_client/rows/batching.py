@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TypeAlias
 
 from replica_client.errors import ConfigError
@@ -15,7 +16,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from replica_client.binlog.options import DecodeOptions
-from replica_client.rows.batches import BatchBuilder
+from replica_client.rows.batches import BatchBuilder, BatchSizes
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.row_change import Change
@@ -34,6 +35,7 @@ class BatchAssembler:
         options: how values were decoded.
         make_builder: makes the builder of a table's rows, when the first ones come; what its
             ``finish`` gives is handed on as the batch.
+        sizes: of batches, which other assemblers know, too; see :class:`~replica_client.rows.batches.BatchBuilder`.
 
     Attributes:
         ready: batches that became full and were not given yet.
@@ -45,12 +47,14 @@ class BatchAssembler:
         max_rows: int,
         options: DecodeOptions,
         make_builder: Callable[..., BatchBuilder] = BatchBuilder,
+        sizes: BatchSizes | None = None,
     ) -> None:
         if max_rows < 2:
             raise ConfigError("max_rows must be at least 2: an update has two rows")
         self._max_rows = max_rows
         self._options = options
-        self._make_builder = make_builder
+        self._make_builder = make_builder if sizes is None else partial(make_builder, sizes=sizes)
+        self._makes_at_once = make_builder is BatchBuilder
         self._builders: dict[int, BatchBuilder] = {}
         self._current: dict[tuple[str, str], BatchBuilder] = {}
         self.ready: list[RecordBatch] = []
@@ -126,7 +130,7 @@ class BatchAssembler:
         None where it is not there and whoever makes it wants to know what it is made for.
         """
         builder = self._builders.get(id(decoder))
-        if builder is None and self._make_builder is BatchBuilder:
+        if builder is None and self._makes_at_once:
             builder = self._make(shape, decoder)
         return builder
 

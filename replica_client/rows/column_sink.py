@@ -100,6 +100,16 @@ def _ints(buffer: Any) -> cython.p_int:
     return memoryview(buffer).cast("B").cast("i")
 
 
+@cython.cfunc
+def _cut(buffer: Any, size: int) -> Any:
+    """A buffer of a size; memory that is mostly used is not given back, as that costs more than it is worth."""
+    room = buffer.size
+    if room - size > room >> 3:
+        buffer.resize(size)
+        return buffer
+    return buffer if room == size else buffer.slice(0, size)
+
+
 @cython.final
 @cython.cclass
 class ColumnSink:
@@ -222,7 +232,8 @@ class ColumnSink:
     def _sized(self, buffer: Any, size: int) -> Any:
         if buffer is None:
             return self._allocate(size)
-        buffer.resize(size)
+        if buffer.size != size:
+            buffer.resize(size)
         return buffer
 
     @cython.cfunc
@@ -350,20 +361,28 @@ class ColumnSink:
         Validity (None where nothing is null), then values, or offsets and data.
         """
         nulls, used = self.nulls, self.used
-        buffers = [self._bits_buffer if nulls else None]
-        if nulls:
-            self._bits_buffer.resize((rows + 7) >> 3)
+        # Bits that nobody needs are those of the next batch.
+        bits = None if nulls else self._bits_buffer
+        buffers = [_cut(self._bits_buffer, (rows + 7) >> 3) if nulls else None]
         if self.storage == BYTES:
             if not cython.compiled:
                 self.offsets = self.data = None
-            self._offsets_buffer.resize(4 * (rows + 1))
-            self._data_buffer.resize(used)
-            buffers += [self._offsets_buffer, self._data_buffer]
+            buffers.append(_cut(self._offsets_buffer, 4 * (rows + 1)))
+            buffers.append(_cut(self._data_buffer, used))
         elif self.storage != OBJECTS:
-            self._values_buffer.resize(self.width * rows)
-            buffers.append(self._values_buffer)
-        self._reset(used + (used >> 3))
+            buffers.append(_cut(self._values_buffer, self.width * rows))
+        self._reset(self.data_size)
+        self._bits_buffer = bits
         return nulls, buffers
+
+    @property
+    def data_size(self) -> int:
+        """How many bytes of data there are, and some more."""
+        return int(self.used + (self.used >> 3))
+
+    def expect(self, room: int) -> None:
+        """Have so many bytes of data at first, when there are none yet."""
+        self.room = max(self.room, room)
 
     def forget(self) -> None:
         """Forget values, and entries where they are many."""

@@ -92,6 +92,17 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
                 sink = sinks[column.target]
                 sink._read_of(column)
 
+    @property
+    def sizes(self) -> tuple[int, list[int]]:
+        """How many rows there are, and the bytes of data of each sink, with room for a few more."""
+        return self.rows, [sink.data_size for sink in self.sinks]
+
+    def expect(self, rows: int, data_sizes: list[int]) -> None:
+        """Have room for as much as :attr:`sizes` told of a batch like the first one to come."""
+        self._expected = rows
+        for sink, size in zip(self.sinks, data_sizes, strict=True):
+            sink.expect(size)
+
     @cython.cfunc
     def _layout(self, bitmap: bytes) -> Layout:
         """The layout of a column bitmap, made once."""

@@ -24,7 +24,8 @@ import pytest
 from mutations.planting import Mutation
 
 ROOT = Path(__file__).resolve().parents[2]
-_PART = 500  # tests that are recorded at once
+_PART = 250  # tests that are recorded at once
+_SILENT = 120  # seconds of a test of which no more is expected: it waits for what does not come
 
 
 class Runner:
@@ -54,16 +55,18 @@ class Runner:
         if session.testsfailed:
             raise session.Interrupted("the tests cannot be collected")
         known = _known(self._kept)
-        if new := [item for item in session.items if item.nodeid not in known["tests"]]:
+        new = [item for item in session.items if item.nodeid not in known["tests"]]
+        while new:
             # In parts, so that a run that is stopped keeps what it has.
-            for part in range(0, len(new), _PART):
-                known = _known(self._kept)
-                said = _forked(
-                    functools.partial(_record, new[part : part + _PART], known, self._kept), 7200
-                )
-                if said:
-                    raise pytest.UsageError(f"the tests could not be run: {said}")
+            said = _forked(functools.partial(_record, new[:_PART], known, self._kept), _SILENT)
             known = _known(self._kept)
+            there = set(known["tests"])
+            new = [item for item in new if item.nodeid not in there]
+            if said == "timeout":
+                _leave_out(known, self._kept)
+                new = [item for item in new if item.nodeid not in set(known["tests"])]
+            elif said:
+                raise pytest.UsageError(f"the tests could not be run: {said}")
         items = {item.nodeid: item for item in session.items}
         for mutation in self._mutations:
             lines = known["lines"].get(mutation.path, {})

@@ -1,5 +1,6 @@
 from replica_client.readers.fast.fast_path cimport FastPath
 from replica_client.readers.fast.fast_path_tables cimport FastPathTable
+from replica_client.readers.turns cimport Turn
 
 cdef struct RowsRecord:
     void* table
@@ -27,6 +28,7 @@ ctypedef RowsRecord* RecordPointer
 
 cdef class ColumnFastPath(FastPath):
     cdef object _batches
+    cdef Turn _turn
     cdef list _ready
     cdef dict _last_tables
     cdef long long _switch

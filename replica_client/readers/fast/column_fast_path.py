@@ -41,6 +41,7 @@ if cython.compiled:
         FastPathTables,
     )
     from cython.cimports.replica_client.readers.fast.gtid_runs import GtidRuns
+    from cython.cimports.replica_client.readers.turns import Turn
     from cython.cimports.replica_client.rows.column_layout import Layout
     from cython.cimports.replica_client.rows.columnar import ColumnarRows
     from cython.cimports.replica_client.rows.runs import EventRuns
@@ -62,6 +63,7 @@ else:
     from replica_client.readers.fast.fast_path import FastPath
     from replica_client.readers.fast.fast_path_tables import FastPathTable, FastPathTables
     from replica_client.readers.fast.gtid_runs import GtidRuns
+    from replica_client.readers.turns import Turn
     from replica_client.rows.column_layout import Layout
     from replica_client.rows.columnar import ColumnarRows
     from replica_client.rows.runs import EventRuns
@@ -145,6 +147,7 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
         in_file: whether events stand in a file, or come as a stream.
         defers: note what rows there are, and take all of them together without the interpreter's
             lock, so that others can work meanwhile; compiled only.
+        turn: this thread has it, and gives it meanwhile.
     """
 
     def __init__(
@@ -154,8 +157,10 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
         batches: BatchAssembler,
         in_file: bool,
         defers: bool = False,
+        turn: Turn | None = None,
     ) -> None:
         FastPath.__init__(self, feed, assembler, batches, in_file)
+        self._turn = turn
         self.defers = defers and cython.compiled
         self._records_memory = bytearray()
         self._records_room = self._noted = self._next = 0
@@ -525,15 +530,28 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
         record: RecordPointer
         table: FastPathTable
         is_full: cython.bint
+        turn: Turn = self._turn
+        shared: cython.bint = turn is not None
+        given: cython.bint
         try:
             while self._next < self._noted:
                 is_full = False
+                given = shared
                 try:
                     with cython.nogil:
+                        if shared:
+                            turn._give()
                         is_full = self._take_noted() == 1
+                        if shared:
+                            # Before the interpreter, which who has the turn lets go now and then.
+                            turn._take()
+                        given = False
                 except _FAULTS:
                     # It is looked at again, change by change.
                     pass
+                finally:
+                    if given:
+                        turn.take()
                 if self._next == self._noted:
                     break
                 record = cython.address(self._records[self._next])

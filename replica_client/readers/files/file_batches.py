@@ -18,6 +18,7 @@ from replica_client.readers.fast.fast_path import MAX_WAITING, FastPath
 from replica_client.readers.files.file_bytes import BinlogFile, EventSource, open_events
 from replica_client.readers.notices import Notice, batches_of
 from replica_client.readers.transaction import Transaction
+from replica_client.readers.turns import Turn, outside
 
 if TYPE_CHECKING:
     from replica_client.rows.batching import BatchAssembler, RecordBatch
@@ -71,6 +72,7 @@ class FileSteps:
         assembler: puts transactions together.
         fast_path: takes the ordinary ones.
         stop: no transaction that begins there or later is read.
+        turn: this thread has it, and gives it while it reads; see :mod:`~replica_client.readers.turns`.
 
     Attributes:
         stopped: whether the stop was reached.
@@ -83,7 +85,9 @@ class FileSteps:
         assembler: EventConsumer,
         fast_path: FastPath,
         stop: Position | None,
+        turn: Turn | None = None,
     ) -> None:
+        self._turn = turn
         self._feed = feed
         self._assembler = assembler
         self._fast_path = fast_path
@@ -156,6 +160,10 @@ class FileSteps:
 
     def _next(self, source: EventSource, file: str, first: int, limit: int) -> bool:
         """Read the next events, if one does not stand before where reading begins; False at the end."""
+        with outside(self._turn):
+            return self._read_next(source, file, first, limit)
+
+    def _read_next(self, source: EventSource, file: str, first: int, limit: int) -> bool:
         decoder = self._feed.decoder
         position = source.position
         if position < first:
@@ -186,6 +194,7 @@ class FileBatches(FileSteps):
         notices: give schema changes and losses between the batches.
         shares: whether other threads decode meanwhile; see
             :class:`~replica_client.readers.fast.column_fast_path.ColumnFastPath`.
+        turn: as of :class:`FileSteps`.
     """
 
     def __init__(
@@ -198,10 +207,10 @@ class FileBatches(FileSteps):
         *,
         notices: bool,
         shares: bool = False,
+        turn: Turn | None = None,
     ) -> None:
-        super().__init__(
-            feed, assembler, ColumnFastPath(feed, assembler, batches, True, shares), stop
-        )
+        fast_path = ColumnFastPath(feed, assembler, batches, True, shares, turn)
+        super().__init__(feed, assembler, fast_path, stop, turn)
         self._batches = batches
         self._count_losses = count_losses
         self._notices = notices

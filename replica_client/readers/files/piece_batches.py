@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from replica_client.binlog.options import DecodeOptions
@@ -21,6 +21,8 @@ from replica_client.readers.files.file_prepared import FilePrepared
 from replica_client.readers.files.pieces import PIECE_SIZE, Piece, files_between
 from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.transaction import Transaction
+from replica_client.readers.turns import Turn, outside
+from replica_client.rows.batches import BatchSizes
 from replica_client.rows.batching import BatchAssembler, RecordBatch
 from replica_client.rows.conditions import matches
 from replica_client.rows.where import Condition
@@ -40,6 +42,7 @@ class Decoding:
         where: what one of a change's rows must meet; None: nothing.
         max_rows: rows that a batch has at most.
         notices: whether schema changes and losses are given, too.
+        sizes: of the batches of pieces, so that those of the next ones have room at once.
     """
 
     assembly: AssemblyOptions
@@ -47,6 +50,7 @@ class Decoding:
     where: Condition | None
     max_rows: int
     notices: bool = False
+    sizes: BatchSizes = field(default_factory=dict)
 
 
 class PieceReading:
@@ -71,8 +75,11 @@ class PieceReading:
         self.pending: PreparedLedger = piece.pending.copy()
         self._files, self._how = files, how
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self, turn: Turn | None = None) -> Iterator[Any]:
         """The rows, and notices among them where they are wanted.
+
+        Args:
+            turn: this thread has it, where others decode, too; see :mod:`~replica_client.readers.turns`.
 
         Raises:
             BinlogDecodeError: the first fault; what stands before it was given.
@@ -87,7 +94,7 @@ class PieceReading:
             self.pending, lambda: self._files, how.decode, self.history, self._assembler
         )
         assembler = self._assembler(self.history, prepared)
-        batches = BatchAssembler(how.max_rows, how.decode)
+        batches = BatchAssembler(how.max_rows, how.decode, sizes=how.sizes)
         if how.where is None:
             steps: FileSteps = FileBatches(
                 feed,
@@ -97,13 +104,18 @@ class PieceReading:
                 lambda _: None,
                 notices=how.notices,
                 shares=True,
+                turn=turn,
             )
         else:
-            steps = FileSteps(feed, assembler, RowFastPath(feed, assembler, True), piece.stop)
+            rows = RowFastPath(feed, assembler, True)
+            steps = FileSteps(feed, assembler, rows, piece.stop, turn)
         for start, file in files_between(piece.files, piece.start, piece.stop):
             feed.new_decoder(file.name)
-            with file.open() as stream:
-                source = open_events(stream, file.name, how.decode)
+            with outside(turn):
+                stream = file.open()
+            with stream:
+                with outside(turn):
+                    source = open_events(stream, file.name, how.decode)
                 for ready in steps.read(source, file.name, start.offset):
                     if how.where is None:
                         yield from ready
@@ -157,6 +169,7 @@ def decoded_in_order(
         return
     left = iter(pieces)
     fault: ReplicaClientError | None = None
+    turn = Turn()
     ahead: deque[tuple[PieceReading, Future[_Decoded] | None]] = deque()
     with ThreadPoolExecutor(threads, "replica_client decoding") as pool:
         try:
@@ -170,7 +183,7 @@ def decoded_in_order(
                         fault = error  # behind all that was found before it
                         break
                     large = reading.piece.size > _LARGE * PIECE_SIZE
-                    ahead.append((reading, None if large else pool.submit(_decode, reading)))
+                    ahead.append((reading, None if large else pool.submit(_decode, reading, turn)))
                 if not ahead:
                     break
                 reading, work = ahead.popleft()
@@ -201,10 +214,14 @@ class _Decoded:
             raise self.fault
 
 
-def _decode(reading: PieceReading) -> _Decoded:
+def _decode(reading: PieceReading, turn: Turn) -> _Decoded:
     found = _Decoded([])
     try:
-        found.batches += reading.batches()
+        turn.take()
+        try:
+            found.batches += reading.batches(turn)
+        finally:
+            turn.give()
     except Exception as fault:  # noqa: BLE001 - it is raised where the batches are taken
         found.fault = fault
     return found

@@ -18,7 +18,7 @@ from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.column_types import ColumnType as T
 from replica_client.constants.event_types import EventType
 from replica_client.errors import ColumnDecodeError
-from replica_client.rows.batches import BatchBuilder
+from replica_client.rows.batches import BatchBuilder, BatchSizes
 from replica_client.rows.batching import BatchAssembler
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
@@ -119,6 +119,30 @@ def test_nulls_of_any_column_and_bits_behind_them(count: int, behind: int) -> No
     batches = [*assembler.add(events, "v1", 5), *assembler.flush()]
     assert sum(batch.num_rows for batch in batches) == 3 * (count + 2)
     assert_same(batches, expected_of(events, decoder))
+
+
+def test_buffers_of_the_batch_before() -> None:
+    """Batches share no memory, whether nulls come and go, and begin as large as those before."""
+    rng = random.Random(5)
+    samples = SAMPLES[:10]
+    sizes: BatchSizes = {}
+    found = []
+    for round_ in range(2):
+        decoder = RowImageDecoder(shape_of(samples))
+        builder = BatchBuilder(decoder.shape, None, None, decoder, 200, sizes)
+        for chance in (0.0, 0.0, 0.3, 0.0, 0.3):
+            data = b""
+            for _ in range(150):
+                values = [None if rng.random() < chance else one.value(rng) for one in samples]
+                data += encode_image(samples, [True] * len(samples), values)
+            event = event_of("insert", len(samples), bitmap([True] * len(samples)), None, data)
+            rows = rows_of_event(event, decoder)
+            assert not list(builder.append_rows(rows, "v1", 5))
+            found.append((builder.finish(), expected_of([rows], decoder)))
+        assert [rows for rows, _ in sizes.values()] == [150], round_
+    for batch, expected in found:
+        batch.validate(full=True)
+        assert_same([batch], expected)
 
 
 @pytest.mark.parametrize("policy", ["strict", "replace", "bytes"])

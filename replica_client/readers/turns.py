@@ -1,0 +1,85 @@
+"""Threads that decode take turns at what needs the interpreter.
+
+PyArrow lets the interpreter's lock go for each buffer and each array, for less than a microsecond. Where another
+thread waits for it, each of these hands the interpreter over, which costs a hundred times as much. A thread that
+decodes therefore has the turn, and gives it back only for what takes long without the interpreter: reading, and
+decoding what was read. The others wait for the turn meanwhile, and not for the interpreter.
+
+This module is compiled where that is possible and runs as it stands everywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.cpython.pythread import (
+        WAIT_LOCK,
+        PyThread_acquire_lock,
+        PyThread_allocate_lock,
+        PyThread_free_lock,
+        PyThread_release_lock,
+    )
+
+
+@cython.final
+@cython.cclass
+class Turn:
+    """A lock that one of several decoding threads has."""
+
+    def __init__(self) -> None:
+        if not cython.compiled:
+            self._lock: Any = Lock()
+
+    if cython.compiled:
+
+        def __cinit__(self) -> None:
+            self._lock = PyThread_allocate_lock()
+
+        def __dealloc__(self) -> None:
+            PyThread_free_lock(self._lock)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _take(self) -> cython.void:
+        PyThread_acquire_lock(self._lock, WAIT_LOCK)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _give(self) -> cython.void:
+        PyThread_release_lock(self._lock)
+
+    def take(self) -> None:
+        """Wait until no other thread has it."""
+        if cython.compiled:
+            with cython.nogil:
+                self._take()
+        else:
+            self._lock.acquire()
+
+    def give(self) -> None:
+        """Let another thread have it."""
+        if cython.compiled:
+            self._give()
+        else:
+            self._lock.release()
+
+
+@contextmanager
+def outside(turn: Turn | None) -> Iterator[None]:
+    """Give a turn meanwhile; None: there is none to give."""
+    if turn is None:
+        yield
+        return
+    turn.give()
+    try:
+        yield
+    finally:
+        turn.take()
