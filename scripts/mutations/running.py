@@ -6,7 +6,9 @@ the function objects that are there: nothing is written, and nothing is imported
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
 import importlib
 import json
 import os
@@ -25,7 +27,7 @@ from mutations.planting import Mutation
 
 ROOT = Path(__file__).resolve().parents[2]
 _PART = 250  # tests that are recorded at once
-_SILENT = 120  # seconds of a test of which no more is expected: it waits for what does not come
+_SILENT = 120  # seconds after which a test waits for what does not come
 
 
 class Runner:
@@ -37,6 +39,7 @@ class Runner:
         most: tests for one mutation.
         seconds: for one mutation; more is a catch, as a test of CI has an end, too.
         tell: is given each mutation, how it was caught (``""`` when it was not) and how many tests could.
+        is_known: whether that is known already of a mutation.
     """
 
     def __init__(
@@ -46,29 +49,21 @@ class Runner:
         most: int,
         seconds: float,
         tell: Callable[[Mutation, str, int], None],
+        is_known: Callable[[Mutation], bool],
     ) -> None:
         self._mutations, self._kept = mutations, kept
         self._most, self._seconds, self._tell = most, seconds, tell
+        self._is_known = is_known
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """In place of pytest's own loop."""
         if session.testsfailed:
             raise session.Interrupted("the tests cannot be collected")
-        known = _known(self._kept)
-        new = [item for item in session.items if item.nodeid not in known["tests"]]
-        while new:
-            # In parts, so that a run that is stopped keeps what it has.
-            said = _forked(functools.partial(_record, new[:_PART], known, self._kept), _SILENT)
-            known = _known(self._kept)
-            there = set(known["tests"])
-            new = [item for item in new if item.nodeid not in there]
-            if said == "timeout":
-                _leave_out(known, self._kept)
-                new = [item for item in new if item.nodeid not in set(known["tests"])]
-            elif said:
-                raise pytest.UsageError(f"the tests could not be run: {said}")
+        known = self._recorded(session.items)
         items = {item.nodeid: item for item in session.items}
         for mutation in self._mutations:
+            if self._is_known(mutation):
+                continue
             lines = known["lines"].get(mutation.path, {})
             able = [
                 (known["seconds"][at], name)
@@ -80,10 +75,29 @@ class Runner:
             self._tell(mutation, caught, len(able))
         return True
 
+    def _recorded(self, items: Sequence[pytest.Item]) -> dict[str, Any]:
+        """What is known about lines and tests, after those ran of which it is not."""
+        while True:
+            known = _known(self._kept)
+            there = set(known["tests"])
+            new = [item for item in items if item.nodeid not in there][:_PART]
+            if not new:
+                return known
+            # In parts, so that a run that is stopped keeps what it has.
+            at = self._kept.with_suffix(".at")
+            said = _forked(functools.partial(_record, new, known, self._kept, at), _SILENT)
+            if said == "timeout":
+                # Some that use threads wait for ever in a process that was forked.
+                known["tests"].append(at.read_text(encoding="utf-8"))
+                known["seconds"].append(0.0)
+                self._kept.write_text(json.dumps(known))
+            elif said:
+                raise pytest.UsageError(f"the tests could not be run: {said}")
+
     def _caught(self, mutation: Mutation, items: Sequence[pytest.Item]) -> str:
         """The first test that fails, or what else stopped it."""
 
-        def run() -> str:
+        def run(_: Callable[[], None]) -> str:
             function = find(mutation)
             function.__code__ = mutation.code(ROOT)
             return _first_failed(items)
@@ -151,15 +165,45 @@ def _first_failed(items: Sequence[pytest.Item]) -> str:
 
 
 def _known(kept: Path) -> dict[str, Any]:
-    """Names of tests, the CPU seconds of each, and for each file and line the numbers of those that run it."""
+    """Names of tests, the CPU seconds of each, and for each file and line the numbers of those that run it.
+
+    What ran in files that changed since, and what stands in them, is not known any more.
+    """
     if not kept.exists():
-        return {"tests": [], "seconds": [], "lines": {}}
+        return {"tests": [], "seconds": [], "lines": {}, "files": {}}
     found: dict[str, Any] = json.loads(kept.read_text())
+    changed = {
+        path
+        for path, digest in found["files"].items()
+        if not (ROOT / path).exists() or _digest(ROOT / path) != digest
+    }
+    if changed:
+        names = found["tests"]
+        gone = {at for at, name in enumerate(names) if name.partition("::")[0] in changed}
+        for path in changed & found["lines"].keys():
+            gone.update(at for tests in found["lines"].pop(path).values() for at in tests)
+        for at in gone:
+            names[at] = ""
+        for path in changed:
+            del found["files"][path]
     return found
 
 
-def _record(items: Sequence[pytest.Item], known: dict[str, Any], kept: Path) -> str:
-    """Run tests once, and add which lines of the package each runs, and how long it takes."""
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _record(
+    items: Sequence[pytest.Item],
+    known: dict[str, Any],
+    kept: Path,
+    at_hand: Path,
+    beat: Callable[[], None],
+) -> str:
+    """Run tests once, and add which lines of the package each runs, and how long it takes.
+
+    The name of the test that runs is in the file ``at_hand``, and ``beat`` is called before each.
+    """
     import coverage
 
     measured = coverage.Coverage(
@@ -168,6 +212,8 @@ def _record(items: Sequence[pytest.Item], known: dict[str, Any], kept: Path) -> 
     names, seconds = known["tests"], known["seconds"]
     first, broken = len(names), []
     for at, item in enumerate(items):
+        at_hand.write_text(item.nodeid, encoding="utf-8")
+        beat()
         measured.start()  # anew: a test may trace for itself
         measured.switch_context(str(at))
         begun = time.process_time()
@@ -186,6 +232,8 @@ def _record(items: Sequence[pytest.Item], known: dict[str, Any], kept: Path) -> 
         for line, contexts in data.contexts_by_lineno(file).items():
             good = [first + int(one) for one in contexts if one and not broken[int(one)]]
             of_file[str(line)] = of_file.get(str(line), []) + good
+    for path in {*lines, *(name.partition("::")[0] for name in names if name)}:
+        known["files"].setdefault(path, _digest(ROOT / path))
     kept.write_text(json.dumps(known))
     return ""
 
@@ -208,26 +256,47 @@ class _Watch:
         self.reports.append(report)
 
 
-def _forked(run: Callable[[], str], seconds: float) -> str:
-    """What a function says in a process of its own; ``timeout`` when it does not come back."""
+def _write(writer: int, data: bytes) -> None:
+    os.write(writer, data)
+
+
+_BEAT, _END = b"\0", b"\3"
+
+
+def _forked(run: Callable[[Callable[[], None]], str], silent: float) -> str:
+    """What a function says in a process of its own; ``timeout`` when nothing comes for so many seconds.
+
+    The function is given what tells that it goes on. The process ends with this one, also when a signal ends it.
+    """
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.close(reader)
         os.setpgid(0, 0)
         text = "crash"
         try:
-            text = run()
+            text = run(functools.partial(_write, writer, _BEAT))
         except BaseException as error:  # noqa: BLE001  a fork says everything by its pipe
             text = f"{type(error).__name__}: {error}"
         finally:
-            os.write(writer, text.encode("utf-8", "replace")[:4000])
+            os.write(writer, text.encode("utf-8", "replace")[:4000] + _END)
             os._exit(0)
     os.close(writer)
-    ready, _, _ = select.select([reader], [], [], seconds)
-    said = os.read(reader, 4096).decode("utf-8", "replace") if ready else "timeout"
-    if not ready:
-        os.killpg(child, signal.SIGKILL)
-    os.close(reader)
-    _, status = os.waitpid(child, 0)
-    return said or ("crash" if status and ready else "")
+    said = b""
+    try:
+        while not said.endswith(_END):
+            if not select.select([reader], [], [], silent)[0]:
+                return "timeout"
+            part = os.read(reader, 4096)
+            if not part:
+                return "crash"
+            said = (said + part).lstrip(_BEAT)
+        return said[:-1].decode("utf-8", "replace")
+    finally:
+        os.close(reader)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
