@@ -64,6 +64,7 @@ COMPILED_MODULES: tuple[str, ...] = (
     "replica_client.rows.columnar",
     "replica_client.rows.change",
     "replica_client.rows.image",
+    "replica_client.rows.image_splice",
     "replica_client.rows.json_lines",
     "replica_client.rows.json_rows",
     "replica_client.rows.row",

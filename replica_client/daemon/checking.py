@@ -10,7 +10,7 @@ from replica_client.daemon.configuration import DaemonConfig, RouteConfig
 from replica_client.daemon.mirrors import check_mirror, is_mirror
 from replica_client.daemon.page import listen_address
 from replica_client.daemon.references import resolved
-from replica_client.daemon.source_access import hosts_of, stream_options
+from replica_client.daemon.source_access import hosts_of, stream_options, transformer_of
 from replica_client.daemon.stores import store_options
 from replica_client.errors import ReplicaClientError
 from replica_client.sinks.protocol import ProbedSink
@@ -47,6 +47,7 @@ def _offline(config: DaemonConfig) -> Iterator[Fault]:
     for source in config.sources:
         try:
             hosts_of(source, config.directory)
+            transformer_of(source, config.directory)
         except ReplicaClientError as error:
             yield Fault(f"source {source.name}", str(error))
     for route in config.routes:

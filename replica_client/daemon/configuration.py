@@ -108,6 +108,8 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
         record_losses: kinds of losses that are counted with the position instead of stopping the
             source: statement, undecodable, incomplete_row, gtid_gap, unknown_table, xa_prepare,
             or all.
+        transforms: what is done to rows, definitions and statements before any sink sees them;
+            ``[[source.transform]]``, see :mod:`replica_client.readers.transforms.declaration`.
         poll: seconds between two looks at where the source's binlog ends.
         sinks: where its changes go; ``[[source.sink]]``.
     """
@@ -133,6 +135,7 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
     record_losses: list[Literal[LossKind, "all"]] = field(default_factory=list)
     poll: Annotated[float, Meta(ge=0.1)] = 10.0
     sinks: list[dict[str, Any]] = field(default_factory=list, name="sink")
+    transforms: list[dict[str, Any]] = field(default_factory=list, name="transform")
 
     def __repr__(self) -> str:
         return f"<source {self.name}>"  # nothing that may hold a password

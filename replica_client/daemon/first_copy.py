@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from replica_client.errors import ConfigError, ReplicaClientError, ServerError
 from replica_client.position.position import Position
+from replica_client.readers.transforms.transformer import Transformer
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import LogPosition
 from replica_client.schema.model import TableModel
@@ -62,6 +63,7 @@ class FirstCopies:
         chunk_rows: of a chunk, about.
         locking: see :data:`~replica_client.snapshot.Locking`.
         tell: is told how far it is, after each chunk.
+        transform: what is done to definitions and rows; copies have the names behind it.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class FirstCopies:
         chunk_rows: int,
         locking: Locking,
         tell: Callable[[CopyProgress, int], None],
+        transform: Transformer | None = None,
     ) -> None:
         self._name = name
         self._hosts = hosts
@@ -82,12 +85,22 @@ class FirstCopies:
         self._chunk_rows = chunk_rows
         self._locking = locking
         self._tell = tell
+        self._transform = transform
+        # The source's names by those behind the transform.
+        self._sources: dict[TableName, TableName] = {}
 
     async def wanted(self) -> list[TableName]:
         """The source's tables that are to be copied."""
         async with await self._connect() as connection:
-            found = await read_definitions(connection)
-            return [name for name in found if self._wants(connection, name)]
+            return await self._wanted(connection)
+
+    async def _wanted(self, connection: SourceConnection) -> list[TableName]:
+        found = await read_definitions(connection)
+        names = [name for name in found if self._wants(connection, name)]
+        if self._transform is None:
+            return names
+        self._sources = {self._transform.target(*name): name for name in names}
+        return list(self._sources)
 
     async def run(self) -> None:
         """Make all copies that are not done.
@@ -99,6 +112,8 @@ class FirstCopies:
         if not left:
             return
         async with await self._connect() as connection:
+            if self._transform is not None:
+                await self._wanted(connection)
             for at, copy in enumerate(left):
                 _LOG.info("%s: copying %s.%s", self._name, *copy.name)
                 rows = await self._copy(connection, copy, len(left) - at)
@@ -119,10 +134,10 @@ class FirstCopies:
         """Copy a table; again from the beginning while its definition changes."""
         for _ in range(_TRIES):
             try:
-                copy = await self._begun(connection, copy)
-                if copy.definition is not None:
-                    copy = await self._rows(connection, copy, copy.definition, left)
-                if await self._definition(connection, copy.name) == copy.definition:
+                copy, model = await self._begun(connection, copy)
+                if model is not None:
+                    copy = await self._rows(connection, copy, model, left)
+                if await self._definition(connection, copy.name) == model:
                     copy = replace(copy, until=_later(copy.high, await log_end(connection)))
                     await self._sink.save_copy(copy)
                     return copy.rows
@@ -136,21 +151,29 @@ class FirstCopies:
             f"{copy.database}.{copy.table} was altered during each of {_TRIES} copies; it is tried again"
         )
 
-    async def _begun(self, connection: SourceConnection, copy: TableCopy) -> TableCopy:
-        """The copy, with a table that is ready for the rows that are still to come."""
+    async def _begun(
+        self, connection: SourceConnection, copy: TableCopy
+    ) -> tuple[TableCopy, TableModel | None]:
+        """The copy, with a table that is ready for the rows that are still to come, and the source's table."""
         source = server_name(connection.server)
         if copy.begin is not None and copy.source == source:
-            if await self._definition(connection, copy.name) == copy.definition:
+            model = await self._definition(connection, copy.name)
+            if self._shown(model) == copy.definition:
                 if copy.done is None:  # the end may have come before the table was made
+                    copy = replace(copy, rows=0)
                     await self._sink.begin_copy(copy)
-                return copy
+                return copy, model
         begin = await self._mark(connection)
         model = await self._definition(connection, copy.name)
         if model is not None:
             await _check(connection, model)
-        copy = TableCopy(*copy.name, source, begin, model, low=begin, high=begin)
+        copy = TableCopy(*copy.name, source, begin, self._shown(model), low=begin, high=begin)
         await self._sink.begin_copy(copy)
-        return copy
+        return copy, model
+
+    def _shown(self, model: TableModel | None) -> TableModel | None:
+        """A definition as the sink has it."""
+        return model if model is None or self._transform is None else self._transform.model(model)
 
     async def _rows(
         self, connection: SourceConnection, copy: TableCopy, model: TableModel, left: int
@@ -159,20 +182,29 @@ class FirstCopies:
         if done is not None and done.upto is None:
             return copy  # the last chunk was done
         after = None if done is None else done.upto
+        plan = None
+        if self._transform is not None:
+            plan = self._transform.plan(model.database, model.name)
         async for part in key_ranges(connection, model, self._chunk_rows, after=after):
             rows = copy.rows
             async with reading(connection, model, part, locking=self._locking) as chunk:
                 async for some in chunk.rows():
-                    await self._sink.copy_rows(copy, some)
                     rows += len(some)
+                    shown = some if plan is None else plan.rows(model, some)
+                    if shown:
+                        await self._sink.copy_rows(copy, shown)
             copied = rows - copy.rows
             low, high = _window(copy, model, chunk.window)
-            copy = replace(copy, done=part.to_json(), low=low, high=high, rows=rows)
+            # A key that may not be seen is not written down: such a copy begins anew after its end.
+            tells = plan is None or plan.shows_key(model)
+            upto = part.to_json() if tells else None
+            copy = replace(copy, done=upto, low=low, high=high, rows=rows)
             await self._sink.save_copy(copy)
             self._tell(CopyProgress(left, f"{copy.database}.{copy.table}", rows), copied)
         return copy
 
     async def _definition(self, connection: SourceConnection, name: TableName) -> TableModel | None:
+        name = self._sources.get(name, name)
         if not self._wants(connection, name):
             return None
         return (await read_definitions(connection, name)).get(name)

@@ -19,7 +19,7 @@ from replica_client.errors import ConfigError
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _MAX_FILE_SIZE = 1 << 20
-SECRET_KEYS = ("password", "url")
+SECRET_KEYS = ("password", "url", "key")
 """Names of keys whose value may be ``file:…``."""
 
 

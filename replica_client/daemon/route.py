@@ -7,6 +7,7 @@ import contextlib
 import datetime
 import logging
 import random
+import traceback
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -20,11 +21,17 @@ from replica_client.daemon.logs import ROUTE
 from replica_client.daemon.mirrors import check_mirror, is_mirror
 from replica_client.daemon.observation import Observation, RouteState
 from replica_client.daemon.references import resolved
-from replica_client.daemon.source_access import hosts_of, selection_of, stream_options
+from replica_client.daemon.source_access import (
+    hosts_of,
+    selection_of,
+    stream_options,
+    transformer_of,
+)
 from replica_client.daemon.stores import SinkKeptPosition
 from replica_client.errors import (
     BinlogReadError,
     ColumnDecodeError,
+    ConfigError,
     PoisonChangeError,
     PositionFormatError,
     PositionStoreError,
@@ -37,6 +44,8 @@ from replica_client.errors import (
 from replica_client.position.stores.base import Checkpoint, PositionStore
 from replica_client.readers.live.source_stream import SourceStream
 from replica_client.readers.live.stream_options import StreamOptions
+from replica_client.readers.transforms.transformer import Transformer
+from replica_client.readers.withheld_errors import WITHHELD
 from replica_client.sinks.copying_sink import CopyingSink
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
@@ -94,6 +103,7 @@ class Route:
         self._letters: DeadLetters | None = None
         self._delivery: Delivery | None = None
         self._failures = 0
+        self._transform: Transformer | None = None
         self._to_copy: set[TableName] = set()
         self._copied_again: Counter[TableName] = Counter()
 
@@ -129,7 +139,11 @@ class Route:
                 delay = self._failed(error, observation.commits > commits)
             except Exception as error:  # noqa: BLE001
                 # A sink of others may raise anything; the other routes go on.
-                _LOG.exception("%s: unexpected error", self.name)
+                if self._hides:
+                    frames = "".join(traceback.format_tb(error.__traceback__))
+                    _LOG.error("%s: unexpected %s\n%s", self.name, type(error).__name__, frames)
+                else:
+                    _LOG.exception("%s: unexpected error", self.name)
                 delay = self._failed(error, observation.commits > commits)
             else:
                 break
@@ -144,6 +158,8 @@ class Route:
     def _failed(self, error: Exception, committed: bool) -> float:
         """Say what happened; returns seconds until the next try."""
         text = " ".join(str(error).split()) or type(error).__name__
+        if self._hides and not self._may_show(error):
+            text = f"{type(error).__name__}: {WITHHELD}"
         self._failures = 0 if committed else self._failures + 1
         if isinstance(error, CopyNeededError) and self.config.sink.snapshot:
             return self._copy_again(error, text)
@@ -165,6 +181,18 @@ class Route:
             delay,
         )
         return delay
+
+    @property
+    def _hides(self) -> bool:
+        return self._transform is not None and self._transform.hides
+
+    def _may_show(self, error: Exception) -> bool:
+        """Whether the text of an error tells nothing that a transform hides."""
+        if isinstance(error, SinkError | ConfigError | TransportError):
+            return True
+        # Errors of the stream come without; a copy reads rows as the source has them.
+        known = isinstance(error, ReplicaClientError | OSError)
+        return known and self.observation.state is not RouteState.COPYING
 
     def _copy_again(self, error: CopyNeededError, text: str) -> float:
         """Let tables be copied at the next try; returns seconds until then.
@@ -192,6 +220,9 @@ class Route:
         observation = self.observation
         observation.enter(RouteState.OPENING_SINK, "")
         options = await asyncio.to_thread(resolved, self.config.options, self._directory)
+        self._transform = await asyncio.to_thread(
+            transformer_of, self.config.source, self._directory
+        )
         sink = make_sink(self.config.sink.type, options)
         check_mirror(self.config, sink)
         observation.guarantee = str(sink.guarantee)
@@ -238,6 +269,7 @@ class Route:
             chunk_rows=sink_config.snapshot_rows,
             locking=sink_config.snapshot_locking,
             tell=tell,
+            transform=self._transform,
         )
         observation.enter(RouteState.COPYING)
         try:
@@ -261,7 +293,7 @@ class Route:
         return checkpoint
 
     def _stream_options(self, sink: Sink) -> StreamOptions:
-        return stream_options(self.config, mirror=is_mirror(sink))
+        return stream_options(self.config, mirror=is_mirror(sink), transform=self._transform)
 
     def _guard(self, stream: SourceStream, sink: Sink) -> Callable[[], None] | None:
         """Sees to it that places of copies are compared with those of the same server only."""

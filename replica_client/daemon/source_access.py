@@ -10,13 +10,14 @@ from pathlib import Path
 
 from replica_client.daemon.configuration import RouteConfig, SourceTable, bytes_of
 from replica_client.daemon.mirrors import without_servers_own
-from replica_client.daemon.references import resolve
+from replica_client.daemon.references import resolve, resolved
 from replica_client.daemon.relay_configuration import RelaySourceTable
 from replica_client.errors import ConfigError
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.live.reconnect import ReconnectPolicy
 from replica_client.readers.live.stream_options import StreamOptions
 from replica_client.readers.start_position import parse_start
+from replica_client.readers.transforms.transformer import Transformer
 from replica_client.rows.selection import Selection
 from replica_client.transport.connect_options import ConnectOptions, TlsMode
 from replica_client.transport.hosts import parse_hosts
@@ -80,12 +81,24 @@ def selection_of(route: RouteConfig, *, mirror: bool) -> Selection:
     )
 
 
-def stream_options(route: RouteConfig, *, mirror: bool) -> StreamOptions:
+def transformer_of(source: SourceTable, directory: Path) -> Transformer | None:
+    """What is done to everything that comes of a source; None: nothing.
+
+    Raises:
+        ConfigError: a transform is wrong, or a reference leads nowhere.
+    """
+    return Transformer.of([resolved(one, directory) for one in source.transforms])
+
+
+def stream_options(
+    route: RouteConfig, *, mirror: bool, transform: Transformer | None = None
+) -> StreamOptions:
     """How a route's stream behaves.
 
     Args:
         route: the route.
         mirror: see :func:`selection_of`.
+        transform: see :func:`transformer_of`.
 
     Raises:
         ConfigError: a pattern or the start is wrong.
@@ -109,4 +122,5 @@ def stream_options(route: RouteConfig, *, mirror: bool) -> StreamOptions:
             full_rows=source.full_rows,
             record_losses=source.record_losses,
         ),
+        transform=transform,
     )

@@ -101,6 +101,7 @@ class AssemblyOptions:
         record_losses: kinds of losses (see :data:`~replica_client.position.losses.LossKind`), or
             ``all``, that do not stop the stream with their error but become a
             :class:`~replica_client.position.losses.Loss` of their transaction, counted with the position.
+        withholds_texts: what errors say, which may be a statement or a value, stands in no record and in no log.
 
     Examples:
         >>> options = rc.AssemblyOptions(rc.Selection(["shop.orders"]), record_losses=["statement"])
@@ -116,6 +117,7 @@ class AssemblyOptions:
     on_schema_mismatch: UnknownTablePolicy = "error"
     full_rows: bool = False
     record_losses: Collection[str] | str = ()
+    withholds_texts: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "record_losses", loss_kinds(self.record_losses))
@@ -164,7 +166,9 @@ class TransactionAssembler:
         self._options = options
         self._decode = decode
         self._resume = resume if resume is not None and resume.inside_transaction else None
-        self._losses = LossWatch(loss_kinds(options.record_losses), self._resume)
+        self._losses = LossWatch(
+            loss_kinds(options.record_losses), self._resume, withholds=options.withholds_texts
+        )
         # One for each table: as it looked before it seldom comes again.
         self._decoders: SizedCache[TableName, _Known] = SizedCache(_MAX_DECODERS)
         self._rows: list[RowsOfEvent] = []

@@ -12,6 +12,7 @@ from replica_client.gtid import GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.position.losses import Loss, LossKind
 from replica_client.position.position import Position
 from replica_client.readers.surface import remedies
+from replica_client.readers.withheld_errors import withheld_error
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.shape import TableShape
@@ -26,15 +27,19 @@ class LossWatch:
     Args:
         recorded: kinds that become a record; others raise.
         resume: where delivery goes on inside a transaction: what lies before was recorded then.
+        withholds: the text of an error is kept from records and the log.
 
     Attributes:
         found: the losses of the transaction that is being read.
     """
 
-    def __init__(self, recorded: frozenset[LossKind], resume: Position | None) -> None:
+    def __init__(
+        self, recorded: frozenset[LossKind], resume: Position | None, *, withholds: bool = False
+    ) -> None:
         self.found: list[Loss] = []
         self._recorded = recorded
         self._resume = resume
+        self._withholds = withholds
         self._seen: dict[tuple[str, str, str], int] = {}
 
     def records(self, kind: LossKind) -> bool:
@@ -61,11 +66,12 @@ class LossWatch:
         resume = self._resume
         if resume is not None and (event_index, 0) < (resume.event_index, resume.row_index):
             return
+        reason = str(withheld_error(error)) if self._withholds else str(error)
         loss = Loss(
             kind,
             *table,
             count,
-            str(error),
+            reason,
             event.file,
             event.position,
             event_index,
@@ -76,7 +82,7 @@ class LossWatch:
         key = (kind, *table)
         times = self._seen[key] = self._seen.get(key, 0) + 1
         if times == 10 ** (len(str(times)) - 1):  # the 1st, 10th, 100th … of each
-            _LOG.warning("loss recorded (%s, number %d of its table): %s", kind, times, error)
+            _LOG.warning("loss recorded (%s, number %d of its table): %s", kind, times, reason)
 
     def take(self, event_index: int | None = None) -> tuple[Loss, ...]:
         """The losses of the transaction, or of its events up to an index; none of them are left."""

@@ -102,6 +102,25 @@ def matches(condition: Condition, change: Change) -> bool:
     return False
 
 
+def row_matches(condition: Condition, row: Row, database: str, table: str) -> bool:
+    """Whether one row meets a condition.
+
+    Raises:
+        ConfigError: its table has no such column, or the literal is of another kind than the column.
+        DataLossError: the row image left out a column that decides.
+    """
+    try:
+        outcome = _outcome(condition, row)
+    except ConfigError as error:
+        raise ConfigError(f"where, table {database}.{table}: {error}") from None
+    if isinstance(outcome, _Undecided):
+        raise DataLossError(
+            f"the row image of {database}.{table} left out column {outcome.column!r}, so that the condition cannot be "
+            "decided; set binlog_row_image=FULL on the source"
+        )
+    return outcome is True
+
+
 def _outcome(condition: Condition, row: Row) -> _Outcome:
     if isinstance(condition, Or):
         return _joined(condition.parts, row, True)

@@ -18,6 +18,7 @@ from tests.servers.plugin import unavailable
 
 START_TIMEOUT = 30
 _SAVED_AFTER = 1.5
+_STOP_SECONDS = 120  # it writes all that it has
 Record = tuple[str | None, str | None]
 
 
@@ -66,7 +67,7 @@ class KafkaBroker:
         assert self._process is not None
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
-            self._process.wait(30)
+            self._process.wait(_STOP_SECONDS)
 
     def topics(self) -> list[str]:
         """Those of data."""

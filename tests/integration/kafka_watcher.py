@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from typing import NoReturn
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
@@ -16,20 +17,28 @@ class KafkaWatcher:
 
     Attributes:
         values: of all messages that it saw, in order.
+        offsets: of all messages that it saw.
+        breaks: where it stood when a connection was lost, and why.
         ends: how many it had seen at each moment at which it had read all that was stable: there a source
             transaction must be whole.
     """
 
     def __init__(self, servers: str, topic: str) -> None:
-        self._servers = servers
+        self._servers, self._topic = servers, topic
         self._partition = TopicPartition(topic, 0)
         self._next_offset = 0
         self._halt = threading.Event()
         self.values: list[str] = []
+        self.offsets: list[int] = []
+        self.breaks: list[tuple[int, str]] = []
         self.ends: set[int] = set()
         self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+
+    def again(self) -> KafkaWatcher:
+        """Another one of the same topic, from its beginning."""
+        return KafkaWatcher(self._servers, self._topic)
 
     def close(self) -> None:
         """End it."""
@@ -71,6 +80,7 @@ class KafkaWatcher:
                         await self._read(consumer)
             except (KafkaError, OSError) as error:
                 # The broker is away for a while.
+                self.breaks.append((self._next_offset, repr(error)))
                 passing = isinstance(error, OffsetOutOfRangeError | OSError) or error.retriable
                 if not passing:
                     raise
@@ -82,10 +92,32 @@ class KafkaWatcher:
         found = await consumer.getmany(self._partition, timeout_ms=200)
         for record in found.get(self._partition, ()):
             self.values.append("" if record.value is None else record.value.decode())
+            self.offsets.append(record.offset)
             self._next_offset = record.offset + 1
         stable = consumer.last_stable_offset(self._partition)
         if stable is not None and stable == await consumer.position(self._partition):
             self.ends.add(len(self.values))
+
+
+def _explain(
+    watcher: KafkaWatcher, got: list[str], expected: list[str], clean: Callable[[str], str]
+) -> NoReturn:
+    """Tell whether the topic is wrong, or what was seen of it."""
+    again = watcher.again()
+    try:
+        again.until(len(expected), 120)
+        whole = [clean(line) for line in again.values] == expected
+    finally:
+        again.close()
+    seen = f"who reads the topic now sees {'the right messages' if whole else 'that, too'}"
+    for at, (mine, theirs) in enumerate(zip(got, expected, strict=False)):
+        if mine != theirs:
+            offsets = watcher.offsets[max(at - 2, 0) : at + 2]
+            raise AssertionError(
+                f"message {at}: {mine[:400]} instead of {theirs[:400]}; offsets {offsets}, breaks "
+                f"{watcher.breaks}; {seen}"
+            )
+    raise AssertionError(f"{len(got)} messages instead of {len(expected)}; {seen}")
 
 
 def check_watched(
@@ -99,9 +131,8 @@ def check_watched(
     expected = [clean(line) for lines in transactions for line in lines]
     watcher.until(len(expected), 120)
     got = [clean(line) for line in watcher.values]
-    for at, (mine, theirs) in enumerate(zip(got, expected, strict=False)):
-        assert mine == theirs, f"message {at}: {mine[:500]} instead of {theirs[:500]}"
-    assert len(got) == len(expected), f"{len(got)} messages instead of {len(expected)}"
+    if got != expected:
+        _explain(watcher, got, expected, clean)
     edges, total = {0}, 0
     for lines in transactions:
         total += len(lines)

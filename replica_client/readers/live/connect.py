@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError
@@ -19,6 +20,7 @@ from replica_client.readers.live.reconnect import ReconnectPolicy
 from replica_client.readers.live.source_stream import SourceStream
 from replica_client.readers.live.stream_options import StreamOptions
 from replica_client.readers.start_position import parse_start
+from replica_client.readers.transforms.transformer import Transformer
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
 from replica_client.transport.connect_options import ConnectOptions, TlsMode, TlsOptions
@@ -48,6 +50,7 @@ def connect(
     schema: SchemaHistory | None = None,
     full_rows: bool = False,
     record_losses: Collection[str] | str = (),
+    transform: Sequence[Mapping[str, Any]] = (),
 ) -> SourceStream:
     """Follow a live source; use the result in an ``async with`` block.
 
@@ -82,6 +85,8 @@ def connect(
         record_losses: kinds of losses that are counted with the position instead of stopping the
             stream (``statement``, ``undecodable``, ``incomplete_row``, ``gtid_gap``, ``unknown_table``,
             ``xa_prepare``, or ``all``); see :class:`~replica_client.readers.assembler.AssemblyOptions`.
+        transform: what is done to rows, definitions and statements before they are given: columns hidden, rows
+            chosen, tables renamed; each a mapping with the keys of ``[[source.transform]]``.
 
     Raises:
         ConfigError: an option is wrong.
@@ -110,6 +115,7 @@ def connect(
         ),
         options or DecodeOptions(),
         schema,
+        Transformer.of(transform),
     )
     if not 0 <= save_interval < float("inf"):
         raise ConfigError(f"save_interval {save_interval}: seconds, 0 or more, are wanted")

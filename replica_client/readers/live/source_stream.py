@@ -16,9 +16,7 @@ from replica_client._compiled import tell_plain
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.event import BinlogEvent
 from replica_client.constants.event_types import EventType
-from replica_client.errors import (
-    ReplicaClientError,
-)
+from replica_client.errors import ConfigError, ReplicaClientError
 from replica_client.position.losses import LossLedger
 from replica_client.position.position import Position
 from replica_client.position.stores.base import PositionStore
@@ -39,6 +37,7 @@ from replica_client.readers.notices import Notice, batches_of, changes_of
 from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.start_position import timestamp_of
 from replica_client.readers.transaction import Transaction
+from replica_client.readers.withheld_errors import withheld_error
 from replica_client.rows.row_change import Change
 from replica_client.schema.history import SchemaHistory
 from replica_client.transport.connect_options import ConnectOptions
@@ -255,6 +254,7 @@ class SourceStream(AsynchronousOnly):
             ProtocolError: the source sent what the protocol forbids.
             TransportError: the connection was lost, and could not be opened again.
         """
+        self._refuse_events()
         gate, feed = TimeGate(self._progress.since), self._events.feed
         async for batch in self._events.packets():
             for located in batch:
@@ -270,6 +270,7 @@ class SourceStream(AsynchronousOnly):
         Raises:
             ReplicaClientError: what :meth:`events` raises.
         """
+        self._refuse_events()
         gate, feed = TimeGate(self._progress.since), self._events.feed
         async for batch in self._events.packets():
             group: list[BinlogEvent] = []
@@ -280,6 +281,15 @@ class SourceStream(AsynchronousOnly):
                     group = []
             if group:
                 yield group
+
+    def _refuse_events(self) -> None:
+        """Events are the source's own: no transform is done to them.
+
+        Raises:
+            ConfigError: there is one.
+        """
+        if self._options.transform is not None:
+            raise ConfigError("events are given as they are: take changes, transactions or batches")
 
     async def transactions(self) -> AsyncGenerator[Transaction, None]:
         """Committed transactions; very large ones in parts.
@@ -309,6 +319,18 @@ class SourceStream(AsynchronousOnly):
         Raises:
             ReplicaClientError: what :meth:`transactions` raises.
         """
+        groups = self._groups()
+        try:
+            async for group in groups:
+                yield group
+        except ReplicaClientError as error:
+            if (told := self._told(error)) is error:
+                raise
+            raise told from None
+        finally:
+            await groups.aclose()
+
+    async def _groups(self) -> AsyncGenerator[list[Transaction], None]:
         feed = self._events.feed
         assembler, gate = self._new_assembler(), TimeGate(self._progress.since)
         # A class of its own wants to see all events.
@@ -317,7 +339,7 @@ class SourceStream(AsynchronousOnly):
         )
         async for batch in self._events.packets(fast_path):
             if fast_path is not None and fast_path.took:
-                group = [taken for taken in fast_path.hand_over() if gate.gives(taken)]
+                group = [self._shown(one) for one in fast_path.hand_over() if gate.gives(one)]
                 if group:
                     self._progress.delivered = group[-1]
                     self._progress.parted = False
@@ -360,9 +382,20 @@ class SourceStream(AsynchronousOnly):
             # Its rows are not kept while the next ones come.
             self._progress.delivered = transaction.position
             self._progress.parted = not transaction.complete
-            for loss in transaction.losses:
-                self.losses.add(loss, transaction.start)
-            yield transaction
+            shown = self._shown(transaction)
+            for loss in shown.losses:
+                self.losses.add(loss, shown.start)
+            yield shown
+
+    def _told(self, error: ReplicaClientError) -> ReplicaClientError:
+        """An error as consumers get it."""
+        transform = self._options.transform
+        return error if transform is None or not transform.hides else withheld_error(error)
+
+    def _shown(self, transaction: Transaction) -> Transaction:
+        """A transaction as consumers get it."""
+        transform = self._options.transform
+        return transaction if transform is None else transform.transaction(transaction)
 
     @overload
     def changes(self, *, notices: Literal[False] = False) -> AsyncGenerator[Change, None]: ...
@@ -459,6 +492,10 @@ class SourceStream(AsynchronousOnly):
                         ready = pending.result()
                     except StopAsyncIteration:
                         ended = True
+                    except ReplicaClientError as error:
+                        if (told := self._told(error)) is error:
+                            raise
+                        raise told from None
                     else:
                         for batch in ready:
                             yield batch
@@ -498,6 +535,10 @@ class SourceStream(AsynchronousOnly):
         try:
             async for ready in steps:
                 yield ready
+        except ReplicaClientError as error:
+            if (told := self._told(error)) is error:
+                raise
+            raise told from None
         finally:
             await steps.aclose()
             self._events.until = None
@@ -508,7 +549,9 @@ class SourceStream(AsynchronousOnly):
         """The batches that became full, whenever some did."""
         feed = self._events.feed
         assembler, gate = self._new_assembler(), TimeGate(self._progress.since)
-        fast_path = None if not gate.is_open else ColumnFastPath(feed, assembler, batches, False)
+        fast_path = None
+        if gate.is_open and self._options.transform is None:
+            fast_path = ColumnFastPath(feed, assembler, batches, False)
         async for taken in self._events.packets(fast_path):
             ready: list[RecordBatch | Notice] = []
             if fast_path is not None and fast_path.took:

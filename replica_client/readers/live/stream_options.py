@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.live.reconnect import ReconnectPolicy
 from replica_client.readers.start_position import Start
+from replica_client.readers.transforms.transformer import Transformer
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
 from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD
@@ -29,6 +30,7 @@ class StreamOptions:
         assembly: how transactions are put together.
         decode: how values are decoded.
         schema: what tables look like at the start; None finds out where that can be proven.
+        transform: what is done to everything that is given; None: nothing.
     """
 
     start: Start = "latest"
@@ -41,7 +43,10 @@ class StreamOptions:
     assembly: AssemblyOptions = field(default_factory=lambda: AssemblyOptions(Selection()))
     decode: DecodeOptions = field(default_factory=DecodeOptions)
     schema: SchemaHistory | None = None
+    transform: Transformer | None = None
 
     def __post_init__(self) -> None:
         if self.server_id is not None and not 0 < self.server_id < 1 << 32:
             raise ConfigError(f"server_id {self.server_id} is not between 1 and 4294967295")
+        if self.transform is not None and self.transform.hides:
+            object.__setattr__(self, "assembly", replace(self.assembly, withholds_texts=True))

@@ -1,0 +1,205 @@
+"""What becomes of one column's values: constants, pieces, hashes, tokens.
+
+A rule makes of a value, neither None nor absent, a text, or nothing at all. It says of which type its column is
+then, so that row images, Arrow columns, definitions and copies of tables agree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from replica_client.constants.column_types import ColumnType
+from replica_client.errors import DataLossError
+from replica_client.rows.json_values import value_to_json
+from replica_client.schema.character_sets import (
+    BINARY,
+    charset_of_id,
+    max_length,
+    representative_id,
+)
+from replica_client.schema.column_type import column_length
+from replica_client.schema.model import ColumnModel
+from replica_client.schema.shape import ColumnShape
+
+Hiding = Literal["drop", "mask", "truncate", "hash", "replace", "tokenise"]
+TEXT: Final = "utf8mb4"
+_HASH_CHARSET: Final = "ascii"
+_HASH_LENGTH: Final = 64
+_LONG: Final = 4
+"""Bytes of a LONGTEXT's length."""
+_TEXT_MODELS: Final = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"))
+_VARIABLE: Final = frozenset(
+    (
+        *(ColumnType.MYSQL_TYPE_STRING, ColumnType.MYSQL_TYPE_VARCHAR),
+        *(ColumnType.MYSQL_TYPE_VAR_STRING, ColumnType.MYSQL_TYPE_VARCHAR_COMPRESSED),
+    )
+)
+_BLOBS: Final = frozenset(
+    (
+        *(ColumnType.MYSQL_TYPE_TINY_BLOB, ColumnType.MYSQL_TYPE_BLOB),
+        *(ColumnType.MYSQL_TYPE_MEDIUM_BLOB, ColumnType.MYSQL_TYPE_LONG_BLOB),
+        ColumnType.MYSQL_TYPE_BLOB_COMPRESSED,
+    )
+)
+
+
+@dataclass(frozen=True)
+class ColumnRule:
+    """What becomes of a column.
+
+    Attributes:
+        kind: see :mod:`~replica_client.readers.transforms.declaration`.
+        make: the new value; None: it is NULL, or for ``drop`` nothing at all.
+        constant: the new value of every row, NULL or not, where it depends on none; see ``make``.
+        of_text: whether only columns of text can have it.
+        unique: whether different values stay different.
+        grows: whether a text can become longer than its column.
+    """
+
+    kind: Hiding
+    make: Callable[[Any], str] | None = None
+    constant: str | None = None
+    of_text: bool = False
+    unique: bool = False
+    grows: bool = False
+
+    @property
+    def reads_values(self) -> bool:
+        """Whether the old value is looked at."""
+        return self.make is not None
+
+
+def mask_rule(text: str) -> ColumnRule:
+    """Texts become ``text``; values of all other types become NULL."""
+    return ColumnRule("mask", constant=text)
+
+
+def truncate_rule(count: int) -> ColumnRule:
+    """The first characters of a text stay."""
+    return ColumnRule("truncate", lambda value: _text_of(value)[:count], of_text=True)
+
+
+def replace_rule(pattern: re.Pattern[str], replacement: str) -> ColumnRule:
+    """What matches is replaced."""
+
+    def make(value: Any) -> str:
+        return pattern.sub(replacement, _text_of(value))
+
+    return ColumnRule("replace", make, of_text=True, grows=True)
+
+
+def hash_rule(key: bytes) -> ColumnRule:
+    """HMAC-SHA-256 of the value's text, in hexadecimal digits: equal values stay equal, different ones different."""
+
+    def make(value: Any) -> str:
+        return hmac.new(key, _bytes_of(value), hashlib.sha256).hexdigest()
+
+    return ColumnRule("hash", make, unique=True)
+
+
+def tokenise_rule(key: bytes) -> ColumnRule:
+    """Letters become other letters and digits other digits, by the whole text and the key; the form stays."""
+
+    def make(value: Any) -> str:
+        return _token(key, _text_of(value))
+
+    return ColumnRule("tokenise", make, of_text=True)
+
+
+def _text_of(value: Any) -> str:
+    if not isinstance(value, str):
+        # Nothing of it is told.
+        raise DataLossError("a transform of text met bytes that are none in its character set")
+    return value
+
+
+def _bytes_of(value: Any) -> bytes:
+    text = str(value) if isinstance(value, str) else value_to_json(value)
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _token(key: bytes, text: str) -> str:
+    data, stream, made = _bytes_of(text), b"", []
+    for at, char in enumerate(text):
+        if at >= len(stream):
+            stream += hmac.new(key, at.to_bytes(8, "big") + data, hashlib.sha256).digest()
+        made.append(_other(char, stream[at]))
+    return "".join(made)
+
+
+def _other(char: str, number: int) -> str:
+    if "0" <= char <= "9":
+        return chr(48 + (ord(char) - 48 + number) % 10)
+    if "a" <= char <= "z":
+        return chr(97 + (ord(char) - 97 + number) % 26)
+    if "A" <= char <= "Z":
+        return chr(65 + (ord(char) - 65 + number) % 26)
+    # Marks stay, which are part of the form; a letter of another script would tell what it was.
+    return "x" if char.isalnum() or ord(char) > 127 else char
+
+
+def is_text(column: ColumnShape | ColumnModel) -> bool:
+    """Whether a column holds text, as far as is known."""
+    if isinstance(column, ColumnModel):
+        return column.kind in _TEXT_MODELS
+    texts = column.type_code in _VARIABLE or column.type_code in _BLOBS
+    charset = None if column.collation_id is None else charset_of_id(column.collation_id)
+    return texts and column.logical_type is None and charset not in (None, BINARY)
+
+
+def length_size(column: ColumnShape) -> int:
+    """Bytes of the length before a text of a column that :func:`ruled_shape` made."""
+    if column.type_code == ColumnType.MYSQL_TYPE_BLOB:
+        return _LONG
+    return 2 if column.length > 255 else 1
+
+
+def ruled_shape(column: ColumnShape, rule: ColumnRule | None, name: str) -> ColumnShape:
+    """A column of a row image as it is behind a rule."""
+    if rule is None:
+        return replace(column, name=name)
+    if rule.kind == "mask" and not is_text(column):
+        return replace(column, name=name, nullable=True)
+    plain = ColumnShape(
+        name,
+        ColumnType.MYSQL_TYPE_VARCHAR,
+        nullable=column.nullable,
+        collation_id=representative_id(TEXT),
+        primary_key_index=column.primary_key_index,
+        visible=column.visible,
+    )
+    if rule.kind == "hash":
+        length, collation = _HASH_LENGTH, representative_id(_HASH_CHARSET)
+        return replace(plain, metadata=length, length=length, collation_id=collation)
+    if column.type_code in _BLOBS or rule.grows:
+        code = ColumnType.MYSQL_TYPE_BLOB
+        return replace(plain, type_code=code, metadata=_LONG, length=column_length(code, _LONG))
+    charset = charset_of_id(column.collation_id)
+    length = _characters(column.length // max_length(charset or BINARY), rule)
+    length *= max_length(TEXT)
+    return replace(plain, metadata=length, length=length)
+
+
+def ruled_model(column: ColumnModel, rule: ColumnRule | None, name: str) -> ColumnModel:
+    """A column's definition as it is behind a rule."""
+    if rule is None:
+        return replace(column, name=name)
+    if rule.kind == "mask" and not is_text(column):
+        return replace(column, name=name, nullable=True)
+    plain = ColumnModel(
+        name, "longtext", charset=TEXT, nullable=column.nullable, visible=column.visible
+    )
+    if rule.kind == "hash":
+        return replace(plain, kind="varchar", length=_HASH_LENGTH, charset=_HASH_CHARSET)
+    if column.kind not in ("char", "varchar") or rule.grows:
+        return plain
+    return replace(plain, kind="varchar", length=_characters(column.length or 0, rule))
+
+
+def _characters(count: int, rule: ColumnRule) -> int:
+    return max(count, len(rule.constant or ""))

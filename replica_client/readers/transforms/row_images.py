@@ -1,0 +1,253 @@
+"""The rows of an event behind the transforms of its table: row images again, so that all that reads them can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from replica_client.binlog.events.rows import RowsKind
+from replica_client.binlog.values.strings import encode_string
+from replica_client.constants.event_types import EventType
+from replica_client.errors import DataLossError
+from replica_client.readers.transforms.column_rules import is_text, length_size
+from replica_client.readers.transforms.table_plan import DROPPED, TablePlan
+from replica_client.rows.absent import ABSENT
+from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.image import RowImageDecoder, is_partial
+from replica_client.rows.image_splice import DROP, KEEP, ImageSplicer
+
+_Encoder = Callable[[Any], bytes | None]
+_CODES: Final[dict[tuple[bool, RowsKind], EventType]] = {
+    (False, "insert"): EventType.WRITE_ROWS_EVENT_V1,
+    (False, "update"): EventType.UPDATE_ROWS_EVENT_V1,
+    (False, "delete"): EventType.DELETE_ROWS_EVENT_V1,
+    (True, "insert"): EventType.WRITE_ROWS_EVENT,
+    (True, "update"): EventType.UPDATE_ROWS_EVENT,
+    (True, "delete"): EventType.DELETE_ROWS_EVENT,
+}
+
+
+class TransformedImages:
+    """Makes the events of one row decoder anew.
+
+    It does not keep that decoder: a table that changes every few seconds would fill the memory.
+
+    Args:
+        plan: of the table.
+        rows: an event of the table.
+    """
+
+    def __init__(self, plan: TablePlan, rows: RowsOfEvent) -> None:
+        self._plan = plan
+        shape, options = rows.shape, rows.decoder.options
+        given = frozenset(rows.decoder.column_names)
+        self._shape, rules = plan.shape(shape)
+        names: list[str] = []
+        encoders: list[_Encoder] = []
+        sources: list[int] = []
+        new_columns = iter(self._shape.columns)
+        wanted: list[str] = []
+        for column, rule in zip(shape.columns, rules, strict=True):
+            if rule is DROPPED:
+                sources.append(DROP)
+                continue
+            new = next(new_columns)
+            if column.name in given:
+                wanted.append(new.name)
+            if rule is None:
+                sources.append(KEEP)
+                continue
+            sources.append(len(encoders))
+            if rule.make is None:
+                text = rule.constant if is_text(column) else None
+                size, collation = length_size(new), new.collation_id
+                made = None if text is None else encode_string(text, size, collation)
+                encoders.append(_constant(made))
+            else:
+                encoders.append(_encoder(rule.make, length_size(new), new.collation_id or 0))
+            names.append(column.name if rule.reads_values else "")
+        self._encoders, self._names = encoders, names
+        self._columns = len(self._shape.columns)
+        # With a decoder of its own.
+        plain = RowImageDecoder(shape, options, columns=())
+        self._splicer = ImageSplicer(plain, sources)
+        asked = {name.lower() for name in plan.asked_columns()}
+        read = {name for name in names if name}
+        read |= {column.name for column in shape.columns if column.name.lower() in asked}
+        self._reader = RowImageDecoder(shape, options, columns=read)
+        self._decoder = RowImageDecoder(self._shape, options, columns=wanted)
+        at = {name: index for index, name in enumerate(self._reader.column_names)}
+        self._indexes = [at.get(name, -1) for name in names]
+        self._constants: list[Any] | None = None
+        if not read and not plan.filters:
+            self._constants = [encode(None) for encode in encoders]
+
+    def of(self, rows: RowsOfEvent) -> Iterator[RowsOfEvent]:
+        """The event as one or several; their rows keep their indexes.
+
+        Raises:
+            BinlogDecodeError: a row cannot be decoded.
+            DataLossError: an image does not hold what is needed.
+        """
+        event = rows.event
+        body = event.body
+        if is_partial(body):
+            raise DataLossError(
+                f"{event.file}:{event.position}: {rows.shape.database}.{rows.shape.table} is changed by parts of JSON "
+                "documents, which transforms do not take; SET GLOBAL binlog_row_value_options='' on the source"
+            )
+        images = rows.decoder.images_of(body)
+        before, after = body.columns_before, body.columns_after
+        if body.kind == "insert" or after is None:
+            after = before
+        maker = _EventMaker(rows, self._shape, self._decoder, self._splicer, before, after)
+        if not maker.has_columns:
+            return
+        filters, first = self._plan.filters, rows.first_row
+        pairs = self._reader.iter_rows(body.kind, before, body.columns_after, images)
+        constants, kind = self._constants, body.kind
+        at = index = 0
+        size = len(images)
+        while at < size:
+            old, new = (None, None) if constants is not None else next(pairs)
+            values = constants
+            begun = len(maker.out)
+            if kind != "insert":
+                at = self._splicer.image(images, at, before, values or self._made(old), maker.out)
+            middle = len(maker.out)
+            if kind != "delete":
+                at = self._splicer.image(images, at, after, values or self._made(new), maker.out)
+            took = kind
+            if index < first:
+                took = ""
+            elif filters:
+                took = self._kind(kind, old, new)
+            maker.take(index, took, begun, middle)
+            index += 1
+            if maker.ready is not None:
+                yield maker.ready
+                maker.ready = None
+        last = maker.end()
+        if last is not None:
+            yield last
+
+    def _made(self, row: Any) -> list[bytes | None]:
+        return [
+            encode(row[at] if at >= 0 else None)
+            for encode, at in zip(self._encoders, self._indexes, strict=True)
+        ]
+
+    def _kind(self, kind: RowsKind, old: Any, new: Any) -> str:
+        """What the change is to the rows that meet the conditions; ``""``: nothing."""
+        had = old is not None and self._plan.gives(old)
+        if kind == "update":
+            has = self._plan.gives(new)
+            if had and has:
+                return "update"
+            return "insert" if has else "delete" if had else ""
+        if kind == "insert":
+            return "insert" if self._plan.gives(new) else ""
+        return "delete" if had else ""
+
+
+class _EventMaker:
+    """Puts images together to events: rows that follow each other and are of one kind."""
+
+    def __init__(
+        self,
+        rows: RowsOfEvent,
+        shape: Any,
+        decoder: RowImageDecoder,
+        splicer: ImageSplicer,
+        before: bytes,
+        after: bytes,
+    ) -> None:
+        self._rows, self._shape, self._decoder = rows, shape, decoder
+        self._before, self._after = splicer.bitmap(before), splicer.bitmap(after)
+        self._nulls = splicer.nulls(before), splicer.nulls(after)
+        kind = rows.event.body.kind
+        # An image of which no column is left tells nothing.
+        self.has_columns = any(self._after if kind == "update" else self._before)
+        if self.has_columns and not any(self._before):
+            raise DataLossError(
+                f"{rows.event.file}:{rows.event.position}: of {rows.shape.database}.{rows.shape.table} a row image has "
+                "only columns that are hidden; set binlog_row_image=FULL on the source"
+            )
+        self._kind = ""
+        self._first = 0
+        self.out = bytearray()
+        self.ready: RowsOfEvent | None = None
+
+    def take(self, index: int, kind: str, begun: int, middle: int) -> None:
+        """A row's images are in :attr:`out` from ``begun`` on, the one after it from ``middle`` on."""
+        out = self.out
+        if kind != self._kind:
+            images = out[begun:]
+            split = middle - begun
+            del out[begun:]
+            self.ready = self.end()
+            self._kind, self._first = kind, index
+            out.clear()
+            if not kind:
+                return
+            out += self._passed_over(kind, index)
+            if kind != "insert":
+                out += images[:split]
+            if kind != "delete":
+                out += images[split:]
+            return
+        own = self._rows.event.body.kind
+        if not kind:
+            del out[begun:]
+        elif kind == "insert" and own == "update":
+            del out[begun:middle]
+        elif kind == "delete" and own == "update":
+            del out[middle:]
+
+    def end(self) -> RowsOfEvent | None:
+        """The event of what was taken."""
+        if not self._kind:
+            return None
+        event = self._rows.event
+        body = event.body
+        kind: Any = self._kind
+        code = _CODES[body.version == 2, kind]
+        new = replace(
+            body,
+            kind=kind,
+            type_code=code,
+            column_count=len(self._shape.columns),
+            columns_before=self._after if kind == "insert" else self._before,
+            columns_after=self._after if kind == "update" else None,
+            rows=bytes(self.out),
+            extra_post_header=b"" if body.version == 0 else body.extra_post_header,
+        )
+        header = replace(event.header, type_code=code)
+        return RowsOfEvent(
+            replace(event, header=header, body=new, checksum=None),
+            self._shape,
+            self._decoder,
+            self._rows.event_index,
+            self._first,
+            self._rows.gtid,
+        )
+
+    def _passed_over(self, kind: str, count: int) -> bytes:
+        """Images of rows that are not given, so that the others keep their indexes."""
+        before, after = self._nulls
+        one = (b"" if kind == "insert" else before) + (b"" if kind == "delete" else after)
+        return one * count
+
+
+def _constant(made: bytes | None) -> _Encoder:
+    return lambda value: made
+
+
+def _encoder(make: Callable[[Any], str], size: int, collation: int) -> _Encoder:
+    def encode(value: Any) -> bytes | None:
+        if value is None or value is ABSENT:
+            return None
+        return encode_string(make(value), size, collation)
+
+    return encode

@@ -1,0 +1,214 @@
+"""Transactions as they are behind the declared transforms."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from replica_client.errors import ConfigError, DataLossError
+from replica_client.position.losses import Loss
+from replica_client.readers.transaction import Statement, Transaction
+from replica_client.readers.transforms.declaration import TableTransform, read_transforms
+from replica_client.readers.transforms.row_images import TransformedImages
+from replica_client.readers.transforms.table_plan import TablePlan
+from replica_client.rows.by_decoder import ByDecoder
+from replica_client.rows.change import RowsOfEvent
+from replica_client.schema.history import SchemaChange
+from replica_client.schema.model import TableModel
+
+_LOG = logging.getLogger("replica_client")
+WITHHELD: Final = "/* the statement is withheld: a transform hides columns */"
+"""Stands for the text of a statement that may tell what is hidden."""
+_MAX_PLANS: Final = 100_000
+
+
+class Transformer:
+    """Does what transforms say to everything that a stream gives.
+
+    Nothing is passed on that a transform might have wanted to hide and could not: what does not fit is an error, which
+    names columns but no values.
+
+    Args:
+        transforms: that were read.
+    """
+
+    def __init__(self, transforms: Sequence[TableTransform]) -> None:
+        self._transforms = tuple(transforms)
+        self._images = ByDecoder(self._made_images)
+        self._plans: dict[tuple[str, str], TablePlan | None] = {}
+        self._sources: dict[tuple[str, str], tuple[str, str]] = {}
+        self._told: set[tuple[str, str, str]] = set()
+
+    @classmethod
+    def of(cls, tables: Sequence[Mapping[str, Any]]) -> Transformer | None:
+        """The one of declarations; None where there are none.
+
+        Raises:
+            ConfigError: one is wrong.
+        """
+        return cls(read_transforms(tables)) if tables else None
+
+    @property
+    def hides(self) -> bool:
+        """Whether something may not be seen."""
+        return any(one.hides for one in self._transforms)
+
+    def plan(self, database: str, table: str) -> TablePlan | None:
+        """What becomes of a table; None: it stays as it is.
+
+        Raises:
+            ConfigError: two transforms, or two tables, get in each other's way.
+        """
+        name = (database, table)
+        try:
+            return self._plans[name]
+        except KeyError:
+            pass
+        plan = TablePlan.of(self._transforms, database, table)
+        target = name if plan is None else plan.target
+        if self._sources.setdefault(target, name) != name and (
+            plan is not None or self._sources[target] != target
+        ):
+            first = ".".join(self._sources[target])
+            raise ConfigError(
+                f"{database}.{table} and {first} would both be {'.'.join(target)}; route one of them elsewhere"
+            )
+        if len(self._plans) >= _MAX_PLANS:
+            self._plans.clear()
+        self._plans[name] = plan
+        return plan
+
+    def target(self, database: str, table: str) -> tuple[str, str]:
+        """The name of a table behind the transforms."""
+        plan = self.plan(database, table)
+        return (database, table) if plan is None else plan.target
+
+    def model(self, model: TableModel) -> TableModel:
+        """A definition behind the transforms.
+
+        Raises:
+            ConfigError: the transforms do not fit the table.
+        """
+        plan = self.plan(model.database, model.name)
+        if plan is None:
+            return model
+        self._tell_withheld(plan, model.column_names)
+        return plan.model(model)
+
+    def transaction(self, transaction: Transaction) -> Transaction:
+        """A transaction, or a part of one, behind the transforms.
+
+        Raises:
+            ConfigError: the transforms do not fit a table.
+            DataLossError: a row image does not hold what is needed.
+            BinlogDecodeError: a row cannot be decoded.
+        """
+        changed: dict[str, Any] = {}
+        given = transaction.rows
+        rows = tuple(self._rows(given))
+        if len(rows) != len(given) or any(
+            one is not other for one, other in zip(rows, given, strict=True)
+        ):
+            changed["rows"] = rows
+        if transaction.schema_changes:
+            changed["schema_changes"] = tuple(self._schema_changes(transaction.schema_changes))
+        if transaction.losses:
+            changed["losses"] = tuple(self._loss(loss) for loss in transaction.losses)
+        if transaction.statements and self.hides:
+            changed["statements"] = tuple(
+                Statement(one.database, WITHHELD) for one in transaction.statements
+            )
+        return transaction.__replace__(**changed) if changed else transaction
+
+    def _rows(self, given: Iterable[RowsOfEvent]) -> Iterator[RowsOfEvent]:
+        for rows in given:
+            images = self._images.of(rows)
+            if images is None:
+                yield rows
+            else:
+                yield from images.of(rows)
+
+    def _made_images(self, rows: RowsOfEvent) -> TransformedImages | None:
+        shape = rows.shape
+        plan = self.plan(shape.database, shape.table)
+        if plan is None:
+            return None
+        self._tell_withheld(plan, shape.column_names)
+        return TransformedImages(plan, rows)
+
+    def _tell_withheld(self, plan: TablePlan, columns: Iterable[str]) -> None:
+        for column in plan.withheld(columns):
+            key = (plan.database, plan.table, column)
+            if key not in self._told:
+                self._told.add(key)
+                _LOG.warning(
+                    "column %s of %s.%s is withheld: no transform says what becomes of it; name it in keep, drop "
+                    "or a rule",
+                    column,
+                    plan.database,
+                    plan.table,
+                )
+
+    def _schema_changes(self, changes: Iterable[SchemaChange]) -> Iterator[SchemaChange]:
+        for change in changes:
+            if change.table:
+                yield from self._schema_change(change)
+            elif change.kind == "drop_database" and any(
+                one.route is not None and one.tables.wants_database(change.database)
+                for one in self._transforms
+            ):
+                raise DataLossError(
+                    f"{change.file}:{change.position}: DROP DATABASE {change.database}: its tables are routed "
+                    "elsewhere, and which ones is not known; drop the tables one by one, or start this sink over"
+                )
+            else:
+                yield change
+
+    def _schema_change(self, change: SchemaChange) -> Iterator[SchemaChange]:
+        plan = self.plan(change.database, change.table)
+        after_plan = plan
+        if change.after is not None:
+            after_plan = self.plan(change.after.database, change.after.name)
+        self._check_renamed(change, plan, after_plan)
+        if plan is None and after_plan is None:
+            yield change
+            return
+        before = None if change.before is None else self.model(change.before)
+        after = None if change.after is None else self.model(change.after)
+        database, table = self.target(change.database, change.table)
+        if change.kind == "rename_table" and after is not None:
+            if (after.database, after.name) == (database, table) and before == after:
+                return  # both names are routed to one
+        elif change.kind == "alter_table" and before is not None and before == after:
+            return  # of what is seen nothing changed
+        hidden = any(one is not None and one.changes_columns for one in (plan, after_plan))
+        yield replace(
+            change,
+            database=database,
+            table=table,
+            before=before,
+            after=after,
+            statement=WITHHELD if hidden else change.statement,
+        )
+
+    def _check_renamed(
+        self, change: SchemaChange, plan: TablePlan | None, after: TablePlan | None
+    ) -> None:
+        """Refuse a new name under which what was hidden would be seen."""
+        if plan is None or not plan.hides or plan is after or change.after is None:
+            return
+        if after is None or not set(plan.hiding()) <= set(after.hiding()):
+            raise ConfigError(
+                f"{change.file}:{change.position}: {change.database}.{change.table}, of which columns are hidden, "
+                f"became {change.after.database}.{change.after.name}, for which no transform says so; add "
+                "the name to its tables"
+            )
+
+    def _loss(self, loss: Loss) -> Loss:
+        target = self.target(loss.database, loss.table) if loss.table else None
+        reason = loss.reason
+        if target is None:
+            return replace(loss, reason=reason)
+        return replace(loss, database=target[0], table=target[1], reason=reason)

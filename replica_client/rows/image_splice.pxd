@@ -1,0 +1,15 @@
+from replica_client.rows.image cimport RowImageDecoder
+
+cdef class SplicePlan:
+    cdef list columns
+    cdef list sources
+    cdef bytes bitmap
+    cdef Py_ssize_t null_size
+    cdef Py_ssize_t new_null_size
+
+cdef class ImageSplicer:
+    cdef RowImageDecoder _decoder
+    cdef tuple _sources
+    cdef int _width
+    cdef dict _plans
+    cdef SplicePlan _plan(self, bytes bitmap)

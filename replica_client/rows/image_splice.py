@@ -1,0 +1,192 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""Row images written anew: without some columns, and with other values in some.
+
+What stays is copied as bytes and not decoded. This module is compiled where that is possible and runs as it
+stands everywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import cython
+
+from replica_client.errors import ColumnDecodeError
+from replica_client.rows.absent import ABSENT
+from replica_client.rows.column_ops import ColumnOp
+
+if cython.compiled:
+    from cython.cimports.replica_client.codec.memory import load_le
+    from cython.cimports.replica_client.rows.image import Column, RowImageDecoder
+else:
+    from replica_client.codec.memory import load_le
+    from replica_client.rows.image import Column, RowImageDecoder
+
+KEEP: Final = -1
+DROP: Final = -2
+_KEEP = cython.declare(cython.int, -1)
+_DROP = cython.declare(cython.int, -2)
+_UNKNOWN = cython.declare(cython.int, int(ColumnOp.UNKNOWN))
+_MAX_PLANS = 1024
+
+
+@cython.final
+@cython.cclass
+class SplicePlan:
+    """What becomes of the columns that are in images with one bitmap."""
+
+    def __init__(
+        self, columns: list[Any], sources: list[int], bitmap: bytes, new_count: int
+    ) -> None:
+        self.columns = columns
+        self.sources = sources
+        self.bitmap = bitmap
+        self.null_size = (len(columns) + 7) >> 3
+        self.new_null_size = (new_count + 7) >> 3
+
+
+@cython.final
+@cython.cclass
+class ImageSplicer:
+    """Writes the row images of one table anew.
+
+    Args:
+        decoder: of the images.
+        sources: for each column of the table: :data:`KEEP`, :data:`DROP`, or the index of its new value.
+    """
+
+    def __init__(self, decoder: RowImageDecoder, sources: Sequence[int]) -> None:
+        self._decoder = decoder
+        self._sources = tuple(sources)
+        self._width = sum(1 for source in sources if source != DROP)
+        self._plans: dict[bytes, SplicePlan] = {}
+
+    def bitmap(self, bitmap: bytes) -> bytes:
+        """Which columns the new images have, where the old ones have these."""
+        new: bytes = self._plan(bitmap).bitmap
+        return new
+
+    def nulls(self, bitmap: bytes) -> bytes:
+        """A new image in which all is NULL, for a row that is not there."""
+        plan: SplicePlan = self._plan(bitmap)
+        return b"\xff" * int(plan.new_null_size)
+
+    def image(
+        self,
+        data: bytes,
+        offset: cython.Py_ssize_t,
+        bitmap: bytes,
+        values: Sequence[Any],
+        out: bytearray,
+    ) -> int:
+        """Write the image that begins at ``offset``; returns where it ends.
+
+        Args:
+            data: holds it.
+            offset: of its null bits.
+            bitmap: which columns it has.
+            values: the new ones: bytes with their length, or None for NULL. Those of columns that the image left
+                out are not looked at.
+            out: takes the new image.
+
+        Raises:
+            ColumnDecodeError: the image is cut off, or a column cannot be read.
+        """
+        plan: SplicePlan = self._plan(bitmap)
+        raw: cython.p_const_uchar = data
+        end: cython.Py_ssize_t = len(data)
+        nulls: cython.Py_ssize_t = offset
+        offset += plan.null_size
+        if offset > end:
+            raise ColumnDecodeError(f"{self._table()}: null bits are cut off at offset {nulls}")
+        columns: list[Any] = plan.columns
+        sources: list[int] = plan.sources
+        column: Column
+        i: cython.Py_ssize_t
+        length: cython.Py_ssize_t
+        begun: cython.Py_ssize_t
+        # What is copied together.
+        run: cython.Py_ssize_t = -1
+        source: cython.Py_ssize_t
+        is_null: cython.bint
+        at: cython.Py_ssize_t = 0
+        head: cython.Py_ssize_t = len(out)
+        bits: list[int] = []
+        out += bytes(plan.new_null_size)
+        for i in range(len(columns)):
+            column = cython.cast(Column, columns[i])
+            source = sources[i]
+            begun = offset
+            is_null = (raw[nulls + (i >> 3)] >> (i & 7)) & 1
+            if not is_null:
+                length = column.size
+                if column.prefix:
+                    if column.prefix > end - offset:
+                        raise self._cut_off(column, offset)
+                    length = cython.cast(cython.Py_ssize_t, load_le(raw, offset, column.prefix))
+                    offset += column.prefix
+                if length > end - offset or length < 0 or column.op == _UNKNOWN:
+                    raise self._cut_off(column, offset)
+                offset += length
+            if source == _KEEP:
+                if is_null:
+                    bits.append(at)
+                elif run < 0:
+                    run = begun
+                at += 1
+                continue
+            if run >= 0:
+                out += data[run:begun]
+                run = -1
+            if source == _DROP:
+                continue
+            value = values[source]
+            if value is None or value is ABSENT:
+                bits.append(at)
+            else:
+                out += value
+            at += 1
+        if run >= 0:
+            out += data[run:offset]
+        for bit in bits:
+            out[head + (bit >> 3)] |= 1 << (bit & 7)
+        return int(offset)
+
+    @cython.cfunc
+    def _plan(self, bitmap: bytes) -> SplicePlan:
+        found: SplicePlan | None = self._plans.get(bitmap)
+        if found is not None:
+            return found
+        columns: list[Any] = self._decoder._columns
+        if len(bitmap) != (len(columns) + 7) >> 3:
+            raise ColumnDecodeError(
+                f"{self._table()}: a column bitmap of {len(bitmap)} bytes for {len(columns)} columns"
+            )
+        present = [at for at in range(len(columns)) if bitmap[at >> 3] >> (at & 7) & 1]
+        new = bytearray((self._width + 7) >> 3)
+        kept = [at for at in range(len(columns)) if self._sources[at] != DROP]
+        count = 0
+        for number, at in enumerate(kept):
+            if bitmap[at >> 3] >> (at & 7) & 1:
+                new[number >> 3] |= 1 << (number & 7)
+                count += 1
+        plan = SplicePlan(
+            [columns[at] for at in present],
+            [self._sources[at] for at in present],
+            bytes(new),
+            count,
+        )
+        if len(self._plans) >= _MAX_PLANS:
+            self._plans.clear()
+        self._plans[bitmap] = plan
+        return plan
+
+    def _table(self) -> str:
+        shape = self._decoder.shape
+        return f"{shape.database}.{shape.table}"
+
+    def _cut_off(self, column: Column, offset: int) -> ColumnDecodeError:
+        return ColumnDecodeError(
+            f"{self._table()} column {column.name} at offset {offset} of the rows: the value cannot be read"
+        )
