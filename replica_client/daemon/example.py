@@ -51,6 +51,22 @@ start = "earliest"              # of the first run: earliest, latest, FILE:OFFSE
                                 # undecodable, incomplete_row, gtid_gap, unknown_table, xa_prepare, or all
 # poll = 10                     # seconds between two looks at where the source's binlog ends
 
+# What is done to rows, definitions and statements before any sink sees them. Columns of these tables that are neither
+# kept nor named by a rule are withheld, those that an ALTER adds, too.
+[[source.transform]]
+tables = ["shop.secrets"]
+keep = ["id"]
+# drop = ["password"]
+# mask = { name = "***" }       # values of other types than text become NULL
+# truncate = { note = 2 }
+# replace = { address = ["[0-9]+", "#"] }
+# hash = ["email"]              # HMAC-SHA-256 by the key
+# tokenise = ["phone"]          # other letters and digits by the key
+# key = "file:/run/secrets/transforms"
+# rename = { id = "secret_id" }
+# where = "id > 100"            # rows that are given
+# route = "vault.{table}"       # the table's new name
+
 # Each sink has its own connection and its own position: one that is slow or away stops no other.
 [[source.sink]]
 name = "lines"

@@ -324,9 +324,9 @@ class SourceStream(AsynchronousOnly):
             async for group in groups:
                 yield group
         except ReplicaClientError as error:
-            if (told := self._told(error)) is error:
+            if (shown := self._error_shown(error)) is error:
                 raise
-            raise told from None
+            raise shown from None
         finally:
             await groups.aclose()
 
@@ -387,7 +387,7 @@ class SourceStream(AsynchronousOnly):
                 self.losses.add(loss, shown.start)
             yield shown
 
-    def _told(self, error: ReplicaClientError) -> ReplicaClientError:
+    def _error_shown(self, error: ReplicaClientError) -> ReplicaClientError:
         """An error as consumers get it."""
         transform = self._options.transform
         return error if transform is None or not transform.hides else withheld_error(error)
@@ -493,9 +493,9 @@ class SourceStream(AsynchronousOnly):
                     except StopAsyncIteration:
                         ended = True
                     except ReplicaClientError as error:
-                        if (told := self._told(error)) is error:
+                        if (shown := self._error_shown(error)) is error:
                             raise
-                        raise told from None
+                        raise shown from None
                     else:
                         for batch in ready:
                             yield batch
@@ -536,9 +536,9 @@ class SourceStream(AsynchronousOnly):
             async for ready in steps:
                 yield ready
         except ReplicaClientError as error:
-            if (told := self._told(error)) is error:
+            if (shown := self._error_shown(error)) is error:
                 raise
-            raise told from None
+            raise shown from None
         finally:
             await steps.aclose()
             self._events.until = None

@@ -39,7 +39,7 @@ class Transformer:
         self._images = ByDecoder(self._made_images)
         self._plans: dict[tuple[str, str], TablePlan | None] = {}
         self._sources: dict[tuple[str, str], tuple[str, str]] = {}
-        self._told: set[tuple[str, str, str]] = set()
+        self._warned: set[tuple[str, str, str]] = set()
 
     @classmethod
     def of(cls, tables: Sequence[Mapping[str, Any]]) -> Transformer | None:
@@ -141,8 +141,8 @@ class Transformer:
     def _tell_withheld(self, plan: TablePlan, columns: Iterable[str]) -> None:
         for column in plan.withheld(columns):
             key = (plan.database, plan.table, column)
-            if key not in self._told:
-                self._told.add(key)
+            if key not in self._warned:
+                self._warned.add(key)
                 _LOG.warning(
                     "column %s of %s.%s is withheld: no transform says what becomes of it; name it in keep, drop "
                     "or a rule",
