@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from replica_client.archive.binlog_archive import (
     ArchiveSource,
@@ -34,6 +34,7 @@ from replica_client.rows.where import Value, parse_where
 from replica_client.schema.history import SchemaHistory
 
 if TYPE_CHECKING:
+    from replica_client.archive.as_of.table_state import TableState
     from replica_client.archive.statistics import ArchiveStatistics
     from replica_client.rows.batching import RecordBatch
 
@@ -231,6 +232,52 @@ class Archive:
 
         return history_of(self, table, key)
 
+    def as_of(
+        self,
+        table: str,
+        at: When,
+        *,
+        live: str | None = None,
+        copy: Any = None,
+        copy_at: When = None,
+        lock: bool = False,
+        threads: int = 2,
+    ) -> TableState:
+        """A table as it was at a moment: backward from the live table, or forward from a copy.
+
+        Backward goes from the table as ``live`` has it now through the row images before each change. Forward goes
+        from ``copy``, or without one from where a CREATE TABLE or TRUNCATE in the archive left the table empty. Both
+        follow RENAME TABLE, and ALTER TABLE as far as it leaves values as they are.
+
+        Args:
+            table: its name at the moment, ``database.table``.
+            at: a position between two transactions; one GTID: behind its transaction; a GTID set: when all of its
+                transactions, and no others of the archive, were committed; a time: before the first transaction
+                that was committed then or later; ``latest``: the end of the archive.
+            live: URL of the server that wrote the binlog; the archive reaches up to what it has now.
+            copy: rows of an earlier moment: what has ``__arrow_c_stream__``, a Parquet or Arrow file, or the URL of a
+                server into which a dump was loaded.
+            copy_at: the position that they are of; files that ``as-of`` wrote tell it themselves.
+            lock: of the live server: begin to read under FLUSH TABLES WITH READ LOCK, which is given back at once.
+            threads: that decode.
+
+        Raises:
+            ConfigError: the moment is none of the archive, or pyarrow is not installed.
+            DataLossError: what happened between cannot be followed; says where.
+            BinlogDecodeError: a fault in a file.
+        """
+        import replica_client.rows.batching  # noqa: F401 - tells when pyarrow is not installed
+        from replica_client.archive.as_of import reconstruction  # it takes archives
+
+        resources = reconstruction.Resources(threads)
+        if live is not None:
+            if copy is not None or copy_at is not None:
+                raise ConfigError("give live, to go backward, or copy, to go forward")
+            return reconstruction.state_backward(
+                self, table, at, live, lock=lock, resources=resources
+            )
+        return reconstruction.state_forward(self, table, at, copy, copy_at, resources=resources)
+
     def stats(self) -> ArchiveStatistics:
         """Rows and bytes by table and hour, the largest and longest transactions, statements that changed tables.
 
@@ -267,13 +314,24 @@ class Archive:
                 for block in BlockChoice(question, self.files.decode).of(file, history):
                     wanted[block.start] = block
             for start, end in _joined([wanted[at] for at in sorted(wanted)]):
-                yield from self._between(
+                yield from self.between(
                     Position(file.listed.name, start), Position(file.listed.name, end), assembly
                 )
 
-    def _between(
+    def between(
         self, start: Position, stop: Position, assembly: AssemblyOptions
     ) -> Iterator[Transaction]:
+        """The transactions of a range of one file.
+
+        Args:
+            start: between two transactions.
+            stop: no transaction that begins there or later is given.
+            assembly: which tables.
+
+        Raises:
+            BinlogDecodeError: a fault in the file.
+            DataLossError: a change that cannot be delivered as rows.
+        """
         files = [one for one in self.files.binlog_files if one.name == start.file]
         return transactions_between(
             files,

@@ -33,6 +33,7 @@ from replica_client.readers.files.file_bytes import BinlogFile
 from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
+from replica_client.schema.schema_change import SchemaChange
 from replica_client.storage.files import open_file, write_file
 from replica_client.storage.location import Location, ObjectUrl, location
 
@@ -107,6 +108,9 @@ class IndexedFiles:
         keeps_indexes: bool = True,
         progress: Callable[[int], None] | None = None,
     ) -> None:
+        self._arguments = (
+            *(source, decode, schema, letter_case, index_directory, keeps_indexes, progress),
+        )
         one = isinstance(source, (str, Path, ObjectUrl))
         self.listed = list_files([source] if one else list(source))  # type: ignore[list-item,arg-type]
         check_no_gap(self.listed)
@@ -121,6 +125,15 @@ class IndexedFiles:
         self._progress = progress
         self._files: list[IndexedFile] = []
         self.binlog_files = [BinlogFile(one.name, one.where) for one in self.listed]
+
+    def listed_again(self) -> IndexedFiles:
+        """The files that are there now.
+
+        Raises:
+            ConfigError: as of the class.
+            DataLossError: likewise.
+        """
+        return IndexedFiles(*self._arguments)
 
     @property
     def size(self) -> int:
@@ -148,6 +161,16 @@ class IndexedFiles:
         for _ in self:
             pass
         return self._history.copy()
+
+    def schema_changes(self) -> Iterator[SchemaChange]:
+        """What the statements of all files did to tables, in order."""
+        if not self.listed:
+            return
+        history = self.history_at(Position(self.listed[0].name, 0))
+        tracker = SchemaTracker(history, Selection(), "positional", "positional")
+        for file in self:
+            for event, decoder in file.index.facts.statements(file.listed.name, self.decode):
+                yield from tracker.run(event, decoder.format, 0)
 
     def end_of(self, file: IndexedFile) -> int:
         """Position behind the last whole transaction of a file.

@@ -11,13 +11,11 @@ from replica_client.archive.binlog_archive import IndexedFiles, named_table
 from replica_client.archive.question import Key, key_literals
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.position.position import Position
-from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
-from replica_client.rows.selection import Selection, exact_pattern
+from replica_client.rows.selection import exact_pattern
 from replica_client.schema.ddl.steps import TableName
-from replica_client.schema.history import SchemaHistory
 
 _Order = tuple[Position, int, int]
 
@@ -88,15 +86,11 @@ def history_of(archive: Archive, table: str, key: Key) -> list[FoundChange]:
 def eras_of(files: IndexedFiles, name: TableName) -> list[TableEra]:
     """The names that the table had that has a name at the end, the newest first."""
     renames: list[tuple[Position, TableName, TableName]] = []
-    history = SchemaHistory()
-    tracker = SchemaTracker(history, Selection(), "positional", "positional")
-    for file in files:
-        for event, decoder in file.index.facts.statements(file.listed.name, files.decode):
-            for change in tracker.run(event, decoder.format, 0):
-                if change.kind == "rename_table" and change.after is not None:
-                    here = Position(file.listed.name, event.position)
-                    after = (change.after.database, change.after.name)
-                    renames.append((here, (change.database, change.table), after))
+    for change in files.schema_changes():
+        if change.kind == "rename_table" and change.after is not None:
+            here = Position(change.file, change.position)
+            after = (change.after.database, change.after.name)
+            renames.append((here, (change.database, change.table), after))
     eras: list[TableEra] = []
     stop: Position | None = None
     now = name

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from replica_client.archive.archive import Archive
+from replica_client.archive.logged_definitions import logged_definitions
 from replica_client.archive.question import ChangeTest, Question
 from replica_client.archive.sql_values import condition_sql, value_sql, with_bytes
-from replica_client.archive.statement_meaning import ReadStatement
 from replica_client.archive.statement_spool import StatementSpool
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import DataLossError
 from replica_client.position.position import Position
 from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
@@ -23,15 +20,7 @@ from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
 from replica_client.rows.selection import Selection
-from replica_client.schema.ddl.references import cascading_references
-from replica_client.schema.ddl.steps import (
-    AddColumn,
-    AlterTable,
-    ChangeColumn,
-    CreateTable,
-    TableName,
-)
-from replica_client.schema.history import SchemaChange, SchemaHistory
+from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.quoting import mysql_name, mysql_names, mysql_table
 from replica_client.schema.shape import TableShape
 
@@ -151,7 +140,7 @@ class _Writer:
         self._archive, self._direction = archive, direction
         self._test = ChangeTest(question)
         self._decoders: dict[TableShape, RowImageDecoder] = {}
-        self._logged = _logged_definitions(archive)
+        self._logged = logged_definitions(archive)
         self._first: dict[TableName, Position] = {}
         self._last: dict[TableName, Position] = {}
 
@@ -254,53 +243,3 @@ def _where(shape: TableShape, row: Row, own: list[int]) -> str:
     if key and all(not shape.columns[at].primary_key_prefix for at in key):
         return " AND ".join(condition_sql(shape.columns[at], row[at], is_key=True) for at in key)
     return " AND ".join(condition_sql(shape.columns[at], row[at], is_key=False) for at in own)
-
-
-@dataclass(slots=True)
-class _Logged:
-    """What is known of tables besides their rows."""
-
-    generated: dict[TableName, frozenset[str]] = field(default_factory=dict)
-    cascaded: set[TableName] = field(default_factory=set)
-    changes: list[SchemaChange] = field(default_factory=list)
-
-
-def _logged_definitions(archive: Archive) -> _Logged:
-    """What statements in the archive tell."""
-    found = _Logged()
-    history = SchemaHistory()
-    tracker = SchemaTracker(history, Selection(), "positional", "positional")
-    for file in archive.files:
-        for event, decoder in file.index.facts.statements(file.listed.name, archive.files.decode):
-            logs_cascades = _logs_cascades(decoder.format.server_version)
-            _read_definition(ReadStatement.of(event, decoder.format), found, logs_cascades)
-            found.changes += tracker.run(event, decoder.format, 0)
-    return found
-
-
-def _read_definition(statement: ReadStatement, found: _Logged, logs_cascades: bool) -> None:
-    match statement.meaning:
-        case CreateTable(table=table, columns=columns):
-            pass
-        case AlterTable(table=table, steps=steps):
-            columns = tuple(
-                one.column for one in steps if isinstance(one, AddColumn | ChangeColumn)
-            )
-        case _:
-            return
-    if not logs_cascades:
-        parents = cascading_references(statement.text, statement.context, table[0])
-        if parents:
-            found.cascaded |= {table, *parents}
-    made = {column.name for column in columns if column.generated}
-    if made:
-        found.generated[table] = found.generated.get(table, frozenset()) | made
-
-
-def _logs_cascades(version: str) -> bool:
-    """Whether a server writes what foreign keys do into its binlog: MySQL 9.6 and newer."""
-    if ServerFlavor.of_version(version) == ServerFlavor.MARIADB:
-        return False
-    major, _, rest = version.partition(".")
-    minor = rest.partition(".")[0]
-    return (int(major), int(minor)) >= (9, 6) if major.isdigit() and minor.isdigit() else False

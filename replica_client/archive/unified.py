@@ -66,7 +66,7 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         return batch
     known = set(batch.schema.names)
     arrays = [
-        _as(batch.column(field.name), field.type)
+        as_type(batch.column(field.name), field.type)
         if field.name in known
         else pa.nulls(batch.num_rows, field.type)
         for field in schema
@@ -144,7 +144,8 @@ def _decimal(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     return make(whole + scale, scale)
 
 
-def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """An array as one of another type that holds its values."""
     found = array.type
     if found == kind:
         return array

@@ -110,6 +110,8 @@ def _enum(value: EnumValue) -> str:
 
 
 def _json(value: Any) -> str | None:
+    if isinstance(value, str):
+        return str(value)  # as a server's SELECT shows it
     # Differences to a document that is not in the binlog are a tuple.
     return None if isinstance(value, tuple) else str(value.text)
 

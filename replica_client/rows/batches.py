@@ -226,6 +226,15 @@ class BatchBuilder:
         self.runs.clear()
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
+    def finish_values(self) -> pa.RecordBatch:
+        """The rows that were given to :attr:`rows` by their values, without change columns but ``_lossless``."""
+        count = len(self)
+        arrays = [self._column(at, sink, count) for at, sink in enumerate(self.rows.sinks)]
+        fields = [self.schema.field(sink.name) for sink in self.rows.sinks]
+        arrays.append(self._lossless(count))
+        self.rows.reset()
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*fields, CHANGE_FIELDS[9]]))
+
     def _column(self, at: int, sink: ColumnSink, count: int) -> pa.Array:
         kind = self._types[at]
         if sink.storage == OBJECTS:

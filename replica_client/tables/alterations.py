@@ -54,7 +54,12 @@ class Alteration:
 
 
 def alteration(
-    statement: str, context: StatementContext, before: TableModel, after: TableModel
+    statement: str,
+    context: StatementContext,
+    before: TableModel,
+    after: TableModel,
+    *,
+    new_columns_matter: bool = True,
 ) -> Alteration | str:
     """What a statement does to a table's rows; a text that says why that is not certain.
 
@@ -63,6 +68,7 @@ def alteration(
         context: of its session.
         before: the table's definition before.
         after: and behind it.
+        new_columns_matter: whether new columns must be null in old rows.
     """
     meaning = read_statement(statement, context)
     if not isinstance(meaning, AlterTable):
@@ -79,7 +85,7 @@ def alteration(
         return "a foreign key may change its rows"
     if before.primary_key != after.primary_key and not _same_key(meaning, before, after):
         return "the primary key changed"
-    names = _names(meaning, before, after)
+    names = _names(meaning, before, after, new_columns_matter)
     if isinstance(names, str):
         return names
     if not before.primary_key and names != {column.name: column.name for column in before.columns}:
@@ -109,11 +115,13 @@ def _same_key(meaning: AlterTable, before: TableModel, after: TableModel) -> boo
     return renamed == after.primary_key
 
 
-def _names(meaning: AlterTable, before: TableModel, after: TableModel) -> dict[str, str] | str:
+def _names(
+    meaning: AlterTable, before: TableModel, after: TableModel, new_columns_matter: bool
+) -> dict[str, str] | str:
     dropped = set()
     for step in meaning.steps:
         match step:
-            case AddColumn(column=column) if not _is_null(column):
+            case AddColumn(column=column) if new_columns_matter and not _is_null(column):
                 return f"the new column {column.name} has values in old rows"
             case ChangeColumn(column=column) if column.computed:
                 return f"the source makes the values of column {column.name}"

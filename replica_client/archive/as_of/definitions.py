@@ -1,0 +1,215 @@
+"""What statements did to a table between two positions, and which of its columns are which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from replica_client.archive.archive import Archive
+from replica_client.archive.as_of.moments import transaction_with
+from replica_client.errors import DataLossError
+from replica_client.position.position import Position
+from replica_client.schema.ddl.statement_context import StatementContext
+from replica_client.schema.ddl.steps import TableName
+from replica_client.schema.model import TableModel
+from replica_client.schema.schema_change import SchemaChange
+from replica_client.tables.alterations import alteration
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A range of the binlog in which a table has one name and one definition.
+
+    Attributes:
+        start: between two transactions.
+        stop: the same, behind it.
+        name: of the table there.
+        columns: what the columns of the wanted definition are called there, for those that exist; None: the same.
+    """
+
+    start: Position
+    stop: Position
+    name: TableName
+    columns: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """A table between the moment that is asked for and the one at which its rows are known.
+
+    Attributes:
+        segments: in the order of the binlog; they cover the range between.
+        model: the table's definition at the moment that is asked for; None where statements do not tell it.
+        begins_empty: whether it has no rows at the first segment's start, as a statement made or emptied it there.
+    """
+
+    segments: list[Segment]
+    model: TableModel | None
+    begins_empty: bool = False
+
+
+def course_after(archive: Archive, name: TableName, start: Position, stop: Position) -> Course:
+    """A table from a moment to a later one, at which its rows are known.
+
+    Args:
+        archive: where.
+        name: of the table at the first moment.
+        start: that moment.
+        stop: the later one.
+
+    Raises:
+        DataLossError: a statement between cannot be taken back.
+    """
+    segments: list[Segment] = []
+    model: TableModel | None = None
+    columns: dict[str, str] | None = None
+    begin, now = start, name
+    for change in _changes(archive, start, stop):
+        if not _concerns(change, now):
+            continue
+        if change.kind not in ("alter_table", "rename_table"):
+            made_here = change.kind == "create_table" and change.before is None
+            why = (
+                "the table was made there"
+                if made_here
+                else "its rows before it are not in the binlog"
+            )
+            raise _refused(change, "backward", why)
+        before, end = transaction_with(archive, Position(change.file, change.position))
+        segments.append(Segment(begin, before, now, columns))
+        begin = end
+        if change.kind == "alter_table":
+            made = _alteration(change, "backward")
+            if made is not None:
+                assert change.before is not None
+                if columns is None:
+                    model = change.before
+                    columns = {one: one for one in change.before.column_names}
+                new_names = {old: new for new, old in made.items()}
+                gone = [one for one, own in columns.items() if own not in new_names]
+                if gone:
+                    raise _refused(change, "backward", f"it dropped column {gone[0]}")
+                columns = {one: new_names[own] for one, own in columns.items()}
+        elif model is None and change.before is not None:
+            model = change.before
+        now = _after(change, now)
+    segments.append(Segment(begin, stop, now, columns))
+    return Course(segments, model)
+
+
+def course_before(
+    archive: Archive, name: TableName, start: Position | None, stop: Position
+) -> Course:
+    """A table up to a moment, from an earlier one at which its rows are known.
+
+    Args:
+        archive: where.
+        name: of the table at the moment that is asked for.
+        start: the earlier one; None: where a statement made or emptied the table.
+        stop: the moment that is asked for.
+
+    Raises:
+        DataLossError: a statement between cannot be followed, or no statement made the table.
+    """
+    first = Position(archive.files.listed[0].name, 4)
+    segments: list[Segment] = []
+    model: TableModel | None = None
+    columns: dict[str, str] | None = None
+    end, now, begins_empty = stop, name, False
+    is_newest = True
+    for change in reversed(_changes(archive, start or first, stop)):
+        if not _made(change, now) and not _concerns(change, now):
+            continue
+        before, behind = transaction_with(archive, Position(change.file, change.position))
+        if is_newest and change.after is not None:
+            model = change.after
+        is_newest = False
+        if change.kind == "truncate_table" or (change.kind == "create_table" and change.understood):
+            segments.append(Segment(before, end, now, columns))
+            begins_empty, end = True, before
+            break
+        if change.kind == "rename_table" and _made(change, now):
+            segments.append(Segment(behind, end, now, columns))
+            end, now = before, (change.database, change.table)
+            continue
+        if change.kind != "alter_table":
+            raise _refused(change, "forward", "its rows behind it are not in the binlog")
+        made = _alteration(change, "forward")
+        segments.append(Segment(behind, end, now, columns))
+        end = before
+        if made is not None:
+            assert change.after is not None
+            if columns is None:
+                columns = {one: one for one in change.after.column_names}
+            columns = {one: made[own] for one, own in columns.items() if own in made}
+    if not begins_empty:
+        if start is None:
+            raise DataLossError(
+                f"{'.'.join(name)}: no CREATE TABLE or TRUNCATE of it is in the archive before {stop}, so that its rows "
+                "are not known there; give the table as it is now (--live), or a copy (--copy)"
+            )
+        segments.append(Segment(start, end, now, columns))
+    return Course(segments[::-1], model, begins_empty)
+
+
+def _changes(archive: Archive, start: Position, stop: Position) -> list[SchemaChange]:
+    return [
+        one
+        for one in archive.files.schema_changes()
+        if start <= Position(one.file, one.position) < stop
+    ]
+
+
+def _concerns(change: SchemaChange, name: TableName) -> bool:
+    """Whether a statement changed the table that had a name before it."""
+    if change.kind == "drop_database":
+        return change.database == name[0]
+    if change.kind in ("create_database", "alter_database"):
+        return False
+    return (change.database, change.table) == name
+
+
+def _made(change: SchemaChange, name: TableName) -> bool:
+    """Whether a table has a name since a statement."""
+    after = change.after
+    return (
+        change.kind in ("rename_table", "alter_table")
+        and after is not None
+        and (after.database, after.name) == name
+    )
+
+
+def _after(change: SchemaChange, name: TableName) -> TableName:
+    after = change.after
+    return name if after is None else (after.database, after.name)
+
+
+def _alteration(change: SchemaChange, direction: str) -> dict[str, str] | None:
+    """Of which old column each column was made; None where no column changed."""
+    before, after = change.before, change.after
+    if before is None or after is None:
+        raise _refused(
+            change,
+            direction,
+            "the table's definition is not known there; give the schema (--schema)",
+        )
+    context = change.context or StatementContext(change.database)
+    found = alteration(
+        change.statement, context, before, after, new_columns_matter=direction == "forward"
+    )
+    if isinstance(found, str):
+        raise _refused(change, direction, found)
+    names = found.names
+    same = names == {one: one for one in before.column_names} and len(before.columns) == len(
+        after.columns
+    )
+    return None if same else names
+
+
+def _refused(change: SchemaChange, direction: str, why: str) -> DataLossError:
+    text = " ".join(change.statement.split())[:120]
+    other = "forward from a copy" if direction == "backward" else "backward from the live table"
+    return DataLossError(
+        f"{change.database}.{change.table} cannot be followed {direction} over the statement at {change.file}:"
+        f"{change.position}: {text}: {why}; go {other}, or from a copy on this side of it"
+    )

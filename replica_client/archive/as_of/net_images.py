@@ -1,0 +1,195 @@
+"""Net images: the rows that images come to, by key or by number, in bounded memory.
+
+Images of a key cancel each other but for the last one going forward, and the first one going backward. Rows of a table
+without a key are counted. What does not fit in memory is kept on disk in parts by key, each of which fits.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from replica_client.archive.as_of.row_images import LOSSLESS, PRESENT, WEIGHT
+from replica_client.errors import DataLossError
+
+Winner = Literal["first", "last"]
+
+MEMORY: Final = 256 << 20
+"""Bytes of Arrow data that are kept in memory, about; working with them takes twice as much for a moment."""
+
+_PARTS: Final = 64
+_STEP: Final = 32 << 20
+
+
+class NetImages:
+    """Takes images in the order of the binlog, and gives the rows that are there.
+
+    Args:
+        schema: of the rows, without what images have besides.
+        key: columns that tell rows apart; none: rows are counted.
+        winner: the image of a key that counts.
+        memory: bytes of Arrow data, see :data:`MEMORY`.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, key: Sequence[str], winner: Winner, memory: int = MEMORY
+    ) -> None:
+        self._schema, self._winner, self._memory = schema, winner, memory
+        self._by_key = bool(key)
+        self._names = list(key) or [name for name in schema.names if name != LOSSLESS]
+        self._kept: pa.Table | None = None
+        self._pending: list[pa.RecordBatch] = []
+        self._size = 0
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
+        self._writers: dict[int, Any] = {}
+
+    def add(self, images: pa.RecordBatch) -> None:
+        """Take images.
+
+        Raises:
+            OSError: the disk is full.
+        """
+        self._pending.append(images)
+        self._size += images.nbytes
+        kept = 0 if self._kept is None else self._kept.nbytes
+        if self._size >= max(min(_STEP, self._memory), kept):
+            self._reduce()
+
+    def rows(self, *, exact: bool = True) -> Iterator[pa.Table]:
+        """The rows that are there, each with how often in :data:`WEIGHT`.
+
+        Args:
+            exact: the rows that were there at the start are those of one moment.
+
+        Raises:
+            DataLossError: images do not fit together.
+        """
+        for table in self.differences():
+            yield self._there(table, exact)
+
+    def differences(self) -> Iterator[pa.Table]:
+        """All images that are left; of a table without a key those whose weight is not 0."""
+        self._reduce()
+        if self._directory is None:
+            if self._kept is not None:
+                yield self._kept
+            return
+        while self._writers:
+            self._writers.popitem()[1].close()
+        for path in sorted(Path(self._directory.name).iterdir()):
+            with pa.memory_map(str(path)) as stream:
+                yield self._net(pa.ipc.open_stream(stream).read_all())
+
+    def _reduce(self) -> None:
+        """Let pending images be in what is kept."""
+        if not self._pending:
+            return
+        table = pa.Table.from_batches(self._pending)
+        self._pending, self._size = [], 0
+        if self._kept is not None:
+            table = pa.concat_tables([self._kept, table])
+        table = self._net(table)
+        if self._directory is None and table.nbytes < self._memory:
+            self._kept = table
+            return
+        self._kept = None
+        self._write(table)
+
+    def _net(self, table: pa.Table) -> pa.Table:
+        """Images of which no two are of one key."""
+        count = table.num_rows
+        number = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count))
+        arrays = self._grouping(table)
+        names = [f"k{at}" for at in range(len(arrays))]
+        grouped = pa.table([*arrays, number, table[WEIGHT]], [*names, "n", "w"]).group_by(names)
+        wins = "min" if self._winner == "first" or not self._by_key else "max"
+        found = grouped.aggregate([("n", wins), ("w", "sum")])
+        chosen, weight = found[f"n_{wins}"], found["w_sum"]
+        if not self._by_key:
+            some = pc.not_equal(weight, 0)
+            chosen, weight = chosen.filter(some), weight.filter(some)
+        rows = table.take(pc.subtract(chosen, 1))
+        return rows.set_column(rows.schema.get_field_index(WEIGHT), WEIGHT, weight)
+
+    def _grouping(self, table: pa.Table) -> list[Any]:
+        """What tells rows apart, in types that can be grouped by."""
+        columns = [_groupable(table[name]) for name in self._names]
+        lossless = table[LOSSLESS]
+        if lossless.null_count < table.num_rows:
+            wanted = set(self._names)
+            found = (
+                sorted(one for one in row or () if one[0] in wanted) for row in lossless.to_pylist()
+            )
+            texts = [repr(one) if one else None for one in found]
+            columns.append(pa.chunked_array([pa.array(texts, pa.string())]))
+        return columns
+
+    def _there(self, table: pa.Table, exact: bool) -> pa.Table:
+        """Of images of which no two are of one key those of rows that are there."""
+        weight, present = table[WEIGHT], table[PRESENT]
+        if not self._by_key:
+            if table.num_rows and pc.min(weight).as_py() < 0:
+                at = pc.index(pc.less(weight, 0), True).as_py()
+                raise self._disagree(table, at)
+            return table
+        if exact:
+            fits = pc.equal(weight, present.cast(pa.int64()))
+            if table.num_rows and not pc.all(fits).as_py():
+                raise self._disagree(table, pc.index(fits, False).as_py())
+        return table.filter(present)
+
+    def _disagree(self, table: pa.Table, at: int) -> DataLossError:
+        shown = ", ".join(f"{name} = {table[name][at].as_py()!r:.60}" for name in self._names[:4])
+        return DataLossError(
+            f"the rows to start from and the changes in the archive do not fit together, at the row with {shown}: it comes "
+            "twice, or goes without being there; the rows are not of the position that was given, or the table was "
+            "changed without a word in the binlog"
+        )
+
+    def _write(self, table: pa.Table) -> None:
+        """Let images be on disk, in parts by key."""
+        if self._directory is None:
+            self._directory = tempfile.TemporaryDirectory(prefix="replica-client-as-of-")
+        numbers = _parts(self._grouping(table))
+        for part in range(_PARTS):
+            rows = table.filter(pc.equal(numbers, part))
+            if not rows.num_rows:
+                continue
+            writer = self._writers.get(part)
+            if writer is None:
+                writer = pa.ipc.new_stream(
+                    str(Path(self._directory.name, f"{part:02}")), table.schema
+                )
+                self._writers[part] = writer
+            writer.write_table(rows)
+
+
+def _groupable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type
+    if pa.types.is_floating(kind):
+        # By their bits: 0.0 and -0.0 are two values.
+        bits = pa.int32() if kind.bit_width == 32 else pa.int64()
+        return pa.chunked_array([chunk.view(bits) for chunk in column.chunks], bits)
+    if pa.types.is_nested(kind) or pa.types.is_decimal256(kind):
+        texts = [None if one is None else repr(one) for one in column.to_pylist()]
+        return pa.chunked_array([pa.array(texts, pa.string())])
+    return column
+
+
+def _parts(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
+    """The part that each row belongs to."""
+    found = [0] * len(columns[0])
+    for column in columns:
+        kind = column.type
+        if pa.types.is_temporal(kind):
+            column = column.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
+        plain = column if pa.types.is_binary(kind) else column.cast(pa.string())
+        for at, value in enumerate(plain.cast(pa.binary()).to_pylist()):
+            found[at] = zlib.crc32(value or b"", found[at])
+    return pa.array([one % _PARTS for one in found], pa.int64())

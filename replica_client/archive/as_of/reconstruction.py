@@ -1,0 +1,248 @@
+"""Makes the state of a table at a moment: backward from the live table, forward from a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from replica_client.archive.archive import Archive, When
+from replica_client.archive.as_of.copies import CopiedRows, open_copy
+from replica_client.archive.as_of.definitions import Course, Segment, course_after, course_before
+from replica_client.archive.as_of.live_rows import LiveRows
+from replica_client.archive.as_of.moments import end_of, moment_of
+from replica_client.archive.as_of.net_images import MEMORY, NetImages
+from replica_client.archive.as_of.row_images import ImageReading, as_images, row_schema
+from replica_client.archive.as_of.table_state import TableState
+from replica_client.archive.binlog_archive import named_table
+from replica_client.archive.logged_definitions import logged_definitions
+from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.errors import ConfigError, DataLossError
+from replica_client.position.position import Position
+from replica_client.rows.arrow_types import arrow_column
+from replica_client.schema.ddl.steps import TableName
+from replica_client.schema.model import TableModel
+from replica_client.schema.model_shape import shape_of
+from replica_client.schema.shape import TableShape
+from replica_client.snapshot.watermarks import Window
+
+DEFAULT_THREADS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What making a state may use.
+
+    Attributes:
+        threads: that decode.
+        memory: bytes of Arrow data, see :data:`~replica_client.archive.as_of.net_images.MEMORY`.
+    """
+
+    threads: int = DEFAULT_THREADS
+    memory: int = MEMORY
+
+
+def state_backward(
+    archive: Archive,
+    table: str,
+    when: When,
+    live: str,
+    *,
+    lock: bool = False,
+    resources: Resources | None = None,
+) -> TableState:
+    """The table at a moment, from the table as a server has it now.
+
+    Args:
+        archive: the binlog files of that server, from the moment on to now.
+        table: its name at the moment, ``database.table``.
+        when: the moment.
+        live: URL of the server.
+        lock: take a brief lock, so that rows are those of one position.
+        resources: what may be used.
+
+    Raises:
+        ConfigError: the moment is none of the archive.
+        DataLossError: a change between cannot be taken back; says where.
+    """
+    name, at = named_table(table), moment_of(archive, when)
+    course = course_after(archive, name, at, end_of(archive))
+    rows = LiveRows(
+        live, course.segments[-1].name, archive.files.decode, "brief" if lock else "never"
+    )
+    rows.open()
+    with closing(rows):
+        window = rows.window
+        if window.high > end_of(archive):
+            archive = Archive(archive.files.listed_again())
+        _check_reach(archive, at, window)
+        course = course_after(archive, name, at, window.high)
+        if course.segments[-1].name != (rows.model.database, rows.model.name):
+            raise ConfigError(f"{table} was renamed while it was read; try again")
+        _check_cascades(archive, course)
+        shape = rows.shape
+        if course.model is not None:
+            shape = shape_of(course.model, _flavor(archive))
+        schema = row_schema(shape, _type_of(archive))
+        own = course.segments[-1].columns
+        names = {new: old for old, new in own.items()} if own is not None else None
+        key = [one if names is None else names[one] for one, _ in rows.model.primary_key]
+        reading = ImageReading(archive, False, (resources or Resources()).threads)
+        exact = window.exact or _is_untouched(reading, course.segments[-1], window)
+        if not key and not exact:
+            raise DataLossError(
+                f"{table} has no primary key, and changed while it was read; take a brief lock (--lock)"
+            )
+        net = NetImages(schema, key, "first", (resources or Resources()).memory)
+        for segment in course.segments:
+            for images in reading.images(segment, schema, key):
+                net.add(images)
+        for batch in rows.batches():
+            net.add(as_images(_renamed(batch, names), schema))
+    return TableState(
+        name, at, "backward", schema, key, shape, net, changes=reading.changes, exact=exact
+    )
+
+
+def state_forward(
+    archive: Archive,
+    table: str,
+    when: When,
+    copy: Any = None,
+    copy_at: When = None,
+    *,
+    resources: Resources | None = None,
+) -> TableState:
+    """The table at a moment, from a copy of an earlier one, or from where a statement made or emptied it.
+
+    Args:
+        archive: the binlog files from the copy's position on to the moment.
+        table: its name at the moment, ``database.table``.
+        when: the moment.
+        copy: the rows; see :func:`~replica_client.archive.as_of.copies.open_copy`.
+        copy_at: the position that they are of; None: the copy tells.
+        resources: what may be used.
+
+    Raises:
+        ConfigError: the moment is none of the archive.
+        DataLossError: a change between cannot be followed; says where.
+    """
+    name, at = named_table(table), moment_of(archive, when)
+    copied: CopiedRows | None = None
+    start: Position | None = None
+    if copy is not None:
+        copied = open_copy(copy, archive.files.decode)
+        place = copy_at if copy_at is not None else copied.position
+        if place is None:
+            raise ConfigError(
+                "the copy does not tell which position it is of; give that (--copy-at), for example the one that "
+                "mysqldump --source-data writes"
+            )
+        start = moment_of(archive, place, "copy_at")
+        if start > at:
+            raise ConfigError(
+                f"the copy is of {start}, behind {at}: forward goes from an earlier one"
+            )
+    course = course_before(archive, name, start, at)
+    _check_cascades(archive, course)
+    model = course.model or _known_model(archive, name, at)
+    shape = None if model is None else shape_of(model, _flavor(archive))
+    if copied is not None and not course.begins_empty:
+        copied.open(course.segments[0].name)
+    schema, key = _form(archive, name, shape, copied)
+    net = NetImages(schema, key, "last", (resources or Resources()).memory)
+    if copied is not None and not course.begins_empty:
+        own = course.segments[0].columns
+        names = {new: old for old, new in own.items()} if own is not None else None
+        with closing(copied):
+            for batch in copied.batches():
+                net.add(as_images(_renamed(batch, names), schema))
+    reading = ImageReading(archive, True, (resources or Resources()).threads)
+    for segment in course.segments:
+        for images in reading.images(segment, schema, key):
+            net.add(images)
+    return TableState(
+        name, at, "forward", schema, key, shape, net, changes=reading.changes, exact=True
+    )
+
+
+def _form(
+    archive: Archive, name: TableName, shape: TableShape | None, copied: CopiedRows | None
+) -> tuple[pa.Schema, list[str]]:
+    """The schema of the rows, and the names of the key's columns."""
+    if shape is not None:
+        key = [shape.columns[at].name for at in shape.primary_key]
+        return row_schema(shape, _type_of(archive)), key
+    if copied is None or copied.key is None:
+        raise DataLossError(
+            f"the definition of {'.'.join(name)} is not known: no CREATE TABLE of it is in the archive; give the schema "
+            "(--schema)"
+        )
+    return copied.schema, list(copied.key)
+
+
+def _known_model(archive: Archive, name: TableName, at: Position) -> TableModel | None:
+    archive.index()
+    found = archive.files.history_at(at).table(name)
+    return found if isinstance(found, TableModel) else None
+
+
+def _check_reach(archive: Archive, at: Position, window: Window) -> None:
+    """Refuse a live table that the archive does not reach.
+
+    Raises:
+        DataLossError: changes between are not in the archive.
+        ConfigError: the moment lies behind the live table, or the server has other files.
+    """
+    names = [one.name for one in archive.files.listed]
+    if window.high.file not in names:
+        raise DataLossError(
+            f"the table was read at {window.high}, and the archive has {names[0]} … {names[-1]}: the changes between are "
+            "missing; copy the binlog on (replica-client backup), and name the server that wrote these files"
+        )
+    end = end_of(archive)
+    if window.high > end:
+        raise DataLossError(
+            f"the table was read at {window.high}, and the archive ends at {end}: the changes between are missing; copy "
+            "the binlog on (replica-client backup)"
+        )
+    if at > window.low:
+        raise ConfigError(f"{at} lies behind {window.low}, where the table was read")
+
+
+def _check_cascades(archive: Archive, course: Course) -> None:
+    found = logged_definitions(archive).children & {one.name for one in course.segments}
+    if found:
+        raise DataLossError(
+            f"{'.'.join(min(found))}: foreign keys change rows of it without a word in the binlog (CASCADE, SET NULL), so "
+            "that it is not known as it was"
+        )
+
+
+def _is_untouched(reading: ImageReading, last: Segment, window: Window) -> bool:
+    """Whether no row of the table changed while it was read."""
+    part = Segment(max(window.low, last.start), window.high, last.name, last.columns)
+    return not any(batch.num_rows for batch in reading.batches(part))
+
+
+def _flavor(archive: Archive) -> ServerFlavor:
+    for file in archive.files:
+        for _, decoder in file.index.facts.described(file.listed.name, archive.files.decode):
+            return decoder.format.flavor
+    return BinlogDecoder(archive.files.decode).format.flavor
+
+
+def _type_of(archive: Archive) -> Callable[[Any], pa.DataType]:
+    return lambda column: arrow_column(column, archive.files.decode).type
+
+
+def _renamed(batch: pa.RecordBatch, names: dict[str, str] | None) -> pa.RecordBatch:
+    """A batch whose columns have the names of the wanted definition."""
+    if names is None:
+        return batch
+    kept = [name for name in batch.schema.names if name in names or name.startswith("_lossless")]
+    return batch.select(kept).rename_columns([names.get(name, name) for name in kept])

@@ -1,0 +1,246 @@
+"""Row images of a table between two positions, as Arrow, from the blocks of an archive that have its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from replica_client.archive.archive import Archive
+from replica_client.archive.as_of.definitions import Segment
+from replica_client.archive.question import BlockChoice, Question
+from replica_client.archive.unified import as_type
+from replica_client.errors import DataLossError, SchemaMismatchError
+from replica_client.position.position import Position
+from replica_client.position.prepared import PreparedLedger
+from replica_client.readers.assembler import AssemblyOptions
+from replica_client.readers.files.piece_batches import Decoding, PieceReading, decoded_in_order
+from replica_client.readers.files.pieces import PIECE_SIZE, Piece
+from replica_client.rows.runs import CHANGE_TYPES
+from replica_client.rows.selection import Selection, exact_pattern
+from replica_client.schema.shape import TableShape
+
+PRESENT: Final = "_present"
+"""Whether the row was there on the side of a change that is asked for."""
+
+WEIGHT: Final = "_weight"
+"""How many rows more there are on that side: 1, -1, or 0 where a row was only changed."""
+
+LOSSLESS: Final = "_lossless"
+"""MySQL's text of values that their Arrow type cannot hold, as of record batches."""
+
+LOSSLESS_FIELD: Final = pa.field(LOSSLESS, pa.map_(pa.string(), pa.string()))
+_PRE, _POST = CHANGE_TYPES.index("update_preimage"), CHANGE_TYPES.index("update_postimage")
+_INSERT = CHANGE_TYPES.index("insert")
+_MAX_ROWS: Final = 1 << 15
+_FALSE: Final = pa.array([False])
+
+
+class ImageReading:
+    """Reads the row images of a table.
+
+    Args:
+        archive: where.
+        forward: whether rows after changes are asked for, else those before.
+        threads: that decode.
+    """
+
+    def __init__(self, archive: Archive, forward: bool, threads: int) -> None:
+        self._archive, self._forward, self._threads = archive, forward, threads
+        self.changes = 0
+
+    def batches(self, segment: Segment) -> Iterator[pa.RecordBatch]:
+        """The batches of a segment, as the reader of files gives them.
+
+        Raises:
+            BinlogDecodeError: a fault in a file.
+            DataLossError: changes that the source logged as statements, or another loss.
+        """
+        pattern = exact_pattern(*segment.name)
+        wanted = None
+        if segment.columns is not None:
+            wanted = {pattern: list(segment.columns.values())}
+        assembly = AssemblyOptions(Selection([pattern], columns=wanted))
+        decode = self._archive.files.decode
+        how = Decoding(assembly, decode, None, _MAX_ROWS)
+        files = self._archive.files
+
+        def read(piece: Piece) -> PieceReading:
+            return PieceReading(piece, files.binlog_files, files.history_at(piece.start), how)
+
+        pieces = self._pieces(segment, pattern)
+        for _, batches in decoded_in_order(pieces, read, self._threads):
+            yield from batches
+
+    def _pieces(self, segment: Segment, pattern: str) -> Iterator[Piece]:
+        """Ranges of whole transactions that may have rows of the table."""
+        files = self._archive.files
+        question = Question((pattern,), since=segment.start, until=segment.stop)
+        choice = BlockChoice(question, files.decode)
+        for file in files:
+            name = file.listed.name
+            (binlog,) = (one for one in files.binlog_files if one.name == name)
+            history = files.history_at(Position(name, file.listed.size))
+            start = stop = -1
+            for block in choice.of(file, history):
+                if block.start != stop or stop - start >= PIECE_SIZE:
+                    if stop > start:
+                        yield self._piece(binlog, start, stop, segment)
+                    start = block.start
+                stop = block.end
+            if stop > start:
+                yield self._piece(binlog, start, stop, segment)
+
+    def _piece(self, binlog: Any, start: int, stop: int, segment: Segment) -> Piece:
+        begin = max(Position(binlog.name, start), segment.start)
+        history = self._archive.files.history_at(begin)
+        return Piece(
+            begin,
+            (binlog,),
+            PreparedLedger(),
+            history.temporary_tables,
+            min(Position(binlog.name, stop), segment.stop),
+        )
+
+    def images(
+        self, segment: Segment, schema: pa.Schema, key: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """Images with the columns of a schema, and :data:`PRESENT` and :data:`WEIGHT`.
+
+        Args:
+            segment: where.
+            schema: of the wanted definition, with :data:`LOSSLESS`.
+            key: columns that tell rows apart; none: only their number is asked for.
+
+        Raises:
+            DataLossError: an image lacks columns.
+        """
+        for batch in self.batches(segment):
+            if batch.num_rows:
+                yield self._images(batch, segment, schema, key)
+
+    def _images(
+        self, batch: pa.RecordBatch, segment: Segment, schema: pa.Schema, key: Sequence[str]
+    ) -> pa.RecordBatch:
+        kinds = batch.column("_change_type").indices
+        is_before = pc.equal(kinds, _PRE)
+        updates = is_before.true_count
+        self.changes += batch.num_rows - updates
+        present = pc.or_(pc.equal(kinds, _INSERT), pc.equal(kinds, _POST))
+        if not self._forward:
+            present = pc.invert(present)
+        weight = pc.if_else(present, 1, -1)
+        columns = (
+            {name: name for name in schema.names} if segment.columns is None else segment.columns
+        )
+        if key and updates:
+            # The image after stands behind the one before; of an update that keeps the key one of both is enough.
+            first = pc.and_(is_before, _same_key(batch, [columns[name] for name in key]))
+            second = pa.concat_arrays([_FALSE, first.slice(0, batch.num_rows - 1)])
+            weight = pc.if_else(pc.or_(first, second), 0, weight)
+            chosen = pc.invert(first if self._forward else second)
+            batch, present, weight = (one.filter(chosen) for one in (batch, present, weight))
+        _check(batch)
+        arrays = []
+        for field in schema:
+            if field.name == LOSSLESS:
+                arrays.append(_renamed(batch.column(LOSSLESS), segment))
+                continue
+            own = columns.get(field.name)
+            if own is None:
+                arrays.append(pa.nulls(batch.num_rows, field.type))
+                continue
+            if own not in batch.schema.names:
+                raise SchemaMismatchError(
+                    f"{'.'.join(segment.name)} has no column {own!r} in the binlog between {segment.start} and "
+                    f"{segment.stop}; its definition changed without a word in the archive"
+                )
+            arrays.append(as_type(batch.column(own), field.type))
+        return pa.RecordBatch.from_arrays(
+            [*arrays, present, weight.cast(pa.int64())], schema=with_images(schema)
+        )
+
+
+def with_images(schema: pa.Schema) -> pa.Schema:
+    """A schema with :data:`PRESENT` and :data:`WEIGHT`."""
+    return schema.append(pa.field(PRESENT, pa.bool_())).append(pa.field(WEIGHT, pa.int64()))
+
+
+def as_images(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows that are there, as images."""
+    arrays = [
+        as_type(rows.column(field.name), field.type)
+        if field.name in rows.schema.names
+        else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    ones, there = pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows), pa.repeat(True, rows.num_rows)
+    return pa.RecordBatch.from_arrays([*arrays, there, ones], schema=with_images(schema))
+
+
+def row_schema(shape: TableShape, types: Callable[[Any], pa.DataType]) -> pa.Schema:
+    """The Arrow schema of a table's rows, with :data:`LOSSLESS`; labels are texts."""
+    fields = [pa.field(one.name, plain_type(types(one))) for one in shape.columns]
+    return pa.schema([*fields, LOSSLESS_FIELD])
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """A type, that of the values for a dictionary."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _same_key(batch: pa.RecordBatch, names: Sequence[str]) -> Any:
+    """Which rows have the key of the row behind them; not the last one."""
+    count = batch.num_rows - 1
+    same = pa.repeat(True, count)
+    for name in names:
+        column = batch.column(name)
+        if pa.types.is_dictionary(column.type):
+            column = column.indices
+        equal = pc.equal(column.slice(0, count), column.slice(1))
+        same = pc.and_(same, pc.fill_null(equal, False))
+    return pa.concat_arrays([same, _FALSE])
+
+
+def _check(batch: pa.RecordBatch) -> None:
+    """Refuse images that do not have all of a row.
+
+    Raises:
+        DataLossError: one has not.
+    """
+    absent, lossless = batch.column("_absent"), batch.column(LOSSLESS)
+    if absent.null_count < batch.num_rows:
+        at = absent.is_valid().index(True).as_py()
+        names = ", ".join(absent[at].as_py())
+        raise _incomplete(batch, at, f"the row image lacks {names} (binlog_row_image is not FULL)")
+    if lossless.null_count < batch.num_rows:
+        texts = {f.name for f in batch.schema if pa.types.is_string(f.type)}
+        for at, values in enumerate(lossless.to_pylist()):
+            named = sorted(name for name, _ in values or () if name in texts)
+            if named:
+                raise _incomplete(batch, at, f"{named[0]} is a partial JSON update")
+
+
+def _incomplete(batch: pa.RecordBatch, at: int, why: str) -> DataLossError:
+    file, offset = batch.column("_file")[at].as_py(), batch.column("_offset")[at].as_py()
+    table = (batch.schema.metadata or {}).get(b"table", b"").decode()
+    return DataLossError(
+        f"file {file}, position {offset}: {table}: {why}, so that the table at another moment is not known from it"
+    )
+
+
+def _renamed(column: Any, segment: Segment) -> Any:
+    """Lossless texts by the names of the wanted definition."""
+    own = segment.columns
+    if own is None or column.null_count == len(column):
+        return column
+    names = {old: new for new, old in own.items()}
+    found = [
+        None
+        if texts is None
+        else [(names[name], text) for name, text in texts if name in names] or None
+        for texts in column.to_pylist()
+    ]
+    return pa.array(found, LOSSLESS_FIELD.type)

@@ -1,0 +1,144 @@
+"""A table as it was at a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from replica_client.archive.as_of.net_images import NetImages
+from replica_client.archive.as_of.row_images import PRESENT, WEIGHT, as_images
+from replica_client.position.position import Position
+from replica_client.schema.ddl.steps import TableName
+from replica_client.schema.shape import TableShape
+
+Direction = Literal["backward", "forward"]
+
+POSITION: Final = b"replica_client.position"
+"""Key of a schema's metadata with the position that the rows are of."""
+
+KEY: Final = b"replica_client.key"
+"""Key of a schema's metadata with the names of the primary key's columns, a line each."""
+
+_MAX_ROWS: Final = 1 << 14
+
+
+class TableState:
+    """A table as it was at a moment; made by :meth:`Archive.as_of`.
+
+    Whatever takes ``__arrow_c_stream__`` reads it: Polars, DuckDB, PyArrow, DataFusion. The columns are the table's, with
+    the types of record batches, ENUM and SET as text, and behind them ``_lossless``. Rows come in no order.
+
+    Attributes:
+        database: of the table.
+        name: its name at the moment.
+        position: the moment, between two transactions.
+        direction: ``backward`` from the live table, or ``forward`` from a copy.
+        key: columns of its primary key.
+        changes: that were looked at.
+        shape: what its rows look like, where that is known.
+
+    Examples:
+        >>> state = rc.open_archive("shop-bin.*").as_of("shop.orders", "shop-bin.000002:4")
+        >>> state.direction, state.read_all().num_rows
+        ('forward', 20)
+    """
+
+    def __init__(
+        self,
+        name: TableName,
+        position: Position,
+        direction: Direction,
+        schema: pa.Schema,
+        key: Sequence[str],
+        shape: TableShape | None,
+        net: NetImages,
+        *,
+        changes: int,
+        exact: bool,
+    ) -> None:
+        self.database, self.name = name
+        self.position, self.direction, self.key = position, direction, tuple(key)
+        self.changes, self.shape = changes, shape
+        self._net, self._exact = net, exact
+        metadata = {
+            b"database": self.database.encode(),
+            b"table": self.name.encode(),
+            POSITION: str(position).encode(),
+            KEY: "\n".join(key).encode(),
+        }
+        self.schema: pa.Schema = schema.with_metadata(metadata)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows.
+
+        Raises:
+            DataLossError: the rows to start from and the changes do not fit together.
+        """
+        for table in self._net.rows(exact=self._exact):
+            if not self.key:
+                table = _repeated(table)
+            rows = table.drop_columns([PRESENT, WEIGHT]).replace_schema_metadata(
+                self.schema.metadata
+            )
+            yield from rows.to_batches(_MAX_ROWS)
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The rows as a stream; its batches raise what :meth:`batches` does."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches())
+
+    def read_all(self) -> pa.Table:
+        """The rows in memory.
+
+        Raises:
+            DataLossError: as of :meth:`batches`.
+        """
+        return pa.Table.from_batches(self.batches(), self.schema)
+
+    def __arrow_c_schema__(self) -> Any:
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.reader().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return f"<TableState {self.database}.{self.name} at {self.position}>"
+
+
+def difference(one: TableState, other: TableState) -> tuple[int, list[dict[str, Any]]]:
+    """Compare two states of a table.
+
+    Args:
+        one: a state.
+        other: the same, made another way.
+
+    Returns:
+        how many rows ``one`` has, and the first rows that only one of them has.
+
+    Raises:
+        DataLossError: as of :meth:`TableState.batches`.
+    """
+    net = NetImages(one.schema, (), "first")
+    count = 0
+    for batch in one.batches():
+        count += batch.num_rows
+        net.add(as_images(batch, one.schema))
+    at = len(one.schema) + 1
+    for batch in other.batches():
+        images = as_images(batch, one.schema)
+        net.add(images.set_column(at, WEIGHT, pc.negate(images.column(at))))
+    found: list[dict[str, Any]] = []
+    for table in net.differences():
+        found += table.slice(0, 10 - len(found)).to_pylist()
+    return count, found
+
+
+def _repeated(table: pa.Table) -> pa.Table:
+    """Each row as often as its weight says."""
+    weight = table[WEIGHT]
+    if not table.num_rows or pc.max(weight).as_py() == 1:
+        return table
+    numbers = [at for at, count in enumerate(weight.to_pylist()) for _ in range(count)]
+    return table.take(pa.array(numbers, pa.int64()))

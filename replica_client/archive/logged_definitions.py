@@ -1,0 +1,81 @@
+"""What the statements of an archive tell of tables besides their rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from replica_client.archive.archive import Archive
+from replica_client.archive.statement_meaning import ReadStatement
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.readers.schema_tracking import SchemaTracker
+from replica_client.rows.selection import Selection
+from replica_client.schema.ddl.references import cascading_references
+from replica_client.schema.ddl.steps import (
+    AddColumn,
+    AlterTable,
+    ChangeColumn,
+    CreateTable,
+    TableName,
+)
+from replica_client.schema.history import SchemaChange, SchemaHistory
+
+
+@dataclass(slots=True)
+class LoggedDefinitions:
+    """What is known of tables besides their rows.
+
+    Attributes:
+        generated: names of generated columns.
+        cascaded: tables in a foreign key that changes rows without a word in the binlog.
+        children: those among them whose rows it changes.
+        changes: of tables by statements, in order.
+    """
+
+    generated: dict[TableName, frozenset[str]] = field(default_factory=dict)
+    cascaded: set[TableName] = field(default_factory=set)
+    children: set[TableName] = field(default_factory=set)
+    changes: list[SchemaChange] = field(default_factory=list)
+
+
+def logged_definitions(archive: Archive) -> LoggedDefinitions:
+    """What statements in the archive tell."""
+    found = LoggedDefinitions()
+    history = SchemaHistory()
+    tracker = SchemaTracker(history, Selection(), "positional", "positional")
+    for file in archive.files:
+        for event, decoder in file.index.facts.statements(file.listed.name, archive.files.decode):
+            logs_cascades = _logs_cascades(decoder.format.server_version)
+            _read_definition(ReadStatement.of(event, decoder.format), found, logs_cascades)
+            found.changes += tracker.run(event, decoder.format, 0)
+    return found
+
+
+def _read_definition(
+    statement: ReadStatement, found: LoggedDefinitions, logs_cascades: bool
+) -> None:
+    match statement.meaning:
+        case CreateTable(table=table, columns=columns):
+            pass
+        case AlterTable(table=table, steps=steps):
+            columns = tuple(
+                one.column for one in steps if isinstance(one, AddColumn | ChangeColumn)
+            )
+        case _:
+            return
+    if not logs_cascades:
+        parents = cascading_references(statement.text, statement.context, table[0])
+        if parents:
+            found.cascaded |= {table, *parents}
+            found.children.add(table)
+    made = {column.name for column in columns if column.generated}
+    if made:
+        found.generated[table] = found.generated.get(table, frozenset()) | made
+
+
+def _logs_cascades(version: str) -> bool:
+    """Whether a server writes what foreign keys do into its binlog: MySQL 9.6 and newer."""
+    if ServerFlavor.of_version(version) == ServerFlavor.MARIADB:
+        return False
+    major, _, rest = version.partition(".")
+    minor = rest.partition(".")[0]
+    return (int(major), int(minor)) >= (9, 6) if major.isdigit() and minor.isdigit() else False
