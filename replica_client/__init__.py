@@ -24,6 +24,7 @@ from replica_client._version import __version__
 if TYPE_CHECKING:
     from replica_client.archive.archive import Archive, Found, FoundChange, open_archive
     from replica_client.archive.arrow_tables import BinlogTable, BinlogTables
+    from replica_client.archive.as_of.table_state import TableState
     from replica_client.archive.scan import scan_binlog
     from replica_client.binlog.event import BinlogEvent
     from replica_client.binlog.options import DecodeOptions
@@ -115,6 +116,7 @@ __all__ = [
     "SourceStream",
     "Statement",
     "TableShape",
+    "TableState",
     "Time",
     "Timestamp",
     "Transaction",
@@ -131,6 +133,7 @@ __all__ = [
 # Where the public names are: importing the package loads none of them, using one loads its module.
 _MODULES = {
     "archive.archive": ("Archive", "Found", "FoundChange", "open_archive"),
+    "archive.as_of.table_state": ("TableState",),
     "archive.scan": ("scan_binlog",),
     "archive.arrow_tables": ("BinlogTable", "BinlogTables"),
     "binlog.event": ("BinlogEvent",),

@@ -45,7 +45,7 @@ def _common(
     """Options before the subcommand."""
 
 
-# Each is a module of this package of the same name, with a function of that name and an EXAMPLE.
+# Each is a module of this package of the same name (`as_of` for `as-of`), with a function of that name and an EXAMPLE.
 _COMMANDS = {
     "events": "Print every event.",
     "changes": "Print row changes.",
@@ -54,6 +54,7 @@ _COMMANDS = {
     "history": "Show the life of one row.",
     "undo": "Print SQL that takes changes back.",
     "redo": "Print SQL that makes changes again.",
+    "as-of": "Print a table as it was.",
     "stats": "Show where the volume comes from.",
     "index": "Make the indexes that find, history and stats use.",
     "check": "Check that files are whole.",
@@ -97,7 +98,7 @@ def make_app(only: str = "") -> typer.Typer:
         if name == only:
             module = _module(name)
             add = app.command(name, short_help=short, epilog=f"Example:  {module.EXAMPLE}")
-            add(getattr(module, name))
+            add(getattr(module, name.replace("-", "_")))
         else:
             app.command(name, short_help=short)(_not_imported)
     for name, short in _GROUPS.items():
@@ -113,7 +114,7 @@ def _not_imported() -> None:
 
 
 def _module(name: str) -> ModuleType:
-    return import_module(f"replica_client.cli.{name}")
+    return import_module(f"replica_client.cli.{name.replace('-', '_')}")
 
 
 def run_words(words: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""Random histories of tables on a real server: tables as they were, forward and backward, against the server's SELECT."""
+"""Random histories of tables on a real server: tables as they were, both ways, against the server's own SELECT."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from tests.integration.undo_histories import SETTINGS, Table
 from tests.servers.local import LocalServer
 
 
-def _url(server: LocalServer) -> str:
+def url_of(server: LocalServer) -> str:
+    """Where a server is, with its root account."""
     address = server.address
     return f"mysql://root:{address.root_password}@{address.host}:{address.port}/"
 
@@ -28,7 +29,7 @@ def _url(server: LocalServer) -> str:
 def selected(server: LocalServer, name: str) -> pa.Table:
     """What a table is now, by the server's own SELECT."""
     database, table = name.split(".")
-    rows = LiveRows(_url(server), (database, table), DecodeOptions())
+    rows = LiveRows(url_of(server), (database, table), DecodeOptions())
     rows.open()
     with closing(rows):
         schema = row_schema(rows.shape, lambda one: arrow_column(one).type)
@@ -85,7 +86,7 @@ def prove(server: LocalServer, directory: Path, seed: int, instants: int) -> Cou
     archive = open_archive(files, index_directory=directory)
     for name, position, expected in known:
         counts["instants"] += 1
-        for direction, live in (("forward", None), ("backward", _url(server))):
+        for direction, live in (("forward", None), ("backward", url_of(server))):
             try:
                 state = archive.as_of(name, position, live=live)
                 found = as_set(state.read_all())

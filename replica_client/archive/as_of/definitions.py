@@ -145,8 +145,8 @@ def course_before(
     if not begins_empty:
         if start is None:
             raise DataLossError(
-                f"{'.'.join(name)}: no CREATE TABLE or TRUNCATE of it is in the archive before {stop}, so that its rows "
-                "are not known there; give the table as it is now (--live), or a copy (--copy)"
+                f"{'.'.join(name)}: no CREATE TABLE or TRUNCATE of it is in the archive before {stop}, so that "
+                "its rows are not known there; give the table as it is now (--live), or a copy (--copy)"
             )
         segments.append(Segment(start, end, now, columns))
     return Course(segments[::-1], model, begins_empty)

@@ -120,8 +120,8 @@ def _at_position(archive: Archive, wanted: Position, option: str) -> Position:
                         return Position(here.file, start)  # events between belong to no transaction
                     if here.offset < end:
                         raise ConfigError(
-                            f"{option} {here} is inside a transaction; give the position before it, {here.file}:{start}, "
-                            f"or behind it, {here.file}:{end}"
+                            f"{option} {here} is inside a transaction; give the position before it, {here.file}:{start}"
+                            f", or behind it, {here.file}:{end}"
                         )
     return here
 
@@ -198,8 +198,8 @@ def _refuse(
 ) -> None:
     if other is not None:
         raise ConfigError(
-            f"{option} {wanted.compact()}: transaction {other[0]} at {other[1]} was committed before some of these and is "
-            "not one of them, so that the server never had this state; give one GTID, or a position"
+            f"{option} {wanted.compact()}: transaction {other[0]} at {other[1]} was committed before some of these and "
+            "is not one of them, so that the server never had this state; give one GTID, or a position"
         )
 
 

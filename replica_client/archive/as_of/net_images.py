@@ -6,11 +6,13 @@ without a key are counted. What does not fit in memory is kept on disk in parts 
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
+from weakref import finalize
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,7 +48,7 @@ class NetImages:
         self._kept: pa.Table | None = None
         self._pending: list[pa.RecordBatch] = []
         self._size = 0
-        self._directory: tempfile.TemporaryDirectory[str] | None = None
+        self._directory: Path | None = None
         self._writers: dict[int, Any] = {}
 
     def add(self, images: pa.RecordBatch) -> None:
@@ -82,7 +84,7 @@ class NetImages:
             return
         while self._writers:
             self._writers.popitem()[1].close()
-        for path in sorted(Path(self._directory.name).iterdir()):
+        for path in sorted(self._directory.iterdir()):
             with pa.memory_map(str(path)) as stream:
                 yield self._net(pa.ipc.open_stream(stream).read_all())
 
@@ -147,15 +149,16 @@ class NetImages:
     def _disagree(self, table: pa.Table, at: int) -> DataLossError:
         shown = ", ".join(f"{name} = {table[name][at].as_py()!r:.60}" for name in self._names[:4])
         return DataLossError(
-            f"the rows to start from and the changes in the archive do not fit together, at the row with {shown}: it comes "
-            "twice, or goes without being there; the rows are not of the position that was given, or the table was "
-            "changed without a word in the binlog"
+            f"the rows to start from and the changes in the archive do not fit together, at the row with {shown}: it "
+            "comes twice, or goes without being there; the rows are not of the position that was given, or the table "
+            "was changed without a word in the binlog"
         )
 
     def _write(self, table: pa.Table) -> None:
         """Let images be on disk, in parts by key."""
         if self._directory is None:
-            self._directory = tempfile.TemporaryDirectory(prefix="replica-client-as-of-")
+            self._directory = Path(tempfile.mkdtemp(prefix="replica-client-as-of-"))
+            finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
         numbers = _parts(self._grouping(table))
         for part in range(_PARTS):
             rows = table.filter(pc.equal(numbers, part))
@@ -163,9 +166,7 @@ class NetImages:
                 continue
             writer = self._writers.get(part)
             if writer is None:
-                writer = pa.ipc.new_stream(
-                    str(Path(self._directory.name, f"{part:02}")), table.schema
-                )
+                writer = pa.ipc.new_stream(str(self._directory / f"{part:02}"), table.schema)
                 self._writers[part] = writer
             writer.write_table(rows)
 

@@ -179,8 +179,8 @@ def _form(
         return row_schema(shape, _type_of(archive)), key
     if copied is None or copied.key is None:
         raise DataLossError(
-            f"the definition of {'.'.join(name)} is not known: no CREATE TABLE of it is in the archive; give the schema "
-            "(--schema)"
+            f"the definition of {'.'.join(name)} is not known: no CREATE TABLE of it is in the archive; give the "
+            "schema (--schema)"
         )
     return copied.schema, list(copied.key)
 
@@ -201,14 +201,14 @@ def _check_reach(archive: Archive, at: Position, window: Window) -> None:
     names = [one.name for one in archive.files.listed]
     if window.high.file not in names:
         raise DataLossError(
-            f"the table was read at {window.high}, and the archive has {names[0]} … {names[-1]}: the changes between are "
-            "missing; copy the binlog on (replica-client backup), and name the server that wrote these files"
+            f"the table was read at {window.high}, and the archive has {names[0]} … {names[-1]}: the changes between "
+            "are missing; copy the binlog on (replica-client backup), and name the server that wrote these files"
         )
     end = end_of(archive)
     if window.high > end:
         raise DataLossError(
-            f"the table was read at {window.high}, and the archive ends at {end}: the changes between are missing; copy "
-            "the binlog on (replica-client backup)"
+            f"the table was read at {window.high}, and the archive ends at {end}: the changes between are missing; "
+            "copy the binlog on (replica-client backup)"
         )
     if at > window.low:
         raise ConfigError(f"{at} lies behind {window.low}, where the table was read")
@@ -218,8 +218,8 @@ def _check_cascades(archive: Archive, course: Course) -> None:
     found = logged_definitions(archive).children & {one.name for one in course.segments}
     if found:
         raise DataLossError(
-            f"{'.'.join(min(found))}: foreign keys change rows of it without a word in the binlog (CASCADE, SET NULL), so "
-            "that it is not known as it was"
+            f"{'.'.join(min(found))}: foreign keys change rows of it without a word in the binlog (CASCADE, SET NULL), "
+            "so that it is not known as it was"
         )
 
 

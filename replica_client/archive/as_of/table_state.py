@@ -28,8 +28,8 @@ _MAX_ROWS: Final = 1 << 14
 class TableState:
     """A table as it was at a moment; made by :meth:`Archive.as_of`.
 
-    Whatever takes ``__arrow_c_stream__`` reads it: Polars, DuckDB, PyArrow, DataFusion. The columns are the table's, with
-    the types of record batches, ENUM and SET as text, and behind them ``_lossless``. Rows come in no order.
+    Whatever takes ``__arrow_c_stream__`` reads it: Polars, DuckDB, PyArrow, DataFusion. The columns are the table's,
+    with the types of record batches, ENUM and SET as text, and behind them ``_lossless``. Rows come in no order.
 
     Attributes:
         database: of the table.
@@ -43,7 +43,7 @@ class TableState:
     Examples:
         >>> state = rc.open_archive("shop-bin.*").as_of("shop.orders", "shop-bin.000002:4")
         >>> state.direction, state.read_all().num_rows
-        ('forward', 20)
+        ('forward', 25)
     """
 
     def __init__(

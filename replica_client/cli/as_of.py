@@ -1,0 +1,158 @@
+"""``replica-client as-of``: a table as it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from replica_client.cli.archive_options import IndexDirectory, Sources, opened
+from replica_client.cli.decode_options import InvalidText, KeyFile, decode_options
+from replica_client.cli.extras import extra_module
+from replica_client.cli.failures import FaultFoundError
+from replica_client.cli.output import Lines, message
+from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
+from replica_client.errors import ConfigError
+
+if TYPE_CHECKING:
+    from replica_client.archive.archive import Archive
+    from replica_client.archive.as_of.table_state import TableState
+
+EXAMPLE = "replica-client as-of /backup/db1 --table shop.orders --at 0-1-9 --live mysql://db1/"
+
+
+def as_of(
+    sources: Sources,
+    table: Annotated[
+        str, typer.Option(metavar="TABLE", help="database.table, its name at the moment.")
+    ],
+    at: Annotated[
+        str,
+        typer.Option(
+            metavar="WHEN",
+            help="FILE:OFFSET, a GTID (behind its transaction), a GTID set, a time, or latest.",
+        ),
+    ],
+    live: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Go backward from the table as this server has it now."),
+    ] = None,
+    copy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COPY",
+            help="Go forward from these rows: a Parquet or Arrow file, or the URL of a server with a dump. "
+            "Without it: from the CREATE TABLE or TRUNCATE in the archive.",
+        ),
+    ] = None,
+    copy_at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN", help="What --copy is of; files that as-of wrote tell it themselves."
+        ),
+    ] = None,
+    lock: Annotated[
+        bool,
+        typer.Option(
+            "--lock", help="Begin to read --live under a global read lock, given back at once."
+        ),
+    ] = False,
+    prove: Annotated[
+        bool,
+        typer.Option("--prove", help="Go both ways and compare; exit status 1 if they differ."),
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="One JSON object per row; this is the default.")
+    ] = False,
+    parquet: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The rows as a Parquet file.")
+    ] = None,
+    arrow: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="The rows as an Arrow stream; - for standard output."),
+    ] = None,
+    duckdb: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The rows in a new DuckDB database.")
+    ] = None,
+    threads: Annotated[int, typer.Option(metavar="N", min=1, help="Threads that decode.")] = 2,
+    index_directory: IndexDirectory = None,
+    schema: SchemaFile = None,
+    lower_case_table_names: LetterCase = None,
+    key_file: KeyFile = None,
+    invalid_text: InvalidText = "strict",
+) -> None:
+    """Print a table as it was at a moment.
+
+    Backward: from the live table through the row images before each change, so that the archive reaches up to now.
+    Forward: from a copy, or from where a CREATE TABLE or TRUNCATE left the table empty. RENAME TABLE is followed, and
+    ALTER TABLE as far as it leaves values as they are.
+
+    Refused by name: row images that lack columns, changes that were logged as statements, other DDL between, foreign
+    keys that cascade, missing files, and rows to start from that do not fit the changes.
+    """
+    forms = {"parquet": parquet, "arrow": arrow, "duckdb": duckdb}
+    given = [(form, target) for form, target in forms.items() if target is not None]
+    if len(given) + json + prove > 1:
+        raise ConfigError("give one of --json, --parquet, --arrow, --duckdb and --prove")
+    if prove and live is None:
+        raise ConfigError("--prove needs --live, to go backward from")
+    extra_module("replica_client.rows.batching", "arrow")
+    decode = decode_options(key_file, invalid_text=invalid_text)
+    known = schema_of(schema, None)
+    with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
+        if prove:
+            _prove(archive, table, at, live, copy, copy_at, lock=lock, threads=threads)
+            return
+        state = archive.as_of(
+            table, at, live=live, copy=copy, copy_at=copy_at, lock=lock, threads=threads
+        )
+        if given:
+            module = extra_module("replica_client.archive.as_of.state_file", "arrow")
+            rows = module.write_state(state, given[0][1], given[0][0])
+        else:
+            rows = _print_rows(state)
+        message(
+            f"{rows} rows of {table} at {state.position}, {state.direction} over {state.changes} changes"
+        )
+
+
+def _print_rows(state: TableState) -> int:
+    from replica_client.archive.as_of.state_lines import state_lines
+
+    lines, rows = Lines(), 0
+    for line in state_lines(state):
+        lines.data(line)
+        rows += 1
+    lines.flush()
+    return rows
+
+
+def _prove(
+    archive: Archive,
+    table: str,
+    at: str,
+    live: str | None,
+    copy: str | None,
+    copy_at: str | None,
+    **options: Any,
+) -> None:
+    """Go both ways.
+
+    Raises:
+        FaultFoundError: they differ.
+    """
+    from replica_client.archive.as_of.table_state import difference
+
+    backward = archive.as_of(table, at, live=live, **options)
+    forward = archive.as_of(table, str(backward.position), copy=copy, copy_at=copy_at)
+    rows, differences = difference(forward, backward)
+    if differences:
+        lines = Lines()
+        for one in differences:
+            lines.line(f"only {'forward' if one['_weight'] > 0 else 'backward'}: {one}")
+        lines.flush()
+        raise FaultFoundError(f"{table} at {forward.position}: forward and backward differ")
+    message(
+        f"equal: {rows} rows of {table} at {forward.position}, forward over {forward.changes} changes, backward over "
+        f"{backward.changes}"
+    )
