@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -106,7 +107,10 @@ def as_of(
         state = archive.as_of(
             table, at, live=live, copy=copy, copy_at=copy_at, lock=lock, threads=threads
         )
-        if given:
+        if duckdb is not None:
+            module = extra_module("replica_client.integrations.duckdb_database", "duckdb")
+            rows = module.write_database(state, Path(duckdb))
+        elif given:
             module = extra_module("replica_client.archive.as_of.state_file", "arrow")
             rows = module.write_state(state, given[0][1], given[0][0])
         else:

@@ -10,12 +10,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from replica_client.archive.archive import Archive, When
-from replica_client.archive.as_of.copies import CopiedRows, open_copy
-from replica_client.archive.as_of.definitions import Course, Segment, course_after, course_before
+from replica_client.archive.as_of.earlier_copy import CopiedRows, open_copy
 from replica_client.archive.as_of.live_rows import LiveRows
 from replica_client.archive.as_of.moments import end_of, moment_of
 from replica_client.archive.as_of.net_images import MEMORY, NetImages
 from replica_client.archive.as_of.row_images import ImageReading, as_images, row_schema
+from replica_client.archive.as_of.table_course import Course, Segment, course_after, course_before
 from replica_client.archive.as_of.table_state import TableState
 from replica_client.archive.binlog_archive import named_table
 from replica_client.archive.logged_definitions import logged_definitions
@@ -123,7 +123,7 @@ def state_forward(
         archive: the binlog files from the copy's position on to the moment.
         table: its name at the moment, ``database.table``.
         when: the moment.
-        copy: the rows; see :func:`~replica_client.archive.as_of.copies.open_copy`.
+        copy: the rows; see :func:`~replica_client.archive.as_of.earlier_copy.open_copy`.
         copy_at: the position that they are of; None: the copy tells.
         resources: what may be used.
 
@@ -136,13 +136,13 @@ def state_forward(
     start: Position | None = None
     if copy is not None:
         copied = open_copy(copy, archive.files.decode)
-        place = copy_at if copy_at is not None else copied.position
-        if place is None:
+        known_at = copy_at if copy_at is not None else copied.position
+        if known_at is None:
             raise ConfigError(
                 "the copy does not tell which position it is of; give that (--copy-at), for example the one that "
                 "mysqldump --source-data writes"
             )
-        start = moment_of(archive, place, "copy_at")
+        start = moment_of(archive, known_at, "copy_at")
         if start > at:
             raise ConfigError(
                 f"the copy is of {start}, behind {at}: forward goes from an earlier one"

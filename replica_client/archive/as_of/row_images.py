@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from replica_client.archive.archive import Archive
-from replica_client.archive.as_of.definitions import Segment
+from replica_client.archive.as_of.table_course import Segment
 from replica_client.archive.question import BlockChoice, Question
 from replica_client.archive.unified import as_type
 from replica_client.errors import DataLossError, SchemaMismatchError

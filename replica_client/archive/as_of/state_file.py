@@ -1,4 +1,4 @@
-"""A table as it was, as a Parquet or Arrow file, or as a table of a DuckDB database."""
+"""A table as it was, as a Parquet or Arrow file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from replica_client.archive.as_of.table_state import TableState
 from replica_client.errors import ConfigError
 from replica_client.storage.durable import sync_directory
 
-FileForm = Literal["parquet", "arrow", "duckdb"]
+FileForm = Literal["parquet", "arrow"]
 
 
 def write_state(state: TableState, target: str, form: FileForm) -> int:
@@ -31,7 +31,7 @@ def write_state(state: TableState, target: str, form: FileForm) -> int:
         how many rows there are.
 
     Raises:
-        ConfigError: something is at the path, or duckdb is not installed.
+        ConfigError: something is at the path.
         DataLossError: the rows to start from and the changes do not fit together; no file appears.
         OSError: it cannot be written.
     """
@@ -40,9 +40,7 @@ def write_state(state: TableState, target: str, form: FileForm) -> int:
             raise ConfigError(f"--{form} -: only an Arrow stream goes to standard output")
         with pa.ipc.new_stream(sys.stdout.buffer, state.schema) as stream:
             return _written(state, stream)
-    with _part_of(Path(target)) as part:
-        if form == "duckdb":
-            return _duckdb(state, part)
+    with new_file(Path(target)) as part:
         if form == "parquet":
             with pq.ParquetWriter(part, state.schema, compression="zstd") as writer:
                 return _written(state, writer)
@@ -51,8 +49,12 @@ def write_state(state: TableState, target: str, form: FileForm) -> int:
 
 
 @contextmanager
-def _part_of(path: Path) -> Iterator[Path]:
-    """A path to write to, which becomes the other one at the end."""
+def new_file(path: Path) -> Iterator[Path]:
+    """A path to write to, which becomes the other one at the end.
+
+    Raises:
+        ConfigError: something is there.
+    """
     if path.exists():
         raise ConfigError(f"{path}: this file exists; name a new one, or remove it")
     part = path.with_name(path.name + ".part")
@@ -73,20 +75,3 @@ def _written(state: TableState, writer: pq.ParquetWriter | pa.ipc.RecordBatchStr
         writer.write_batch(batch)
         rows += batch.num_rows
     return rows
-
-
-def _duckdb(state: TableState, path: Path) -> int:
-    try:
-        import duckdb
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"--duckdb needs duckdb ({error}): pip install 'replica-client[duckdb]'"
-        ) from error
-    name = '"' + state.name.replace('"', '""') + '"'
-    with duckdb.connect(str(path)) as database:
-        database.register("replica_client_rows", state.reader())
-        database.execute(f"CREATE TABLE {name} AS SELECT * FROM replica_client_rows")  # noqa: S608 - the name is quoted
-        found = database.execute(f"SELECT count(*) FROM {name}").fetchone()  # noqa: S608 - as above
-        database.unregister("replica_client_rows")
-    assert found is not None
-    return int(found[0])
