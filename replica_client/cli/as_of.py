@@ -111,7 +111,7 @@ def as_of(
             module = extra_module("replica_client.integrations.duckdb_database", "duckdb")
             rows = module.write_database(state, Path(duckdb))
         elif given:
-            module = extra_module("replica_client.archive.as_of.state_file", "arrow")
+            module = extra_module("replica_client.archive.as_of.table_file", "arrow")
             rows = module.write_state(state, given[0][1], given[0][0])
         else:
             rows = _print_rows(state)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from replica_client.archive.as_of.state_file import new_file
+from replica_client.archive.as_of.table_file import new_file
 from replica_client.archive.as_of.table_state import TableState
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replica_client.archive.as_of.live_rows import LiveRows
-from replica_client.archive.as_of.row_images import LOSSLESS, LOSSLESS_FIELD, plain_type
+from replica_client.archive.as_of.segment_images import LOSSLESS, LOSSLESS_FIELD, plain_type
 from replica_client.archive.as_of.table_state import KEY, POSITION
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError

@@ -17,7 +17,7 @@ from weakref import finalize
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replica_client.archive.as_of.row_images import LOSSLESS, PRESENT, WEIGHT
+from replica_client.archive.as_of.segment_images import LOSSLESS, PRESENT, WEIGHT
 from replica_client.errors import DataLossError
 
 Winner = Literal["first", "last"]

@@ -14,7 +14,7 @@ from replica_client.archive.as_of.earlier_copy import CopiedRows, open_copy
 from replica_client.archive.as_of.live_rows import LiveRows
 from replica_client.archive.as_of.moments import end_of, moment_of
 from replica_client.archive.as_of.net_images import MEMORY, NetImages
-from replica_client.archive.as_of.row_images import ImageReading, as_images, row_schema
+from replica_client.archive.as_of.segment_images import ImageReading, as_images, row_schema
 from replica_client.archive.as_of.table_course import Course, Segment, course_after, course_before
 from replica_client.archive.as_of.table_state import TableState
 from replica_client.archive.binlog_archive import named_table

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from replica_client.archive.as_of.row_images import LOSSLESS
+from replica_client.archive.as_of.segment_images import LOSSLESS
 from replica_client.archive.as_of.table_state import TableState
 from replica_client.binlog.values.numbers import decode_float, encode_float
 from replica_client.binlog.values.temporal import Time

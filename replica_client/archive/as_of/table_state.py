@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from replica_client.archive.as_of.net_images import NetImages
-from replica_client.archive.as_of.row_images import PRESENT, WEIGHT, as_images
+from replica_client.archive.as_of.segment_images import PRESENT, WEIGHT, as_images
 from replica_client.position.position import Position
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.shape import TableShape
