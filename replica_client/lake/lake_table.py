@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -121,26 +121,41 @@ class LakeTable:
             member = f"c{at}"
             arrays.append(column.to_arrow([getattr(row, member) for row in rows], lossless))
         if LOSSLESS in self.schema.names:
-            kept = [list(found.items()) if (found := lossless.get(at)) else None
-                    for at in range(len(rows))] if lossless else pa.nulls(len(rows), LOSSLESS_TYPE)  # fmt: skip
-            arrays.append(kept if isinstance(kept, pa.Array) else pa.array(kept, LOSSLESS_TYPE))
+            arrays.append(_lossless_array(lossless, len(rows)))
         if not self.source_key:
             arrays.append(pa.array(row_keys or [], pa.string()))
         return pa.Table.from_arrays(arrays, schema=self.schema)
 
     def key_table(self, keys: Sequence[Any]) -> pa.Table:
-        """The key columns of keys as :meth:`keys` gives them."""
+        """The key columns of keys as :meth:`keys` gives them, and ``_lossless`` where a date needs it."""
         if not self.source_key:
             return pa.table({COPY_KEY: pa.array(keys, pa.string())})
         by_name = {column.name: column for column in self.columns}
         several = len(self.source_key) > 1
+        lossless: Lossless = {}
         arrays = []
         for at, name in enumerate(self.source_key):
             values = [key[at] for key in keys] if several else list(keys)
             if values and isinstance(values[0], bytes):  # a column of bytes, in its base64
                 values = [{"$binary": value.decode()} for value in values]
-            arrays.append(by_name[name].to_arrow(values, {}))
-        return pa.Table.from_arrays(arrays, names=list(self.source_key))
+            arrays.append(by_name[name].to_arrow(values, lossless))
+        names = list(self.source_key)
+        if lossless:
+            arrays.append(_lossless_array(lossless, len(keys)))
+            names.append(LOSSLESS)
+        return pa.Table.from_arrays(arrays, names=names)
+
+    def key_of(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The primary key of a row of the state table; of a date that Arrow cannot hold, its text."""
+        kept = dict(row.get(LOSSLESS) or ())
+        return tuple(kept.get(name, row[name]) for name in self.source_key)
+
+
+def _lossless_array(lossless: Lossless, count: int) -> pa.Array:
+    if not lossless:
+        return pa.nulls(count, LOSSLESS_TYPE)
+    texts = [list(found.items()) if (found := lossless.get(at)) else None for at in range(count)]
+    return pa.array(texts, LOSSLESS_TYPE)
 
 
 def keys_of(rows: Sequence[msgspec.Struct], positions: Sequence[int]) -> list[Any]:

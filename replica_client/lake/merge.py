@@ -20,6 +20,8 @@ from replica_client.errors import DataLossError, SchemaMismatchError, SinkError,
 from replica_client.lake import rewrite
 from replica_client.lake.change_files import ARRIVAL, COLUMN, DIGEST, ChangeFile
 from replica_client.lake.data_files import DataFile, plan_data_files
+from replica_client.lake.key_identity import unheld, with_texts
+from replica_client.lake.lake_columns import LOSSLESS, LOSSLESS_TYPE
 from replica_client.lake.lake_table import COPY_KEY, LakeTable
 from replica_client.lake.net_rows import NetRows
 from replica_client.lake.parquet_files import parquet_file, read_parquet
@@ -141,6 +143,8 @@ def plan_merges(
     ranged = shape.source_key and shape.is_ordered
     if not ranged or any(file.least is None for file in data_files):
         return [whole]
+    if pa.types.is_date(shape.schema.field(key).type) and any(one.least is None for one in changes):
+        return [whole]  # a date that Arrow cannot hold is in no range
     if not data_files:
         return [whole]
     groups = _without_overlap(data_files)
@@ -282,16 +286,15 @@ def _inside(values: pa.ChunkedArray, bounds: Sequence[pa.Scalar | None]) -> pa.C
 
 
 def _keys(shape: LakeTable, rows: pa.Table) -> pa.Table:
-    """The primary key of rows, in the types of the lake."""
+    """The primary key of rows, in the types of the lake, and ``_lossless`` where a date needs it."""
     models = {column.name: column for column in shape.model.columns}
-    return pa.table(
-        {
-            name: lake_array(
-                shape, models[name], rows[COLUMN + name], shape.schema.field(name).type
-            )
-            for name in shape.source_key
-        }
-    )
+    columns = {
+        name: lake_array(shape, models[name], rows[COLUMN + name], shape.schema.field(name).type)
+        for name in shape.source_key
+    }
+    if any(column.null_count for column in columns.values()):
+        columns[LOSSLESS] = rows["_lossless"].cast(LOSSLESS_TYPE)
+    return pa.table(columns)
 
 
 def _by_key(work: Merge, shape: LakeTable) -> _Net | None:
@@ -302,9 +305,11 @@ def _by_key(work: Merge, shape: LakeTable) -> _Net | None:
     keys = _keys(shape, rows)
     names = list(shape.source_key)
     # The sort is stable: rows of one key stay in the order of the binlog.
-    keys = keys.combine_chunks()
+    told = keys
+    keys = with_texts(keys, names, unheld(keys, names)).combine_chunks()
     order = pc.sort_indices(keys, [(name, "ascending") for name in names])
     ordered = keys.take(order).combine_chunks()
+    keys = told.take(order)
     count = ordered.num_rows
     differs: Any = None
     for name in names:
@@ -316,7 +321,7 @@ def _by_key(work: Merge, shape: LakeTable) -> _Net | None:
     ended = rows["operation"].take(newest)
     stays = _array(pc.invert(pc.is_in(ended, value_set=_BEFORE)))
     left = rows.take(newest.filter(stays))
-    return _Net(ordered.filter(last), in_lake_types(shape, left))
+    return _Net(keys.filter(last), in_lake_types(shape, left))
 
 
 def _array(found: Any) -> pa.Array:
@@ -361,7 +366,9 @@ def _share(
         return rows if at + 1 == len(files) else None
     low = None if at == 0 else _scalar(shape, least[at])
     high = None if at + 1 == len(files) else _scalar(shape, least[at + 1])
-    return rows.filter(_inside(rows[shape.key[0]], (low, high)))
+    # A date that Arrow cannot hold is in no range: the last file gets it.
+    inside = _inside(rows[shape.key[0]], (low, high))
+    return rows.filter(pc.fill_null(inside, at + 1 == len(files)))
 
 
 def _by_copies(work: Merge, shape: LakeTable) -> NetRows | None:

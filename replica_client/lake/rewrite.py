@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from replica_client.errors import SinkError, StorageError
+from replica_client.lake.key_identity import unheld, with_texts
 from replica_client.lake.parquet_files import in_schema, new_file, read_parquet
 from replica_client.storage.files import remove_files
 from replica_client.storage.location import Location
@@ -115,15 +116,20 @@ def _rows(work: Rewrite) -> pa.Table | None:
 
 def _kept(work: Rewrite, found: pa.Table) -> pa.Table:
     if work.removed is not None and work.removed.num_rows:
+        removed = work.removed
+        for name in work.key:
+            at = removed.schema.get_field_index(name)
+            removed = removed.set_column(at, name, removed[name].cast(found[name].type))
+        texts = unheld(removed, work.key)
+        removed = with_texts(removed, work.key, texts)
+        keys = with_texts(found, work.key, texts)
         if len(work.key) == 1:
             name = work.key[0]
-            keys = work.removed[name].cast(found[name].type)
-            found = found.filter(pc.invert(pc.is_in(found[name], value_set=keys)))
+            found = found.filter(pc.invert(pc.is_in(keys[name], value_set=removed[name])))
         else:
             numbers = pa.array(range(found.num_rows), pa.int64())
-            keyed = found.select(list(work.key)).append_column("_place", numbers)
-            left = keyed.join(
-                work.removed.cast(pa.schema([keyed.schema.field(name) for name in work.key])),
+            left = keys.append_column("_place", numbers).join(
+                removed,
                 keys=list(work.key),
                 join_type="left anti",
             )
@@ -144,7 +150,10 @@ def _statistics(rows: pa.Table, key: str | None) -> str:
     if key is not None:
         bounds = pc.min_max(rows[key]).as_py()
         least, most = _json(bounds["min"]), _json(bounds["max"])
-        if least is not None and most is not None:
+        nulls = rows[key].null_count
+        if nulls:  # a date that Arrow cannot hold: the file may have any
+            kept |= {"nullCount": {key: nulls}}
+        elif least is not None and most is not None:
             kept |= {
                 "minValues": {key: least},
                 "maxValues": {key: most},

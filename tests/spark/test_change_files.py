@@ -1,9 +1,13 @@
 """Typed change files: they say what the envelope says, and tables that are merged of them are the same."""
 
+import datetime
+import json
 import random
 import shutil
+from collections import Counter
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
 pytest.importorskip("pyspark")
@@ -18,6 +22,7 @@ from replica_client.lake.change_log_rows import change_log_row_count, change_log
 from replica_client.lake.delta_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.lake_table import LakeTable
+from replica_client.lake.net_rows import net_rows
 from replica_client.lake.state_table import StateTable
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.shape import ColumnShape, TableShape
@@ -96,9 +101,14 @@ COLUMNS = (
 
 def change_file(log, changes, part):
     """Changes are (kind, id, v); written as a task writes them."""
-    builder = ChangeFileBuilder(TableShape("d", "t", COLUMNS))
-    count = len(changes)
     kinds, ids, values = zip(*changes, strict=True)
+    return written_file(log, COLUMNS, kinds, {"id": ids, "v": values}, part)
+
+
+def written_file(log, columns, kinds, values, part, lossless=None):
+    """Changes of the values of each column; written as a task writes them."""
+    builder = ChangeFileBuilder(TableShape("d", "t", columns))
+    count = len(kinds)
     heads = {
         "_change_type": pa.array(kinds).dictionary_encode(),
         "_commit_timestamp": pa.array([1] * count, pa.int64()),
@@ -109,9 +119,8 @@ def change_file(log, changes, part):
         "_event_index": pa.array([0] * count, pa.int64()),
         "_row_index": pa.array(range(count), pa.int64()),
         "_absent": pa.nulls(count, builder.schema.field("_absent").type),
-        "_lossless": pa.nulls(count, builder.schema.field("_lossless").type),
-        "id": pa.array(ids, pa.int32()),
-        "v": pa.array(values, pa.int32()),
+        "_lossless": pa.array(lossless or [None] * count, builder.schema.field("_lossless").type),
+        **{name: pa.array(given) for name, given in values.items()},
     }
     arrays = [heads[one.name].cast(one.type) for one in builder.schema]
     metadata = builder.finish().schema.metadata
@@ -175,6 +184,75 @@ def test_ranges_of_keys_are_merged_each_by_itself(tmp_path, monkeypatch, seed):
         assert sorted((row["id"], row["v"]) for row in found) == sorted(rows.items())
         files = max(files, len(open_delta(table.directory).file_uris()))
     assert files > 2 and max(concerned) > 1
+
+
+DATES = ("0000-00-00", "2026-00-00", "2026-02-00", "2026-02-01", "2026-02-03", "2027-01-01")
+
+
+@pytest.mark.parametrize("names", [("day",), ("id", "day"), ("day", "id")])
+@pytest.mark.parametrize("seed", range(3))
+def test_dates_that_arrow_cannot_hold_are_keys_as_others_are(tmp_path, monkeypatch, names, seed):
+    """They are null in the lake, each with its text beside it."""
+    rng = random.Random(seed)
+    monkeypatch.setattr(rewrite, "SPLIT_SIZE", rng.choice((300, 1 << 20)))
+    columns = (ColumnModel("id", "int"), ColumnModel("day", "date"), ColumnModel("v", "int"))
+    model = TableModel("d", "t", columns, tuple((name, 0) for name in names))
+    long, date = ColumnType.MYSQL_TYPE_LONG, ColumnType.MYSQL_TYPE_DATE
+    shapes = tuple(
+        ColumnShape(name, kind, nullable=False, unsigned=False,
+                    primary_key_index=names.index(name) if name in names else None)
+        for name, kind in (("id", long), ("day", date), ("v", long))
+    )  # fmt: skip
+    table = StateTable(tmp_path / "t", LakeTable(model), "p")
+    table.create()
+    (tmp_path / "log").mkdir()
+    rows = {}
+    for step in range(1, 9):
+        changes = []
+        for _ in range(rng.randrange(1, 9)):
+            row = {"id": rng.randrange(3), "day": rng.choice(DATES), "v": rng.randrange(1000)}
+            key = tuple(row[name] for name in names)
+            if key not in rows:
+                changes.append(("insert", row))
+            elif rng.random() < 0.4:
+                changes.append(("delete", rows.pop(key)))
+                continue
+            else:
+                changes += [("update_preimage", rows[key]), ("update_postimage", row)]
+            rows[key] = row
+        held = [None if row["day"][5:7] == "00" or row["day"][8:] == "00" else
+                datetime.date.fromisoformat(row["day"]) for _, row in changes]  # fmt: skip
+        values = {"id": [row["id"] for _, row in changes], "v": [row["v"] for _, row in changes]}
+        texts = [None if day else [("day", row["day"])]
+                 for day, (_, row) in zip(held, changes, strict=True)]  # fmt: skip
+        file = written_file(
+            tmp_path / "log", shapes, [kind for kind, _ in changes],
+            {**values, "day": pa.array(held, pa.date32())}, step, texts,
+        )  # fmt: skip
+        if rng.random() < 0.5:
+            works = table.plan_merges(tmp_path / "log", [file], step)
+            table.commit_merges(local_runner(1)(works), step)
+        else:
+            images = [(kind, json.dumps(row)) for kind, row in changes if kind != "update_preimage"]
+            pre = iter([json.dumps(row) for kind, row in changes if kind == "update_preimage"])
+            kinds = [kind.removesuffix("_postimage") for kind, _ in images]
+            before = [
+                next(pre) if kind == "update" else text if kind == "delete" else None
+                for kind, (_, text) in zip(kinds, images, strict=True)
+            ]
+            after = [
+                None if kind == "delete" else text
+                for kind, (_, text) in zip(kinds, images, strict=True)
+            ]
+            table.apply(net_rows(table.shape, kinds, before, after, Counter), step, local_runner(1))
+        found = table.dataset().to_table().to_pylist()
+        shown = [
+            (row["id"], str(row["day"] or dict(row["_lossless"])["day"]), row["v"]) for row in found
+        ]
+        assert sorted(shown) == sorted((r["id"], r["day"], r["v"]) for r in rows.values())
+        if names[0] == "day":
+            lost = table.dataset().to_table(filter=ds.field("day").is_null())
+            assert lost.num_rows == sum(row["day"] is None for row in found)
 
 
 def test_rows_of_another_table_are_refused(tmp_path):

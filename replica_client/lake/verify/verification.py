@@ -378,7 +378,7 @@ def _lake_key(key: Any, shape: LakeTable) -> str:
 
 
 def _row_key(row: dict[str, Any], shape: LakeTable) -> str:
-    return repr(tuple(row[name] for name in shape.source_key))
+    return repr(shape.key_of(row))
 
 
 def lake_position(config: PipelineConfig, catalog: LakeCatalog) -> Position:
