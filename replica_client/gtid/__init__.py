@@ -7,6 +7,7 @@ import re
 from replica_client.gtid.intervals import Intervals, IntervalsBuilder
 from replica_client.gtid.mariadb import MariadbGtid, MariadbGtidSet
 from replica_client.gtid.mysql import Gtid, GtidSet, GtidSetBuilder, format_uuid, parse_uuid
+from replica_client.gtid.owned import parse_owned_gtids
 
 __all__ = [
     "Gtid",
@@ -18,6 +19,7 @@ __all__ = [
     "MariadbGtidSet",
     "format_uuid",
     "parse_gtid_set",
+    "parse_owned_gtids",
     "parse_uuid",
 ]
 

@@ -51,7 +51,6 @@ Tsid = tuple[bytes, str]
 """Who numbers transactions: 16 bytes of UUID, and a tag or ``""``."""
 
 _SPACE = " \t\n\v\f\r"
-_SEPARATORS = _SPACE + ","
 _HEX = r"[0-9a-fA-F]"
 _UUID = re.compile(
     rf"\{{{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}\}}"
@@ -59,8 +58,6 @@ _UUID = re.compile(
 )
 _INTERVAL = re.compile(rf"0*([0-9]{{1,19}})(?:[{_SPACE}]*-[{_SPACE}]*0*([0-9]{{1,19}}))?")
 _TAG = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,31}")
-_DASHED_UUID = re.compile(rf"({_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}})")
-_OWNED = re.compile(r"(?::[a-zA-Z_][a-zA-Z0-9_]{0,31}(?=:[0-9])|:[0-9]{1,19}(?:#[0-9]+)++)++")
 
 
 def parse_uuid(text: str) -> bytes:
@@ -208,37 +205,6 @@ class GtidSet:
                     builder = builders.setdefault((sid, tag), IntervalsBuilder())
                 builder.add_interval(first, last)
         return cls.of_intervals({tsid: each.snapshot() for tsid, each in builders.items()})
-
-    @classmethod
-    def parse_owned(cls, text: str) -> Self:
-        """The GTIDs of ``@@global.gtid_owned``: transactions that are being applied or committed.
-
-        Its text is no GTID set: each number has ``#`` and the ids of the threads that own it behind it,
-        and the next UUID follows the last id without a separator (seen on 9.7)::
-
-            7f99a819-e73f-11f1-a881-02fc00000001:5#14:4#129a3b…-02fc00000001:tag:9#11
-
-        Raises:
-            GtidFormatError: the text is none; the message quotes the part at fault.
-        """
-        builder = GtidSetBuilder()
-        parts = _DASHED_UUID.split(text)
-        if parts[0].strip(_SEPARATORS):
-            raise GtidFormatError(f"not owned GTIDs: {text[:80]!r}")
-        for uuid, owned in zip(parts[1::2], parts[2::2], strict=True):
-            body = owned.rstrip(_SEPARATORS)
-            if not _OWNED.fullmatch(body):
-                raise GtidFormatError(f"not owned GTIDs: {(uuid + body)[:80]!r}")
-            sid, tag = parse_uuid(uuid), ""
-            for item in body[1:].split(":"):
-                number, is_number, _ = item.partition("#")
-                if not is_number:
-                    tag = _checked_tag(item)
-                elif 1 <= int(number) <= GNO_MAX:
-                    builder.add_number(sid, int(number), tag)
-                else:
-                    raise GtidFormatError(f"number out of range in owned GTIDs: {item[:60]!r}")
-        return cls.of_intervals(builder.snapshot().intervals())
 
     @classmethod
     def decode(cls, data: bytes) -> Self:

@@ -19,8 +19,10 @@ def unheld(keys: pa.Table, names: Sequence[str]) -> list[str]:
     return [name for name in names if keys[name].null_count]
 
 
-def with_texts(rows: pa.Table, names: Sequence[str], columns: Sequence[str]) -> pa.Table:
-    """The key of rows; in some columns each value has a text that no other value has.
+def comparable(rows: pa.Table, names: Sequence[str], columns: Sequence[str]) -> pa.Table:
+    """The key of rows, so that Arrow takes for equal what the source does.
+
+    In some columns each value has a text that no other value has. Negative zeros of FLOAT and DOUBLE are zeros.
 
     Args:
         rows: with their ``_lossless`` map.
@@ -28,8 +30,12 @@ def with_texts(rows: pa.Table, names: Sequence[str], columns: Sequence[str]) -> 
         columns: those of them that become texts.
     """
     found = {name: rows[name] for name in names}
-    for name in columns:
+    for name in names:
         values = found[name]
+        if pa.types.is_floating(values.type):
+            found[name] = pc.add(values, pa.scalar(0.0, values.type))
+        if name not in columns:
+            continue
         number = pa.int32() if pa.types.is_date32(values.type) else pa.int64()
         numbers = values.cast(number).cast(pa.string())
         if LOSSLESS in rows.column_names:

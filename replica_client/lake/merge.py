@@ -20,7 +20,7 @@ from replica_client.errors import DataLossError, SchemaMismatchError, SinkError,
 from replica_client.lake import rewrite
 from replica_client.lake.change_files import ARRIVAL, COLUMN, DIGEST, ChangeFile
 from replica_client.lake.data_files import DataFile, plan_data_files
-from replica_client.lake.key_identity import unheld, with_texts
+from replica_client.lake.key_identity import comparable, unheld
 from replica_client.lake.lake_columns import LOSSLESS, LOSSLESS_TYPE
 from replica_client.lake.lake_table import COPY_KEY, LakeTable
 from replica_client.lake.net_rows import NetRows
@@ -305,11 +305,11 @@ def _by_key(work: Merge, shape: LakeTable) -> _Net | None:
     keys = _keys(shape, rows)
     names = list(shape.source_key)
     # The sort is stable: rows of one key stay in the order of the binlog.
-    told = keys
-    keys = with_texts(keys, names, unheld(keys, names)).combine_chunks()
+    originals = keys
+    keys = comparable(keys, names, unheld(keys, names)).combine_chunks()
     order = pc.sort_indices(keys, [(name, "ascending") for name in names])
     ordered = keys.take(order).combine_chunks()
-    keys = told.take(order)
+    keys = originals.take(order)
     count = ordered.num_rows
     differs: Any = None
     for name in names:

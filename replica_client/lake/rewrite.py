@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from replica_client.errors import SinkError, StorageError
-from replica_client.lake.key_identity import unheld, with_texts
+from replica_client.lake.key_identity import comparable, unheld
 from replica_client.lake.parquet_files import in_schema, new_file, read_parquet
 from replica_client.storage.files import remove_files
 from replica_client.storage.location import Location
@@ -121,8 +121,8 @@ def _kept(work: Rewrite, found: pa.Table) -> pa.Table:
             at = removed.schema.get_field_index(name)
             removed = removed.set_column(at, name, removed[name].cast(found[name].type))
         texts = unheld(removed, work.key)
-        removed = with_texts(removed, work.key, texts)
-        keys = with_texts(found, work.key, texts)
+        removed = comparable(removed, work.key, texts)
+        keys = comparable(found, work.key, texts)
         if len(work.key) == 1:
             name = work.key[0]
             found = found.filter(pc.invert(pc.is_in(keys[name], value_set=removed[name])))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replica_client.errors import GtidFormatError, MalformedPacketError
-from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.gtid import GtidSet, MariadbGtidSet, parse_owned_gtids
 from replica_client.transport.connection import SourceConnection
 
 
@@ -32,7 +32,7 @@ async def owned_gtids(connection: SourceConnection) -> GtidSet:
     """
     rows = await connection.query("SELECT @@global.gtid_owned", columns=1, rows=1)
     try:
-        return GtidSet.parse_owned(str(rows[0][0] or ""))
+        return parse_owned_gtids(str(rows[0][0] or ""))
     except GtidFormatError as error:
         raise MalformedPacketError(f"gtid_owned at {connection.options.address}: {error}") from None
 

@@ -255,6 +255,25 @@ def test_dates_that_arrow_cannot_hold_are_keys_as_others_are(tmp_path, monkeypat
             assert lost.num_rows == sum(row["day"] is None for row in found)
 
 
+@pytest.mark.parametrize("names", [("x",), ("x", "id")])
+def test_negative_zero_is_the_key_that_zero_is(tmp_path, names):
+    columns = (ColumnModel("id", "int"), ColumnModel("x", "double"))
+    model = TableModel("d", "t", columns, tuple((name, 0) for name in names))
+    table = StateTable(tmp_path / "t", LakeTable(model), "p")
+    table.create()
+    for step, kind, old, new in (
+        (1, "insert", None, 0.0),
+        (2, "update", 0.0, -0.0),
+        (3, "update", -0.0, 0.0),
+        (4, "delete", -0.0, None),
+    ):
+        before, after = (None if x is None else json.dumps({"id": 1, "x": x}) for x in (old, new))
+        table.apply(
+            net_rows(table.shape, [kind], [before], [after], Counter), step, local_runner(1)
+        )
+        assert table.dataset().to_table()["x"].to_pylist() == [x for x in [new] if x is not None]
+
+
 def test_rows_of_another_table_are_refused(tmp_path):
     log = tmp_path / "log"
     log.mkdir()
