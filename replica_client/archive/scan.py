@@ -91,7 +91,7 @@ def scan_binlog(
             raise ConfigError("until: of a live source it is FILE:OFFSET or a time")
         found = LiveTables(source, assembly, decode, begin, end, schema)
     else:
-        from replica_client.archive.files import FileTables
+        from replica_client.archive.file_tables import FileTables
 
         files = binlog_files(source)
         found = FileTables(

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from replica_client.daemon.configuration import DaemonConfig, RouteConfig
+from replica_client.daemon.external_values import resolved
 from replica_client.daemon.mirrors import check_mirror, is_mirror
 from replica_client.daemon.page import listen_address
-from replica_client.daemon.references import resolved
 from replica_client.daemon.source_access import hosts_of, stream_options, transformer_of
 from replica_client.daemon.stores import store_options
 from replica_client.errors import ReplicaClientError

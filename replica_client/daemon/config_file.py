@@ -27,7 +27,7 @@ def read_config(
     """Read a configuration file, apply the environment's overrides, and check every key.
 
     References (``${NAME}``, ``file:``) stay as they are; see
-    :func:`~replica_client.daemon.references.resolved`.
+    :func:`~replica_client.daemon.external_values.resolved`.
 
     Args:
         path: the file.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from replica_client.binlog.context import BinlogFormat
 from replica_client.daemon.dead_letter_file import append_lines, letter_line, saved_letters
-from replica_client.daemon.row_images import RowCounter, without
+from replica_client.daemon.row_counts import RowCounter, without
 from replica_client.errors import BinlogDecodeError, PoisonChangeError
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import RowsOfEvent

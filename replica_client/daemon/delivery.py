@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from replica_client.daemon.dead_letters import DeadLetters
 from replica_client.daemon.observation import Observation
-from replica_client.daemon.row_images import RowCounter
+from replica_client.daemon.row_counts import RowCounter
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.live.source_stream import SourceStream

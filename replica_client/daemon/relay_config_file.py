@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from replica_client.daemon.configuration import bytes_of
+from replica_client.daemon.external_values import resolve
 from replica_client.daemon.page import listen_address
-from replica_client.daemon.references import resolve
 from replica_client.daemon.relay_configuration import (
     AccountTable,
     RelayConfig,

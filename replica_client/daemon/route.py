@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from replica_client.daemon.configuration import RouteConfig, bytes_of
 from replica_client.daemon.dead_letters import DeadLetters
 from replica_client.daemon.delivery import MOST_SECONDS, BatchLimits, Delivery
+from replica_client.daemon.external_values import resolved
 from replica_client.daemon.logs import ROUTE
 from replica_client.daemon.mirrors import check_mirror, is_mirror
 from replica_client.daemon.observation import Observation, RouteState
-from replica_client.daemon.references import resolved
 from replica_client.daemon.source_access import (
     hosts_of,
     selection_of,

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from replica_client.daemon.configuration import RouteConfig, SourceTable, bytes_of
+from replica_client.daemon.external_values import resolve, resolved
 from replica_client.daemon.mirrors import without_servers_own
-from replica_client.daemon.references import resolve, resolved
 from replica_client.daemon.relay_configuration import RelaySourceTable
 from replica_client.errors import ConfigError
 from replica_client.readers.assembler import AssemblyOptions

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replica_client.daemon.configuration import DaemonConfig, StoreTable
+from replica_client.daemon.external_values import resolve
 from replica_client.daemon.mysql_position_store import MysqlDatabase, MysqlPositionStore
-from replica_client.daemon.references import resolve
 from replica_client.errors import ConfigError, PositionStoreError
 from replica_client.position.stores.base import Checkpoint, PositionStore
 from replica_client.position.stores.in_memory import MemoryPositionStore

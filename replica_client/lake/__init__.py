@@ -17,9 +17,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from replica_client.lake.reader import CurrentTable as CurrentTable
-    from replica_client.lake.reader import Lake as Lake
-    from replica_client.lake.reader import open_lake as open_lake
+    from replica_client.lake.lake_tables import CurrentTable as CurrentTable
+    from replica_client.lake.lake_tables import Lake as Lake
+    from replica_client.lake.lake_tables import open_lake as open_lake
 
 __all__ = ["CurrentTable", "Lake", "open_lake"]
 
@@ -27,6 +27,6 @@ __all__ = ["CurrentTable", "Lake", "open_lake"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(name)
-    from replica_client.lake import reader
+    from replica_client.lake import lake_tables
 
-    return getattr(reader, name)
+    return getattr(lake_tables, name)

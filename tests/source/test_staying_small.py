@@ -15,7 +15,7 @@ import replica_client as rc
 from replica_client.binlog.events import GtidEvent, RowsEvent, TableMapEvent, XidEvent
 from replica_client.binlog.header import EventHeader
 from replica_client.constants.event_types import EventType
-from replica_client.daemon.row_images import RowCounter
+from replica_client.daemon.row_counts import RowCounter
 from replica_client.gtid import Gtid
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.row import Row

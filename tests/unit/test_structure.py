@@ -53,8 +53,7 @@ def test_files_over_500_lines_are_known_and_say_why() -> None:
 
 
 def test_few_modules_have_the_same_file_name() -> None:
-    # A command's module has the name of the command.
-    names = Counter(Path(name).name for name in SOURCES if not name.startswith("cli/"))
+    names = Counter(Path(name).name for name in SOURCES)
     twice = {name for name, count in names.items() if count > 1} - {"__init__.py"}
     assert len(twice) < 15, sorted(twice)
 

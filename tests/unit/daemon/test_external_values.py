@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replica_client.daemon.references import resolve, resolved
+from replica_client.daemon.external_values import resolve, resolved
 from replica_client.errors import ConfigError
 
 

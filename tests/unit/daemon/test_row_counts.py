@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 from replica_client import open_binlog
-from replica_client.daemon.row_images import RowCounter, without
+from replica_client.daemon.row_counts import RowCounter, without
 from replica_client.errors import DataLossError
 from tests.unit.daemon.conftest import DATA
 
