@@ -20,8 +20,9 @@ from replica_client.spark.source.readers import make_planner
 
 
 def ranges_of(path, **options):
-    """What a pipeline reads of files, and its ranges."""
-    source = SourceOptions.parse({"path": str(path), "startingPosition": "earliest", **options})
+    """What a pipeline reads of files, or of a live source by its URL, and its ranges."""
+    kind = "url" if "://" in str(path) else "path"
+    source = SourceOptions.parse({kind: str(path), "startingPosition": "earliest", **options})
     planner = make_planner(source)
     try:
         parts = planner.ranges(planner.start(), planner.stop())
