@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,9 +21,12 @@ from replica_client.lake.config import load_config
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.verify.verification import Verification, VerifyReport
 from replica_client.spark.pipeline.java import java_home
+from replica_client.storage.location import Location
 from tests.spark.lake_workload import DATABASE, Workload, compare
+from tests.spark.observed_pipeline import WITHIN, die_in, read_phase
 
-WEIGHTS = {"connection": 12, "server": 3, "executor": 2, "driver": 1}
+WEIGHTS = {"driver": 6, "executor": 2, "java": 1, "connection": 2, "server": 1}
+_ROOT = Path(__file__).resolve().parents[2]
 _LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -32,6 +35,7 @@ class Report:
     """What happened."""
 
     kills: Counter[str] = field(default_factory=Counter)
+    instants: Counter[str] = field(default_factory=Counter)
     starts: int = 0
     exits: list[str] = field(default_factory=list)
     statements: Counter[str] = field(default_factory=Counter)
@@ -98,6 +102,7 @@ def write_config(
     trigger: str,
     output: str = "lake",
     environment: Mapping[str, str] | None = None,
+    distribute_above: str = "16m",
 ) -> Path:
     """The pipeline's configuration; executors have the environment, as on a cluster."""
     file = directory / "pipeline.toml"
@@ -106,6 +111,7 @@ def write_config(
         f'[pipeline]\noutput = "{output}"\ncheckpoint = "checkpoint"\ntrigger = "{trigger}"\n'
         'interval = "500 milliseconds"\n'
         f'master = "{master}"\nmax_bytes_per_trigger = "1m"\n[lake]\nchunk_rows = 500\n'
+        f'distribute_above = "{distribute_above}"\n'
         f'[spark]\n"spark.driver.extraJavaOptions" = "{_LIGHT}"\n"spark.executor.memory" = "512m"\n'
         f'"spark.executor.extraJavaOptions" = "{_LIGHT}"\n"spark.task.maxFailures" = "20"\n'
         '"spark.sql.streaming.numRecentProgressUpdates" = "20"\n"spark.cores.max" = "2"\n'
@@ -124,6 +130,7 @@ class Pipeline:
         self._config = config
         self._report = report
         self.process: subprocess.Popen[str] | None = None
+        self.directory = config.parent
         self.log = config.parent / "pipeline.log"
 
     def ensure(self) -> None:
@@ -136,8 +143,9 @@ class Pipeline:
             self._end_group()
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "replica_client", "pipeline", str(self._config)],
-                stdout=log, stderr=log, text=True, start_new_session=True,
+                [sys.executable, "-m", "tests.spark.observed_pipeline", str(self.directory),
+                 "pipeline", str(self._config)],
+                cwd=_ROOT, stdout=log, stderr=log, text=True, start_new_session=True,
             )  # fmt: skip
         self._report.starts += 1
 
@@ -145,9 +153,24 @@ class Pipeline:
         """The driver's Python alone; its Java has to notice. The next start is another process."""
         if self.process is not None and self.process.poll() is None:
             os.kill(self.process.pid, signal.SIGKILL)
+        if self.process is not None:
             self.process.wait()
             self._end_group()
             self.process = None
+
+    def kill_in(self, phase: str, seconds: float = 60) -> None:
+        """The same in the next phase of a kind, or anywhere when there is none for so long."""
+        assert self.process is not None
+        die_in(self.directory, phase)
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+        self.kill()
+
+    def kill_java(self) -> None:
+        """The driver's Java; its Python has to notice."""
+        assert self.process is not None
+        for number in processes(lambda path: _is_java_of(path, self.process.pid)):
+            os.kill(number, signal.SIGKILL)
 
     def _end_group(self) -> None:
         assert self.process is not None
@@ -159,18 +182,31 @@ class Pipeline:
         return self.process.wait(900)
 
 
-def executors_of(directory: Path) -> list[int]:
-    """Processes of executors that the workers in a directory started."""
+def processes(wanted: Callable[[Path], bool]) -> list[int]:
+    """Processes whose directories in /proc are wanted."""
     found = []
     for path in Path("/proc").iterdir():
-        if not path.name.isdigit():
-            continue
         with suppress(OSError):
-            words = (path / "cmdline").read_bytes()
-            cwd = os.readlink(path / "cwd")
-            if b"CoarseGrainedExecutorBackend" in words and cwd.startswith(str(directory)):
+            if path.name.isdigit() and wanted(path):
                 found.append(int(path.name))
     return found
+
+
+def _is_java_of(path: Path, leader: int) -> bool:
+    session = (path / "stat").read_text().rpartition(")")[2].split()[3]
+    return int(session) == leader and b"java" in (path / "cmdline").read_bytes().split(b"\0")[0]
+
+
+def executors_of(directory: Path) -> list[int]:
+    """Processes of executors that the workers in a directory started."""
+
+    def is_one(path: Path) -> bool:
+        words = (path / "cmdline").read_bytes()
+        return b"CoarseGrainedExecutorBackend" in words and os.readlink(path / "cwd").startswith(
+            str(directory)
+        )
+
+    return processes(is_one)
 
 
 def kill_connections(server: Any) -> None:
@@ -186,24 +222,31 @@ def kill_connections(server: Any) -> None:
 def prove(
     server: Any, directory: Path, *, kills: int, seed: int, seconds: float, say: Any = print,
     weights: dict[str, int] | None = None, cluster: bool = True, pauses: tuple[float, float] = (1, 6),
-    ddl: float = 0.02,
+    ddl: float = 0.02, output: Location | None = None, access: Mapping[str, str] | None = None,
 ) -> Report:  # fmt: skip
-    """Kills at random until there were so many or the time is over; then compares everything."""
+    """Kills at random until there were so many or the time is over; then compares everything.
+
+    `output` is the lake, with `access` to its store in the environment; else a directory.
+    """
     rng = random.Random(seed)
     report = Report()
     chances = weights or WEIGHTS
     workload = Workload(server, seed, ddl=ddl)
     workload.prepare()
+    workload.make_twins()
     deadline = time.monotonic() + seconds
     url = server.url()
+    lake = output or directory / "lake"
+
+    def configured(master: str, trigger: str) -> Path:
+        return write_config(directory, url, master, trigger, str(lake), access, "256k")
 
     def run(master: str) -> None:
-        config = write_config(directory, url, master, "continuous")
+        config = configured(master, "continuous")
         pipeline = Pipeline(config, report)
         pipeline.ensure()
         workload.start()
-        catalog = directory / "lake" / "catalog.json"
-        while not catalog.exists() or not _current(directory):
+        while not _current(lake):
             pipeline.ensure()
             if time.monotonic() > deadline:
                 break
@@ -213,9 +256,10 @@ def prove(
                 time.sleep(rng.uniform(*pauses))
                 pipeline.ensure()
                 kind = rng.choices(list(chances), list(chances.values()))[0]
-                _kill(kind, server, pipeline, directory, rng)
+                phase = _kill(kind, server, pipeline, directory, rng)
                 report.kills[kind] += 1
-                say(f"{sum(report.kills.values())}: {kind}")
+                report.instants[phase] += 1
+                say(f"{sum(report.kills.values())}: {kind}, in {phase}")
         finally:
             workload.stop()
             pipeline.kill()
@@ -225,7 +269,7 @@ def prove(
             run(master)
     else:
         run("local[2]")
-    config = write_config(directory, url, "local[2]", "available-now")
+    config = configured("local[2]", "available-now")
     last = Pipeline(config, report)
     last.ensure()
     status = last.finish()
@@ -233,16 +277,18 @@ def prove(
     report.statements = workload.statements
     report.verified = Verification(load_config(config)).run()
     assert report.verified.equal, report.verified
-    report.rows = compare(server, directory / "lake")
+    report.rows = compare(server, lake)
     return report
 
 
-def _current(directory: Path) -> bool:
-    catalog = LakeCatalog.load(directory / "lake")
+def _current(lake: Location) -> bool:
+    catalog = LakeCatalog.load(lake)
     return catalog is not None and any(t.status == "current" for t in catalog.tables.values())
 
 
-def _kill(kind: str, server: Any, pipeline: Pipeline, directory: Path, rng: random.Random) -> None:
+def _kill(kind: str, server: Any, pipeline: Pipeline, directory: Path, rng: random.Random) -> str:
+    """Gives what the driver was doing."""
+    phase = read_phase(directory)
     if kind == "connection":
         kill_connections(server)
     elif kind == "server":
@@ -252,6 +298,10 @@ def _kill(kind: str, server: Any, pipeline: Pipeline, directory: Path, rng: rand
     elif kind == "executor":
         for number in executors_of(directory)[:1]:
             os.kill(number, signal.SIGKILL)
+    elif kind == "java":
+        pipeline.kill_java()
     else:
-        pipeline.kill()
+        pipeline.kill_in(rng.choice(list(WITHIN)))
+        phase = read_phase(directory)
         pipeline.ensure()
+    return phase

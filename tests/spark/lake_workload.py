@@ -14,7 +14,13 @@ from replica_client.storage.files import names_in
 from replica_client.storage.location import Location
 
 DATABASE = "shop"
-_NAMES = ("orders", "lines", "notes", "parts")
+_TWINS = ("first", "second")
+_TWIN_STATEMENTS = (
+    "rename table first to third, second to first, third to second",
+    "rename table first to third, second to first, third to second",
+    "alter table first modify v bigint",
+    "alter table second modify v int",
+)
 
 
 class Workload:
@@ -30,6 +36,7 @@ class Workload:
         self._ddl = ddl
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
+        self._twins: tuple[str, ...] = ()
         self.statements: Counter[str] = Counter()
         self.failures = 0
 
@@ -54,6 +61,14 @@ class Workload:
         self._server.execute(f"insert into {DATABASE}.lines values {rows}")
         rows = ", ".join(f"({n % 9}, 'x')" for n in range(200))
         self._server.execute(f"insert into {DATABASE}.notes values {rows}")
+
+    def make_twins(self) -> None:
+        """Two tables more, whose names are exchanged, and whose columns get types that copy them again."""
+        for name in _TWINS:
+            self._server.execute(f"create table {DATABASE}.{name} (id int primary key, v int)")
+            rows = ", ".join(f"({n}, {n})" for n in range(1, 1500))
+            self._server.execute(f"insert into {DATABASE}.{name} values {rows}")
+        self._twins = _TWINS
 
     def start(self) -> None:
         self._thread.start()
@@ -92,6 +107,8 @@ class Workload:
             return
         for _ in range(rng.randrange(1, 4)):
             at, v = rng.randrange(1, 5000), rng.randrange(1000)
+            for twin in self._twins:
+                self._do(cursor, "update", f"replace into {twin} values ({at}, {v})")
             kind, sql = rng.choice(
                 (
                     ("update", f"update orders set v = {v} where id = {at}"),
@@ -113,20 +130,23 @@ class Workload:
     def _statement(self) -> str:
         rng = self._rng
         number = rng.randrange(3)
-        return rng.choice(
-            (
-                f"alter table orders add column c{number} varchar(20)",
-                f"alter table orders drop column c{number}",
-                f"alter table orders rename column c{number} to d{number}",
-                f"alter table orders drop column d{number}",
-                "alter table orders modify name varchar(60)",
-                f"alter table lines add column n{number} int not null default {number}",
-                f"alter table lines drop column n{number}",
-                "truncate table parts",
-                "drop table parts",
-                "create table if not exists parts (id bigint unsigned primary key, v int, doc json)",
-                "rename table parts to tmp, tmp to parts",
-                f"alter table parts add index i{number} (v)",
+        return str(
+            rng.choice(
+                (
+                    *(_TWIN_STATEMENTS if self._twins else ()),
+                    f"alter table orders add column c{number} varchar(20)",
+                    f"alter table orders drop column c{number}",
+                    f"alter table orders rename column c{number} to d{number}",
+                    f"alter table orders drop column d{number}",
+                    "alter table orders modify name varchar(60)",
+                    f"alter table lines add column n{number} int not null default {number}",
+                    f"alter table lines drop column n{number}",
+                    "truncate table parts",
+                    "drop table parts",
+                    "create table if not exists parts (id bigint unsigned primary key, v int, doc json)",
+                    "rename table parts to tmp, tmp to parts",
+                    f"alter table parts add index i{number} (v)",
+                )
             )
         )
 
