@@ -142,9 +142,7 @@ class Applier:
         if self._failed:
             self._forget()
         self._failed, self._done = True, Applied()
-        first, inside = divmod(self.catalog.step, STEPS)
-        if inside == STEPS - 1:
-            first += 1
+        first = first_untaken(self.catalog.step)
         last = self.log.latest()
         if versions is not None:
             last = min(last, first + versions - 1)
@@ -566,6 +564,12 @@ def local_runner(threads: int = 2) -> Runner:
 def run_work(work: Work) -> Any:
     """Run one; a function, so that executors can import it."""
     return work.run()
+
+
+def first_untaken(step: int) -> int:
+    """The first version of the change log that has something behind a step."""
+    version, inside = divmod(step, STEPS)
+    return version + 1 if inside == STEPS - 1 else version
 
 
 def _end(version: int) -> int:

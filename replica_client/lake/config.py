@@ -26,6 +26,7 @@
     chunk_rows = 50000                 # of a copy's chunk
     locking = "never"                  # or "brief": a copy begins under a global read lock
     distribute_above = "16m"           # of files to merge: executors do it instead of the driver
+    retain = "7 days"                  # of the change log, where all tables have taken it; default: all of it
     report = "report.html"             # written at the end of a run, in the output directory; or s3://…
 
     [storage]                          # options of the object store of path and output, where the environment
@@ -91,6 +92,7 @@ _LAKE_KEYS = {
     "locking": "text",
     "distribute_above": "size",
     "report": "where",
+    "retain": "text",
 }
 _LOCKING = ("never", "brief")
 DEFAULT_TRIGGER_SIZE = "128m"
@@ -98,6 +100,8 @@ DEFAULT_DISTRIBUTE_ABOVE = 16 << 20
 _SECTIONS = ("source", "pipeline", "lake", "storage", "spark")
 _TRIGGERS = ("available-now", "continuous")
 _INTERVAL = re.compile(r"\s*\d+(\.\d+)?\s*(milliseconds?|seconds?|minutes?|hours?)\s*")
+_RETAIN = re.compile(r"\s*(\d+)\s*(hour|day|week)s?\s*")
+_SECONDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
 _WANTED = {
     "text": "text in quotes",
     "file": "a path in quotes",
@@ -123,6 +127,7 @@ class LakeConfig:
         locking: see :data:`~replica_client.snapshot.Locking`.
         distribute_above: bytes of files to rewrite from which on executors do it.
         report: name of the report in the output directory, or URL of an object; ``""`` for none.
+        retain: seconds after which the change log has a change no more; None: it keeps them.
     """
 
     current: bool = True
@@ -131,6 +136,7 @@ class LakeConfig:
     locking: Locking = "never"
     distribute_above: int = DEFAULT_DISTRIBUTE_ABOVE
     report: str = "report.html"
+    retain: float | None = None
 
 
 @dataclass(frozen=True)
@@ -301,6 +307,12 @@ class _Reader:
         size = size_of(given.get("distribute_above", str(DEFAULT_DISTRIBUTE_ABOVE)))
         if size is None:
             raise self.wrong("lake", "distribute_above", f"give {_WANTED['size']}")
+        retain = None
+        if "retain" in given:
+            found = _RETAIN.fullmatch(given["retain"])
+            if found is None:
+                raise self.wrong("lake", "retain", 'give a time such as "12 hours" or "7 days"')
+            retain = float(found[1]) * _SECONDS[found[2]]
         return LakeConfig(
             current,
             copies,
@@ -308,6 +320,7 @@ class _Reader:
             "brief" if locking == "brief" else "never",
             size,
             given.get("report", "report.html"),
+            retain,
         )
 
     def storage(self, values: Mapping[str, Any]) -> dict[str, str]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from replica_client.errors import ConfigError, SinkError
-from replica_client.lake.applier import STEPS, local_runner
+from replica_client.lake.applier import first_untaken, local_runner
 from replica_client.lake.config import PipelineConfig, load_config
 from replica_client.lake.copies import copies_directory
 from replica_client.lake.delta_files import open_delta
@@ -140,9 +140,8 @@ def _lake(config: str | os.PathLike[str]) -> tuple[PipelineConfig, LakeCatalog]:
 def _all_taken(config: PipelineConfig, catalog: LakeCatalog) -> None:
     """Refuse while the change log has what the tables have not: its files are still needed."""
     log = ChangeLogVersions(config.change_log)
-    version, inside = divmod(catalog.step, STEPS)
-    first = version + 1 if inside == STEPS - 1 else version
-    if any(log.version(number).files for number in range(first, log.latest() + 1)):
+    untaken = range(first_untaken(catalog.step), log.latest() + 1)
+    if any(log.version(number).files for number in untaken):
         raise ConfigError(
             f"{config.change_log} has changes that are not in the current tables yet; run the pipeline first"
         )

@@ -30,6 +30,7 @@ from replica_client.lake.pipeline_state import (
     kept_schema,
     load_state,
 )
+from replica_client.lake.retention import Retention
 from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.writer_lock import locked
 from replica_client.position.position import Position
@@ -137,7 +138,9 @@ def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineRes
         if config.lake.current:
             lake = LakeRun(config, state.pipeline, CHANGE_LOG_SCHEMA, session, progress.say)
             _apply(lake, history)  # what a run that was killed has left
-        run = _Run(session, config, state, lake, progress, history)
+        retention = Retention(config)
+        retention.apply(None if lake is None else lake.catalog)
+        run = _Run(session, config, state, lake, progress, history, retention)
         run.ended = _nothing_new(config, state) and (lake is None or lake.complete)
         patience = _Patience(progress, SourceOptions.parse(config.source).passes_gaps)
         while not run.ended:
@@ -191,7 +194,9 @@ class _Run:
         lake: LakeRun | None,
         progress: Progress,
         history: RunHistory,
+        retention: Retention,
     ) -> None:
+        self._retention = retention
         self._spark = spark
         self._config = config
         self._state = state
@@ -240,6 +245,7 @@ class _Run:
     def _step(self) -> bool:
         """Take what the stream wrote into the tables, and copy; whether there was anything to do."""
         lake = self._lake
+        self._retention.apply(None if lake is None else lake.catalog)
         if lake is None:
             return False
         reached = _reached(self._config, self._state)

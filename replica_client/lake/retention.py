@@ -1,0 +1,96 @@
+"""The change log forgets: changes that are older than is wanted, and that every table has taken."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import pyarrow as pa
+from deltalake import CommitProperties
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, RemoveAction
+
+from replica_client.errors import SinkError
+from replica_client.lake.applier import first_untaken
+from replica_client.lake.config import PipelineConfig
+from replica_client.lake.delta_files import open_delta
+from replica_client.lake.lake_catalog import LakeCatalog
+from replica_client.lake.log_versions import ChangeLogVersions
+
+_PAUSE: Final = 3600.0
+_READERS_HOURS: Final = 24
+"""So long a file stays behind the version that removed it, for those who read an older version."""
+
+
+class Retention:
+    """Keeps the change log of a pipeline as long as its configuration says; a run asks it again and again.
+
+    Args:
+        config: of the pipeline.
+    """
+
+    def __init__(self, config: PipelineConfig) -> None:
+        self._config = config
+        self._next = 0.0
+
+    def apply(self, catalog: LakeCatalog | None) -> int:
+        """Remove files from the change log; does so at the first call, and then once in an hour.
+
+        What the current tables have not taken stays, and all of it while a table is copied: the copy is brought up to
+        the log. A batch that somebody commits at the same time goes first.
+
+        Args:
+            catalog: of the lake; None where there are no current tables.
+
+        Returns:
+            how many files the newest version has no more.
+
+        Raises:
+            SinkError: the change log cannot be read or written.
+        """
+        seconds = self._config.lake.retain
+        if seconds is None or time.monotonic() < self._next:
+            return 0
+        if catalog is not None and any(t.status == "copying" for t in catalog.tables.values()):
+            return 0
+        self._next = time.monotonic() + _PAUSE
+        return forget_changes(self._config, catalog, time.time() - seconds)
+
+
+def forget_changes(config: PipelineConfig, catalog: LakeCatalog | None, before: float) -> int:
+    """Remove what was written before a time (seconds since 1970) and is taken; see :meth:`Retention.apply`."""
+    log = ChangeLogVersions(config.change_log)
+    try:
+        needed: set[str] = set()
+        if catalog is not None:
+            for number in range(first_untaken(catalog.step), log.latest() + 1):
+                needed |= {file.path for file in log.version(number).files}
+        delta = open_delta(config.change_log)
+        there = pa.table(delta.get_add_actions(flatten=True))
+        now = int(time.time() * 1000)
+        gone: list[AddAction | RemoveAction] = [
+            RemoveAction(path, True, now, size)
+            for path, size, written in zip(
+                there["path"].to_pylist(),
+                there["size_bytes"].to_pylist(),
+                there["modification_time"].cast(pa.int64()).to_pylist(),
+                strict=True,
+            )
+            if written < before * 1000 and path not in needed
+        ]
+        if gone:
+            delta.create_write_transaction(
+                gone,
+                mode="append",
+                schema=delta.schema(),
+                commit_properties=CommitProperties(max_commit_retries=0),
+            )
+        delta.vacuum(
+            retention_hours=_READERS_HOURS, dry_run=False, enforce_retention_duration=False
+        )
+    except CommitFailedError:
+        return 0
+    except (DeltaError, OSError) as error:
+        text = " ".join(str(error).split())[:300]
+        raise SinkError(f"{config.change_log}: {text}") from None
+    return len(gone)
