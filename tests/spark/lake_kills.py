@@ -158,7 +158,7 @@ class Pipeline:
             self._end_group()
             self.process = None
 
-    def kill_in(self, phase: str, seconds: float = 60) -> None:
+    def kill_in(self, phase: str, seconds: float = 180) -> None:
         """The same in the next phase of a kind, or anywhere when there is none for so long."""
         assert self.process is not None
         die_in(self.directory, phase)

@@ -23,6 +23,7 @@ from replica_client.lake.change_log_schema import CHANGE_LOG_SCHEMA
 from replica_client.lake.config import PipelineConfig, load_config
 from replica_client.lake.delta_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog
+from replica_client.lake.log_retention import Retention
 from replica_client.lake.pipeline_state import (
     PipelineState,
     create_state,
@@ -30,7 +31,6 @@ from replica_client.lake.pipeline_state import (
     kept_schema,
     load_state,
 )
-from replica_client.lake.retention import Retention
 from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.writer_lock import locked
 from replica_client.position.position import Position

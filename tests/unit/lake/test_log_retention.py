@@ -9,7 +9,7 @@ from replica_client.lake.change_log_rows import change_log_rows
 from replica_client.lake.config import load_config
 from replica_client.lake.delta_files import data_paths, open_delta
 from replica_client.lake.lake_catalog import LakeCatalog
-from replica_client.lake.retention import Retention, forget_changes
+from replica_client.lake.log_retention import Retention, forget_changes
 from tests.unit.lake.lakes import HandLog, applier, rows_of
 
 LATER = time.time() + 1e6
