@@ -133,7 +133,7 @@ class BlockWalk:
         if not ends:
             return
         with open_file(self._file.where) as stream:
-            plain = is_plain(read_at(stream, 0, 4096))
+            plain = is_plain(read_at(stream, 0, 4096), self._file.name)
             if plain:
                 at = MAGIC_SIZE
                 for end in ends:

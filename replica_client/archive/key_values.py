@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from itertools import product
@@ -46,6 +47,7 @@ _NUMBERS: Final = frozenset(
         ColumnOp.BIT,
     )
 )
+_HEX: Final = re.compile("[xX]'((?:[0-9a-fA-F]{2})*)'")
 _LIKE: Final[dict[int, Any]] = {
     ColumnOp.DATE: Date(1970, 1, 1),
     ColumnOp.TIME: Time(False, 0, 0, 0, 0),
@@ -58,11 +60,15 @@ _NETWORK: Final = {"uuid": encode_uuid, "inet4": encode_inet4, "inet6": encode_i
 def literal_of(column: ColumnShape, text: str) -> Value:
     """What a user typed for a column, as a literal of a condition.
 
+    Bytes that are no text are typed as ``x'00ff'``.
+
     Raises:
         ConfigError: the column is a number and the text is none.
     """
-    if column_op(column, DecodeOptions()).op not in _NUMBERS:
-        return text
+    op = column_op(column, DecodeOptions()).op
+    if op not in _NUMBERS:
+        typed = _HEX.fullmatch(text) if op in (ColumnOp.BINARY, ColumnOp.BYTES) else None
+        return text if typed is None else bytes.fromhex(typed[1])
     try:
         return int(text)
     except ValueError:
@@ -111,6 +117,8 @@ def stored_forms(column: ColumnShape, value: Value) -> list[bytes] | None:
 
 def _encoded(column: ColumnShape, reader: ColumnReader, value: Value) -> list[bytes] | None:
     op = reader.op
+    if isinstance(value, bytes):
+        return {ColumnOp.BINARY: [value.rstrip(b"\0")], ColumnOp.BYTES: [value]}.get(ColumnOp(op))
     if isinstance(value, Decimal) and op in (ColumnOp.SIGNED, ColumnOp.UNSIGNED, ColumnOp.BIT):
         value = int(value)
     if op in (ColumnOp.SIGNED, ColumnOp.UNSIGNED):

@@ -176,7 +176,7 @@ def key_literals(shape: TableShape, key: Key) -> tuple[tuple[int, ...], tuple[Va
         values = list(key.values())
     else:
         columns = list(shape.primary_key)
-        scalar = isinstance(key, str) or not isinstance(key, Sequence)
+        scalar = isinstance(key, (str, bytes)) or not isinstance(key, Sequence)
         values = [key] if scalar else list(key)  # type: ignore[list-item,arg-type]
         if not columns:
             raise ConfigError(
@@ -301,7 +301,7 @@ class BlockChoice:
         if not numbers or all(is_sure for _, is_sure in chosen):
             return [block for block, _ in chosen]
         with closing(open_file(file.listed.where)) as stream:
-            if not is_plain(read_at(stream, 0, _HEAD_SIZE)):
+            if not is_plain(read_at(stream, 0, _HEAD_SIZE), file.listed.name):
                 return [block for block, _ in chosen]
             confirmation = KeyConfirmation(file.listed, self._decode, index, numbers)
             return [

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from replica_client.archive.archive import Archive, FoundChange
 from replica_client.archive.binlog_archive import IndexedFiles, named_table
 from replica_client.archive.question import Key, key_literals
-from replica_client.errors import ConfigError, DataLossError
+from replica_client.errors import DataLossError
 from replica_client.position.position import Position
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.row import Row
@@ -139,12 +139,7 @@ def _key_of(change: Change, row: Row, columns: tuple[str, ...]) -> tuple[tuple[s
                 f"does not tell column {name!r} of the key"
             )
         if isinstance(value, (bytes, bytearray)):
-            try:
-                value = value.decode()
-            except UnicodeDecodeError:
-                raise ConfigError(
-                    f"column {name!r}: a key that is no text cannot be followed"
-                ) from None
+            value = f"x'{value.hex()}'"
         values.append((name, str(value)))
     return tuple(values)
 

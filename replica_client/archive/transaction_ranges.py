@@ -20,7 +20,7 @@ from replica_client.binlog.layout import (
 )
 from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.event_types import ChecksumAlgorithm, EventType
-from replica_client.errors import TruncatedEventError
+from replica_client.errors import BinlogDecodeError, TruncatedEventError
 from replica_client.position.groups import class_of
 from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker, TransactionBoundary
@@ -178,7 +178,7 @@ class FileTransactionRanges:
             return
         with open_file(file.where) as stream:
             head = read_at(stream, 0, _HEAD_SIZE)
-            if is_plain(head):
+            if is_plain(head, file.name):
                 yield from self._plain(file, stream)
                 return
         yield from self._streamed(file)
@@ -300,13 +300,20 @@ class FileTransactionRanges:
                     source.skip_to(first)
 
 
-def is_plain(head: bytes) -> bool:
+def is_plain(head: bytes, file: str) -> bool:
     """Whether a file that begins so can be read from anywhere: neither it nor its events are encrypted.
+
+    Args:
+        head: its first bytes.
+        file: its name, for the error.
 
     Raises:
         BinlogDecodeError: it is no binlog.
     """
-    return file_kind(head) is FileKind.PLAIN and not _encrypts_events(head)
+    try:
+        return file_kind(head) is FileKind.PLAIN and not _encrypts_events(head)
+    except BinlogDecodeError as error:
+        raise error.at(file=file) from None
 
 
 def _event_at(stream: BinaryIO, position: int, header_size: int, limit: int) -> bytes | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from replica_client.archive.archive import Archive
+from replica_client.archive.expected_rows import ExpectedRow
 from replica_client.archive.logged_definitions import logged_definitions
 from replica_client.archive.question import ChangeTest, Question
 from replica_client.archive.sql_values import condition_sql, value_sql, with_bytes
@@ -41,7 +42,21 @@ CHECK: Final = "SET @replica_client = IF(ROW_COUNT() = 1, 0, (SELECT 1 UNION SEL
 errors in DO.)
 """
 
-_BEGIN, _CHANGE, _COMMIT, _SAME = range(4)
+_BEGIN, _CHANGE, _COMMIT, _SAME, _EXPECTED = range(5)
+
+
+class WrittenChange(NamedTuple):
+    """A change as SQL.
+
+    Attributes:
+        sql: the statement.
+        changes_row: whether it changes a row; one that writes what is there is not checked.
+        expected: what it wants of the table, where that was asked for.
+    """
+
+    sql: str
+    changes_row: bool
+    expected: ExpectedRow | None
 
 
 class Reversal:
@@ -55,6 +70,7 @@ class Reversal:
     def __init__(self, direction: Direction) -> None:
         self._direction = direction
         self._spool = StatementSpool()
+        self._is_open = False
         self.transactions = self.changes = 0
 
     def __enter__(self) -> Reversal:
@@ -63,30 +79,44 @@ class Reversal:
     def __exit__(self, *_: object) -> None:
         self._spool.close()
 
-    def add_transaction(self, title: str, changes: Iterator[tuple[str, bool]]) -> None:
-        """Keep what a transaction, or a part of one, makes; nothing where that is nothing.
+    def add_part(self, title: str, changes: Iterator[WrittenChange], *, is_last: bool) -> None:
+        """Keep what a part of a transaction makes; nothing where that is nothing.
 
         Args:
             title: of the transaction.
-            changes: statements, and whether each changes a row; one that writes what is there is not checked.
+            changes: that are wanted.
+            is_last: whether the transaction ends with it.
         """
-        begun = False
-        for sql, changes_row in changes:
-            if not begun:
-                begun = True
+        for change in changes:
+            if not self._is_open:
+                self._is_open = True
                 self.transactions += 1
                 self._spool.add(_BEGIN, title)
             self.changes += 1
-            self._spool.add(_CHANGE if changes_row else _SAME, sql)
-        if begun:
+            if change.expected is not None:
+                self._spool.add(_EXPECTED, change.expected.to_text())
+            self._spool.add(_CHANGE if change.changes_row else _SAME, change.sql)
+        if is_last and self._is_open:
+            self._is_open = False
             self._spool.add(_COMMIT, title)
+
+    def expected(self) -> Iterator[ExpectedRow]:
+        """What each statement wants of the table, in the order of the script; nothing unless it was asked for."""
+        for kind, text in self._records():
+            if kind == _EXPECTED:
+                yield ExpectedRow.of_text(text)
+
+    def _records(self) -> Iterator[tuple[int, str]]:
+        return self._spool.backward() if self._direction == "undo" else self._spool.forward()
 
     def lines(self) -> Iterator[str]:
         """The script, line by line: the session's settings, then each transaction between its BEGIN and COMMIT."""
         yield from (f"{one};" for one in SESSION)
         backward = self._direction == "undo"
         first = _COMMIT if backward else _BEGIN
-        for kind, text in self._spool.backward() if backward else self._spool.forward():
+        for kind, text in self._records():
+            if kind == _EXPECTED:
+                continue
             if kind in (_CHANGE, _SAME):
                 yield f"{text};"
                 if kind == _CHANGE:
@@ -98,13 +128,16 @@ class Reversal:
                 yield "COMMIT;"
 
 
-def make_statements(archive: Archive, question: Question, direction: Direction) -> Reversal:
+def make_statements(
+    archive: Archive, question: Question, direction: Direction, *, expects: bool = False
+) -> Reversal:
     """Make SQL of changes. All of them are looked at before anything is given.
 
     Args:
         archive: where they are.
         question: which changes.
         direction: ``undo`` takes them back, the last one first; ``redo`` makes them again.
+        expects: keep what the statements want of the tables, for :meth:`Reversal.expected`.
 
     Raises:
         DataLossError: it cannot be exact; says why and where.
@@ -112,10 +145,11 @@ def make_statements(archive: Archive, question: Question, direction: Direction) 
     """
     found = Reversal(direction)
     try:
-        writer = _Writer(archive, question, direction)
+        writer = _Writer(archive, question, direction, expects)
         for transaction in archive.transactions([question], AssemblyOptions(_selected(question))):
             if question.takes_transaction(transaction):
-                found.add_transaction(_title(transaction), writer.statements(transaction))
+                changes = writer.statements(transaction)
+                found.add_part(_title(transaction), changes, is_last=transaction.complete)
         writer.check_definitions()
     except BaseException:
         found._spool.close()
@@ -136,16 +170,18 @@ def _title(transaction: Transaction) -> str:
 class _Writer:
     """Writes changes as SQL, and refuses those for which that is not exact."""
 
-    def __init__(self, archive: Archive, question: Question, direction: Direction) -> None:
-        self._archive, self._direction = archive, direction
+    def __init__(
+        self, archive: Archive, question: Question, direction: Direction, expects: bool
+    ) -> None:
+        self._archive, self._direction, self._expects = archive, direction, expects
         self._test = ChangeTest(question)
         self._decoders: dict[TableShape, RowImageDecoder] = {}
         self._logged = logged_definitions(archive)
         self._first: dict[TableName, Position] = {}
         self._last: dict[TableName, Position] = {}
 
-    def statements(self, transaction: Transaction) -> Iterator[tuple[str, bool]]:
-        """The statements of a transaction's wanted changes, in the order of the binlog; whether each changes a row."""
+    def statements(self, transaction: Transaction) -> Iterator[WrittenChange]:
+        """The statements of a transaction's wanted changes, in the order of the binlog."""
         for rows in transaction.rows:
             raw = iter(self._with_bytes(rows))
             for change in rows:
@@ -190,7 +226,7 @@ class _Writer:
                 f"{self._direction} would not be whole"
             )
 
-    def _statement(self, shape: TableShape, change: Change) -> tuple[str, bool]:
+    def _statement(self, shape: TableShape, change: Change) -> WrittenChange:
         before, after = change.before, change.after
         if self._direction == "undo":
             before, after = after, before
@@ -202,21 +238,26 @@ class _Writer:
             for at, column in enumerate(shape.columns)
             if column.name not in generated and column.name not in hidden
         ]
+        numbers = [at for at, _ in own]
+        expected = _expected(table, shape, before, after, numbers) if self._expects else None
         if before is None:
             assert after is not None
             names = mysql_names(column.name for _, column in own)
             values = ", ".join(value_sql(column, after[at]) for at, column in own)
-            return f"INSERT INTO {table} ({names}) VALUES ({values})", True  # noqa: S608 - as below
-        where = _where(shape, before, [at for at, _ in own])
+            sql = f"INSERT INTO {table} ({names}) VALUES ({values})"  # noqa: S608 - as below
+            return WrittenChange(sql, True, expected)
+        where = _where(shape, before, numbers)
         if after is None:
-            return f"DELETE FROM {table} WHERE {where} LIMIT 1", True  # noqa: S608 - names and values are quoted
+            sql = f"DELETE FROM {table} WHERE {where} LIMIT 1"  # noqa: S608 - names and values are quoted
+            return WrittenChange(sql, True, expected)
         values_after = [value_sql(column, after[at]) for at, column in own]
         changes_row = values_after != [value_sql(column, before[at]) for at, column in own]
         sets = ", ".join(
             f"{mysql_name(column.name)} = {value}"
             for (_, column), value in zip(own, values_after, strict=True)
         )
-        return f"UPDATE {table} SET {sets} WHERE {where} LIMIT 1", changes_row  # noqa: S608 - as above
+        sql = f"UPDATE {table} SET {sets} WHERE {where} LIMIT 1"  # noqa: S608 - as above
+        return WrittenChange(sql, changes_row, expected)
 
     def check_definitions(self) -> None:
         """Refuse tables whose definition changed between their changes, or behind those that are taken back.
@@ -243,3 +284,17 @@ def _where(shape: TableShape, row: Row, own: list[int]) -> str:
     if key and all(not shape.columns[at].primary_key_prefix for at in key):
         return " AND ".join(condition_sql(shape.columns[at], row[at], is_key=True) for at in key)
     return " AND ".join(condition_sql(shape.columns[at], row[at], is_key=False) for at in own)
+
+
+def _expected(
+    table: str, shape: TableShape, before: Row | None, after: Row | None, own: list[int]
+) -> ExpectedRow:
+    """What a statement wants of the table that makes ``after`` of ``before``."""
+    there = free = exact = None
+    if before is not None:
+        there = _where(shape, before, own)
+        every = (condition_sql(shape.columns[at], before[at], is_key=False) for at in own)
+        exact = " AND ".join((there, *every))
+    if after is not None and shape.primary_key:
+        free = _where(shape, after, own)
+    return ExpectedRow(table, there, exact, None if free == there else free)

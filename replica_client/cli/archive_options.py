@@ -30,7 +30,8 @@ RowKey = Annotated[
     typer.Option(
         "--key",
         metavar="VALUE",
-        help="The primary key; repeat it for each of its columns in order, or give COLUMN=VALUE.",
+        help="The primary key; repeat it for each of its columns in order, or give COLUMN=VALUE. "
+        "Bytes that are no text are x'00ff'.",
     ),
 ]
 Since = Annotated[

@@ -14,7 +14,7 @@ from replica_client.cli.archive_options import (
 )
 from replica_client.cli.decode_options import KeyFile, decode_options
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
-from replica_client.cli.undo import Gtids, Thread, Where, print_statements
+from replica_client.cli.undo import Check, Gtids, Thread, Where, print_statements
 
 EXAMPLE = "replica-client redo /backup/db1 --since binlog.000007:4"
 
@@ -28,6 +28,7 @@ def redo(
     gtid: Gtids = None,
     where: Where = None,
     thread: Thread = None,
+    check: Check = None,
     index_directory: IndexDirectory = None,
     schema: SchemaFile = None,
     lower_case_table_names: LetterCase = None,
@@ -46,4 +47,4 @@ def redo(
     decode = decode_options(key_file)
     known = schema_of(schema, None)
     with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
-        print_statements(archive, asked, "redo")
+        print_statements(archive, asked, "redo", check)

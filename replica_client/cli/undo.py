@@ -17,13 +17,15 @@ from replica_client.cli.archive_options import (
     opened,
 )
 from replica_client.cli.decode_options import KeyFile, decode_options
+from replica_client.cli.failures import FaultFoundError
+from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Lines, message
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
 
 if TYPE_CHECKING:
     from replica_client.archive.archive import Archive
     from replica_client.archive.question import Question
-    from replica_client.archive.undo import Direction
+    from replica_client.archive.undo import Direction, Reversal
 
 EXAMPLE = "replica-client undo /backup/db1 --table shop.orders --gtid 0-1-9"
 
@@ -39,6 +41,16 @@ Thread = Annotated[
 ]
 
 
+Check = Annotated[
+    str | None,
+    typer.Option(
+        "--check",
+        metavar="URL",
+        help="Print no SQL: show which rows of this server are not as the script wants them.",
+    ),
+]
+
+
 def undo(
     sources: Sources,
     table: Table = None,
@@ -48,6 +60,7 @@ def undo(
     gtid: Gtids = None,
     where: Where = None,
     thread: Thread = None,
+    check: Check = None,
     index_directory: IndexDirectory = None,
     schema: SchemaFile = None,
     lower_case_table_names: LetterCase = None,
@@ -69,20 +82,52 @@ def undo(
     decode = decode_options(key_file)
     known = schema_of(schema, None)
     with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
-        print_statements(archive, asked, "undo")
+        print_statements(archive, asked, "undo", check)
 
 
-def print_statements(archive: Archive, asked: Question, direction: Direction) -> None:
-    """Print the script of a question's changes.
+def print_statements(
+    archive: Archive, asked: Question, direction: Direction, check: str | None = None
+) -> None:
+    """Print the script of a question's changes, or what a server has that it does not want.
 
     Raises:
         DataLossError: it cannot be exact; nothing was printed.
+        FaultFoundError: rows of the server are not as the script wants them.
     """
     from replica_client.archive.undo import make_statements
 
-    with make_statements(archive, asked, direction) as statements:
+    with make_statements(archive, asked, direction, expects=check is not None) as statements:
+        if check is not None:
+            _check(statements, check)
+            return
         lines = Lines()
         for line in statements.lines():
             lines.data(line)
         lines.flush()
         message(f"{statements.changes} changes of {statements.transactions} transactions")
+
+
+def _check(statements: Reversal, url: str) -> None:
+    """Show the rows of a server that are not as a script wants them.
+
+    Raises:
+        FaultFoundError: there are some.
+    """
+    from replica_client.archive.expected_rows import conflicts
+    from replica_client.archive.undo import SESSION
+
+    lines, found = Lines(), 0
+
+    async def look() -> None:
+        nonlocal found
+        async for one in conflicts(statements.expected(), url, SESSION):
+            found += 1
+            lines.line(f"{one.what}: {one.table} where {one.row}")
+
+    run_async(look())
+    lines.flush()
+    if found:
+        raise FaultFoundError(f"{found} rows are not as the script wants them; nothing was written")
+    message(
+        f"{statements.changes} changes of {statements.transactions} transactions fit; nothing was written"
+    )

@@ -183,11 +183,20 @@ def _alike(column: str, value: Any, sign: str, literal: Value) -> tuple[Any, Any
             return value, literal.encode()
         if isinstance(value, Temporal):
             return value, temporal_literal(column, value, literal)
+    elif isinstance(literal, bytes):
+        if isinstance(value, bytes):
+            return value, literal
     elif isinstance(value, float):
         return value, float(literal)
     elif isinstance(value, (int, Decimal)):
         return value, literal
-    kind = "text" if isinstance(literal, str) else "a number"
+    kind = (
+        "text"
+        if isinstance(literal, str)
+        else "bytes"
+        if isinstance(literal, bytes)
+        else "a number"
+    )
     shown = "a JSON document" if isinstance(value, JsonDocument) else type(value).__name__
     raise ConfigError(f"column {column!r} is {shown}, which {sign} does not compare with {kind}")
 

@@ -26,7 +26,7 @@ from typing import Final, Literal, TypeAlias
 from replica_client.errors import ConfigError
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">="]
-Value: TypeAlias = int | Decimal | str | bool
+Value: TypeAlias = int | Decimal | str | bool | bytes
 """A literal."""
 
 MAX_DEPTH: Final = 100

@@ -16,11 +16,16 @@ from tests.integration.undo_histories import SETTINGS, Table
 from tests.servers.local import LocalServer
 
 _Order = tuple[str, int, int, int]
-_TEXTS = (int, str, rc.Date, rc.DateTime, rc.Time)
+_TEXTS = (int, str, bytes, rc.Date, rc.DateTime, rc.Time)
 
 
 def _order(change: rc.Change) -> _Order:
     return change.file, change.position, change.event_index, change.row_index
+
+
+def _typed(value: object) -> str:
+    """A value as a user types it."""
+    return f"x'{value.hex()}'" if isinstance(value, bytes) else str(value)
 
 
 def _keys(change: rc.Change, columns: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -33,7 +38,7 @@ def _keys(change: rc.Change, columns: tuple[str, ...]) -> Iterator[tuple[str, ..
             old = [change.before[name] for name in columns]
             values = [was if now is ABSENT else now for was, now in zip(old, values, strict=True)]
         if all(isinstance(value, _TEXTS) for value in values):
-            yield tuple(map(str, values))
+            yield tuple(map(_typed, values))
 
 
 def prove(server: LocalServer, directory: Path, seed: int, questions: int) -> Counter[str]:
@@ -96,7 +101,8 @@ def prove(server: LocalServer, directory: Path, seed: int, questions: int) -> Co
     for _ in range(questions if asked else 0):
         table_name, columns, key = rng.choice(asked)
         if rng.random() < 0.1:
-            key = tuple(value + "1" for value in key) if key[0].isdigit() else key
+            if all(value.isdigit() for value in key):
+                key = tuple(str(int(value + "1")) for value in key)
         wanted = dict(zip(columns, key, strict=True))
         found = [_order(one.change) for one in archive.find(table_name, wanted, statements=False)]
         counts["questions"] += 1

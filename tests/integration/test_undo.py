@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pymysql
 import pytest
 
+from replica_client.archive import undo
 from replica_client.archive.archive import make_question, open_archive
-from replica_client.archive.undo import make_statements
+from replica_client.archive.expected_rows import conflicts
+from replica_client.archive.undo import SESSION, make_statements
 from replica_client.errors import DataLossError
-from tests.integration.undo_histories import prove
+from replica_client.readers.assembler import AssemblyOptions
+from replica_client.rows.selection import Selection
+from tests.integration.as_of_instants import url_of
+from tests.integration.undo_histories import checksums, prove
 from tests.servers.local import LocalServer
 
 
@@ -53,6 +60,94 @@ def test_the_script_ends_where_a_row_is_not_as_it_was(
         connection.rollback()
         cursor.execute(f"SELECT a FROM {database}.t")
         assert cursor.fetchall() == ((8,),)
+
+
+def test_check_tells_what_changed_since_and_writes_nothing(
+    any_server: LocalServer, new_database: Callable[[LocalServer], str], tmp_path: Path
+) -> None:
+    any_server.rotate()
+    first = any_server.binlog_position()[0]
+    database = new_database(any_server)
+    with any_server.connected() as connection, connection.cursor() as cursor:
+        cursor.execute(
+            f"CREATE TABLE {database}.t (a VARCHAR(9) CHARACTER SET utf8 PRIMARY KEY, b FLOAT, c BLOB) ENGINE=InnoDB"
+        )
+        cursor.execute(
+            f"INSERT INTO {database}.t VALUES ('a', 0.1, 'x'), ('b', 1, 'x'), ('c', 1, 'x')"
+        )
+        cursor.execute(
+            f"INSERT INTO {database}.t VALUES ('d', 0.1, 'x'), ('e', 1, 'x'), ('f', 1, NULL)"
+        )
+        connection.commit()
+        any_server.rotate()
+        begin = any_server.binlog_position()[0]
+        cursor.execute(f"UPDATE {database}.t SET b = b + 0.7, c = 'y'")
+        cursor.execute(f"UPDATE {database}.t SET a = 'g' WHERE a = 'e'")
+        cursor.execute(f"DELETE FROM {database}.t WHERE a IN ('c', 'f')")
+        connection.commit()
+        any_server.rotate()
+        names = any_server.binlog_files()
+        files = [any_server.binlog_path(name) for name in names[names.index(first) : -1]]
+        archive = open_archive(files, index_directory=tmp_path)
+        question = make_question([f"{database}.*"], since=f"{begin}:4")
+
+        def found() -> list[tuple[str, str]]:
+            async def look() -> list[tuple[str, str]]:
+                with make_statements(archive, question, "undo", expects=True) as statements:
+                    rows = conflicts(statements.expected(), url_of(any_server), SESSION)
+                    return sorted([(one.what, one.row[-4:]) async for one in rows])
+
+            return asyncio.run(look())
+
+        assert found() == []
+        cursor.execute(f"UPDATE {database}.t SET c = 'Y' WHERE a = 'a'")
+        cursor.execute(f"DELETE FROM {database}.t WHERE a = 'b'")
+        cursor.execute(f"INSERT INTO {database}.t VALUES ('c', 5, NULL), ('e', 5, NULL)")
+        cursor.execute(f"UPDATE {database}.t SET c = NULL WHERE a = 'g'")
+        connection.commit()
+        before = checksums(any_server, [f"{database}.t"])
+        assert found() == [
+            ("changed", " 'a'"),
+            ("changed", " 'g'"),
+            ("gone", " 'b'"),
+            ("there", " 'c'"),
+            ("there", " 'e'"),
+        ]
+        assert checksums(any_server, [f"{database}.t"]) == before
+
+
+def test_a_transaction_in_parts_stays_one(
+    server: Callable[[str], LocalServer],
+    new_database: Callable[[LocalServer], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    small = partial(AssemblyOptions, part_size=1000)
+    monkeypatch.setattr(undo, "AssemblyOptions", small)
+    source = server("mariadb-11.8")
+    source.rotate()
+    first = source.binlog_position()[0]
+    database = new_database(source)
+    with source.connected() as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE {database}.t (a INT PRIMARY KEY, b BLOB) ENGINE=InnoDB")
+        cursor.execute("START TRANSACTION")
+        for number in range(12):
+            cursor.execute(f"INSERT INTO {database}.t VALUES ({number}, REPEAT('x', 800))")
+        connection.commit()
+    source.rotate()
+    names = source.binlog_files()
+    files = [source.binlog_path(name) for name in names[names.index(first) : -1]]
+    archive = open_archive(files, index_directory=tmp_path)
+    question = make_question([f"{database}.*"])
+    parts = [one for one in archive.transactions([question], small(Selection())) if one.rows]
+    assert len(parts) > 1
+    for direction in ("undo", "redo"):
+        with make_statements(archive, question, direction) as statements:
+            controls = [
+                line for line in statements.lines() if line in ("START TRANSACTION;", "COMMIT;")
+            ]
+        assert (statements.transactions, statements.changes) == (1, 12)
+        assert controls == ["START TRANSACTION;", "COMMIT;"]
 
 
 REFUSED = [
