@@ -8,7 +8,7 @@ from pathlib import Path
 
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.position.position import Position, split_file_name
-from replica_client.readers.files.file_bytes import found_files
+from replica_client.readers.files.file_bytes import found_files, index_files
 from replica_client.storage.files import FileStatus, has_pattern, matching_files
 from replica_client.storage.location import Location, ObjectUrl, location
 
@@ -59,6 +59,8 @@ def list_files(paths: Sequence[str | Location], *, may_be_empty: bool = False) -
                     f"{other.path} and {listed.path} have the same name: files of one source differ in name; "
                     "read other sources in queries of their own"
                 )
+    for name in index_files(found):
+        del found[name]
     return sorted(found.values(), key=lambda file: split_file_name(file.name))
 
 

@@ -33,11 +33,12 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from replica_client.archive.file_index import FileIndex
 from replica_client.archive.key_scan import word_and_mask
+from replica_client.readers.files.file_bytes import INDEX_SUFFIX
 from replica_client.storage.files import read_at
 
 MAGIC: Final = b"RCIX"
 VERSION: Final = 1
-SUFFIX: Final = ".rcindex"
+SUFFIX: Final = INDEX_SUFFIX
 _PREFIX: Final = Struct("<4sHII")
 _SIZE: Final = Struct("<I")
 _MAX_HEAD: Final = 256 << 20

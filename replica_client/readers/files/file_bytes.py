@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import mmap
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -49,6 +49,9 @@ _FORMATS = bytes(
     )
 )
 _MAX_READ = 16 << 20
+INDEX_SUFFIX = ".rcindex"
+"""What the name of our own index of a binlog file ends with."""
+_BESIDE = (INDEX_SUFFIX, ".idx")  # .idx: MariaDB >= 11.4, GTIDs of the file without it
 IN_MEMORY = "memory"
 """What the file of bytes in memory is called."""
 
@@ -123,8 +126,8 @@ def binlog_files(source: FileSource, memory_map: bool = False) -> list[BinlogFil
 
     A path may be the URL of an object store (``s3://bucket/backup``), where a directory is what others stand
     below. A directory gives its binlog files (``name.NNNNNN``, index files left out) by number, and so does a
-    glob (``backup/binlog.*``) where no file has that name; a list is taken in its order; an object with
-    ``read`` is one file, and so are bytes.
+    glob (``backup/binlog.*``) where no file has that name; a list is taken in its order, without the index
+    files that a shell's glob found beside binlogs; an object with ``read`` is one file, and so are bytes.
 
     Args:
         source: see there.
@@ -145,9 +148,21 @@ def binlog_files(source: FileSource, memory_map: bool = False) -> list[BinlogFil
         if not source:
             raise ConfigError("no binlog file was given")
         paths = cast(Sequence[str | Path | ObjectUrl], source)
-        return [file for path in paths for file in binlog_files(path, memory_map)]
+        found = [file for path in paths for file in binlog_files(path, memory_map)]
+        beside = index_files({file.name for file in found})
+        return [file for file in found if file.name not in beside]
     name = getattr(source, "name", "")
     return [BinlogFile(Path(name).name if isinstance(name, str) else "", None, source)]
+
+
+def index_files(names: Collection[str]) -> set[str]:
+    """Which of these names are of files that stand beside the other ones and are no binlogs."""
+    return {
+        name
+        for name in names
+        if (name.endswith(".index") and len(names) > 1)
+        or any(name.endswith(end) and name.removesuffix(end) in names for end in _BESIDE)
+    }
 
 
 def found_files(where: Location) -> list[FileStatus]:
