@@ -121,7 +121,7 @@ class NetImages:
 
     def _grouping(self, table: pa.Table) -> list[Any]:
         """What tells rows apart, in types that can be grouped by."""
-        columns = [_groupable(table[name]) for name in self._names]
+        columns = [_groupable(table[name], self._by_key) for name in self._names]
         lossless = table[LOSSLESS]
         if lossless.null_count < table.num_rows:
             wanted = set(self._names)
@@ -171,10 +171,12 @@ class NetImages:
             writer.write_table(rows)
 
 
-def _groupable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _groupable(column: pa.ChunkedArray, is_key: bool) -> pa.ChunkedArray:
     kind = column.type
     if pa.types.is_floating(kind):
-        # By their bits: 0.0 and -0.0 are two values.
+        # By their bits: 0.0 and -0.0 are two values, but one key.
+        if is_key:
+            column = pc.add(column, pa.scalar(0.0, kind))
         bits = pa.int32() if kind.bit_width == 32 else pa.int64()
         return pa.chunked_array([chunk.view(bits) for chunk in column.chunks], bits)
     if pa.types.is_nested(kind) or pa.types.is_decimal256(kind):

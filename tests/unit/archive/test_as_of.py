@@ -16,6 +16,7 @@ pa = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
 from replica_client.archive.as_of import net_images  # noqa: E402
 from replica_client.archive.as_of.moments import moment_of  # noqa: E402
 from replica_client.archive.as_of.reconstruction import Resources, state_forward  # noqa: E402
+from replica_client.archive.as_of.segment_images import LOSSLESS_FIELD, with_images  # noqa: E402
 from replica_client.archive.as_of.state_lines import state_lines  # noqa: E402
 from replica_client.archive.as_of.table_state import TableState, difference  # noqa: E402
 from replica_client.rows.json_values import row_to_json  # noqa: E402
@@ -130,3 +131,33 @@ def test_a_table_that_nothing_made_is_refused(directory: Path, table: str) -> No
         rc.open_archive(str(directory)).as_of(table, "latest")
     with pytest.raises(rc.ConfigError, match=r"DATABASE\.TABLE"):
         rc.open_archive(str(directory)).as_of("orders", "latest")
+
+
+@pytest.mark.parametrize("winner", ["first", "last"])
+def test_negative_zero_is_the_key_that_zero_is(winner: net_images.Winner) -> None:
+    """An update from one to the other changes the row, and not which row it is."""
+    schema = pa.schema([("x", pa.float64()), ("v", pa.int64()), LOSSLESS_FIELD])
+    images = net_images.NetImages(schema, ["x"], winner)
+    for x, v, there, weight in ((0.0, 1, True, 1), (-0.0, 2, True, 0), (0.0, 3, True, 0)):
+        arrays = [pa.array([x]), pa.array([v]), pa.nulls(1, LOSSLESS_FIELD.type)]
+        images.add(
+            pa.RecordBatch.from_arrays(
+                [*arrays, pa.array([there]), pa.array([weight])], schema=with_images(schema)
+            )
+        )
+    (rows,) = images.rows()
+    assert rows["v"].to_pylist() == [1 if winner == "first" else 3]
+
+
+def test_rows_without_a_key_are_told_apart_by_their_bits() -> None:
+    schema = pa.schema([("x", pa.float64()), LOSSLESS_FIELD])
+    images = net_images.NetImages(schema, [], "last")
+    values = pa.array([0.0, -0.0, 0.0])
+    images.add(
+        pa.RecordBatch.from_arrays(
+            [values, pa.nulls(3, LOSSLESS_FIELD.type), pa.array([True] * 3), pa.array([1] * 3)],
+            schema=with_images(schema),
+        )
+    )
+    (rows,) = images.rows()
+    assert sorted(rows["_weight"].to_pylist()) == [1, 2]
