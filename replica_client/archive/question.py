@@ -128,6 +128,10 @@ class Question:
         if self.gtid is not None and not has_gtid(self.gtid, transaction.gtid):
             return False
         since, until = self.since, self.until
+        if isinstance(since, Position) and since.file and transaction.start < since:
+            return False
+        if isinstance(until, Position) and until.file and transaction.start >= until:
+            return False
         if isinstance(since, Position) and not since.file and since.gtid_set is not None:
             if is_behind(since.gtid_set, transaction.gtid):
                 return False

@@ -173,6 +173,20 @@ def test_a_missing_file_is_named(shop: Path) -> None:
         open_archive(shop)
 
 
+def test_since_and_until_hold_inside_a_block(shop: Path) -> None:
+    """A block has many transactions: those on the other side of a position are not meant."""
+    archive = open_archive(str(shop))
+    transactions = [one for one in rc.open_binlog(str(shop)).transactions() if len(one.changes)]
+    every = [place(change) for one in transactions for change in one.changes]
+    for one in transactions[:: max(1, len(transactions) // 12)]:
+        at = rc.Position(one.start.file, one.start.offset)
+        later = [place(c) for t in transactions if t.start >= at for c in t.changes]
+        found = [place(each.change) for each in archive.find(since=at, statements=False)]
+        assert found == later
+        found = [place(each.change) for each in archive.find(until=at, statements=False)]
+        assert found + later == every
+
+
 def test_hours_count_all_rows(shop: Path) -> None:
     for path, file in zip(
         sorted(shop.glob("shop-bin.*[0-9]")), open_archive(shop).index(), strict=True
