@@ -41,6 +41,19 @@ def status(
         raise typer.Exit(NOT_CURRENT)
 
 
+@app.command(epilog="Example:  replica-client lake copy shop.toml shop.orders 'shop.tmp_*'")
+def copy(
+    config: _Config,
+    tables: Annotated[
+        list[str], typer.Argument(metavar="TABLE…", help="database.name; * and ? stand for parts.")
+    ],
+) -> None:
+    """Let the next run copy tables anew, also those that were left out. The pipeline must not run."""
+    lines = Lines()
+    for name in _module(config).copy_tables(config, tables):
+        lines.line(f"{name}: the next run copies it")
+
+
 @app.command(epilog="Example:  replica-client lake compact shop.toml")
 def compact(config: _Config, json: _Json = False) -> None:
     """Put small files together; no row changes. The pipeline must not run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -13,12 +14,13 @@ from replica_client.lake.applier import first_untaken, local_runner
 from replica_client.lake.config import PipelineConfig, load_config
 from replica_client.lake.copies import copies_directory
 from replica_client.lake.delta_files import open_delta
-from replica_client.lake.lake_catalog import LakeCatalog
+from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.lake.pipeline_state import load_state
 from replica_client.lake.state_table import StateTable
 from replica_client.lake.writer_lock import locked
+from replica_client.rows.selection import Selection
 from replica_client.storage.files import names_in, remove_tree
 from replica_client.storage.location import Location
 
@@ -71,6 +73,39 @@ def table_sizes(catalog: LakeCatalog) -> list[TableUpkeep]:
         )
         for entry in catalog.tables.values()
     ]
+
+
+def copy_tables(config: str | os.PathLike[str], tables: Sequence[str]) -> list[str]:
+    """Let the next run copy tables anew, those that were left out, too; gives their names.
+
+    Until it has, they are not current.
+
+    Args:
+        config: of the pipeline.
+        tables: as ``database.name``; ``*`` and ``?`` stand for parts of names.
+
+    Raises:
+        ConfigError: the file is wrong, it copies no tables, no table has such a name, or a pipeline runs on the lake.
+        PositionStoreError: the catalogue cannot be written.
+    """
+    read = load_config(config)
+    if not read.lake.copies:
+        raise ConfigError(f'{config}: it copies no tables; say start = "snapshot" in [source]')
+    with locked(read.output):
+        catalog = LakeCatalog.load(read.output)
+        if catalog is None:
+            raise ConfigError(f"{read.output}: no lake with current tables; run the pipeline first")
+        chosen: dict[str, TableEntry] = {}
+        for pattern in tables:
+            wanted = Selection((pattern,)).for_server(catalog.history.lower_case_names)
+            found = [e for e in catalog.tables.values() if wanted.wants(*e.table)]
+            if not found:
+                raise ConfigError(f"{read.output} has no table {pattern}; nothing was changed")
+            chosen |= {".".join(entry.table): entry for entry in found}
+        for entry in chosen.values():
+            entry.needs_copy("its copy was asked for")
+        catalog.save()
+    return list(chosen)
 
 
 def compact_lake(config: str | os.PathLike[str]) -> list[TableUpkeep]:

@@ -1,0 +1,63 @@
+"""Tables whose copy is asked for."""
+
+import pytest
+
+from replica_client.errors import ConfigError
+from replica_client.lake.lake_catalog import LakeCatalog
+from replica_client.lake.maintenance import copy_tables
+from replica_client.lake.writer_lock import locked
+from tests.unit.lake.lakes import HandLog, applier
+
+
+@pytest.fixture
+def config(tmp_path):
+    log = HandLog(tmp_path / "lake" / "change_log")
+    for name in ("orders", "lines", "left"):
+        log.ddl(f"create table {name} (id int primary key, v int)").insert(name, id=1, v=2)
+    log.ddl("alter table `left` modify v varchar(9)").commit()
+    applier(tmp_path / "lake", log).run()
+    return written(tmp_path)
+
+
+def written(directory, start="snapshot"):
+    file = directory / "shop.toml"
+    file.write_text(
+        f'[source]\nurl = "mysql://repl@db1/"\nstart = "{start}"\n[pipeline]\noutput = "lake"\n'
+    )
+    return file
+
+
+def statuses(config):
+    tables = LakeCatalog.load(config.parent / "lake").tables.values()
+    return {entry.name: (entry.status, bool(entry.copy)) for entry in tables}
+
+
+def test_the_next_run_copies_them(config):
+    assert statuses(config)["left"] == ("left_out", False)
+    assert copy_tables(config, ["d.l*"]) == ["d.lines", "d.left"]
+    assert statuses(config) == {
+        "orders": ("current", False),
+        "lines": ("copying", True),
+        "left": ("copying", True),
+    }
+
+
+@pytest.mark.parametrize(
+    ("tables", "words"),
+    [(["d.orders", "d.none"], "no table d.none; nothing"), (["x.*"], "no table")],
+)
+def test_what_is_not_there_changes_nothing(config, tables, words):
+    before = statuses(config)
+    with pytest.raises(ConfigError, match=words):
+        copy_tables(config, tables)
+    assert statuses(config) == before
+
+
+def test_where_nothing_can_be_copied(config, tmp_path):
+    with locked(tmp_path / "lake"), pytest.raises(ConfigError, match="another pipeline"):
+        copy_tables(config, ["d.orders"])
+    with pytest.raises(ConfigError, match="it copies no tables"):
+        copy_tables(written(tmp_path, "earliest"), ["d.orders"])
+    with pytest.raises(ConfigError, match="no lake"):
+        (tmp_path / "other").mkdir()
+        copy_tables(written(tmp_path / "other"), ["d.orders"])
