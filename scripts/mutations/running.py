@@ -27,7 +27,8 @@ from mutations.planting import Mutation
 
 ROOT = Path(__file__).resolve().parents[2]
 _PART = 250  # tests that are recorded at once
-_SILENT = 120  # seconds after which a test waits for what does not come
+_SILENT = 60  # seconds after which a test waits for what does not come, or takes too long for this
+_SAVED = 20  # seconds between two times that what was recorded is saved
 
 
 class Runner:
@@ -87,7 +88,7 @@ class Runner:
             at = self._kept.with_suffix(".at")
             said = _forked(functools.partial(_record, new, known, self._kept, at), _SILENT)
             if said == "timeout":
-                # Some that use threads wait for ever in a process that was forked.
+                # Some that use threads wait for ever in a process that was forked; others cut at every byte.
                 known["tests"].append(at.read_text(encoding="utf-8"))
                 known["seconds"].append(0.0)
                 self._kept.write_text(json.dumps(known))
@@ -210,32 +211,40 @@ def _record(
         data_file=None, include=[f"{ROOT}/replica_client/*"], config_file=False
     )
     names, seconds = known["tests"], known["seconds"]
-    first, broken = len(names), []
+    broken: set[int] = set()
+    saved_at, saved = time.monotonic(), len(names)
     for at, item in enumerate(items):
         at_hand.write_text(item.nodeid, encoding="utf-8")
         beat()
         measured.start()  # anew: a test may trace for itself
-        measured.switch_context(str(at))
+        measured.switch_context(str(len(names)))
         begun = time.process_time()
         following = items[at + 1] if at + 1 < len(items) else None
         reports: list[Any] = []
         _watch(item, reports)
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         measured.stop()
+        if any(report.failed or report.skipped for report in reports):
+            broken.add(len(names))
         names.append(item.nodeid)
         seconds.append(time.process_time() - begun)
-        broken.append(any(report.failed or report.skipped for report in reports))
-    data = measured.get_data()
-    lines = known["lines"]
-    for file in data.measured_files():
-        of_file = lines.setdefault(str(Path(file).relative_to(ROOT)), {})
-        for line, contexts in data.contexts_by_lineno(file).items():
-            good = [first + int(one) for one in contexts if one and not broken[int(one)]]
-            of_file[str(line)] = of_file.get(str(line), []) + good
-    for path in {*lines, *(name.partition("::")[0] for name in names if name)}:
-        known["files"].setdefault(path, _digest(ROOT / path))
-    kept.write_text(json.dumps(known))
+        if time.monotonic() - saved_at > _SAVED or following is None:
+            _add_lines(known, measured.get_data(), broken)
+            for path in {*known["lines"], *(name.partition("::")[0] for name in names[saved:])}:
+                known["files"].setdefault(path, _digest(ROOT / path))
+            kept.write_text(json.dumps(known))
+            measured.erase()
+            saved_at, saved = time.monotonic(), len(names)
     return ""
+
+
+def _add_lines(known: dict[str, Any], data: Any, broken: set[int]) -> None:
+    """Add which lines tests ran, but those that did not pass."""
+    for file in data.measured_files():
+        of_file = known["lines"].setdefault(str(Path(file).relative_to(ROOT)), {})
+        for line, contexts in data.contexts_by_lineno(file).items():
+            good = [int(one) for one in contexts if one and int(one) not in broken]
+            of_file[str(line)] = of_file.get(str(line), []) + good
 
 
 def _watch(item: pytest.Item, reports: list[Any]) -> None:
