@@ -201,3 +201,17 @@ async def test_a_position_on_another_server_does_not_know_the_ddl_behind_it(tmp_
         async with rc.connect(source.url, position_store=store, stop_at_end=True) as stream:
             table = stream.history.table(("d", "t"))
     assert isinstance(table, TableModel) and table.column_names == ("a",)
+
+
+async def test_a_cut_behind_a_gap_at_the_start_is_gone_over() -> None:
+    """The source purged what the start needs, and the line is cut behind it."""
+    first, second = sorted(DATA.glob("shop-bin.0*"))[:2]
+    start = next(iter(rc.open_binlog(first).transactions())).position.gtid_set
+    expected = [change_to_json(change) for change in rc.open_binlog(DATA).changes()]
+    expected = expected[len(list(rc.open_binlog(first).changes())) :]
+    for cuts in ([], [CutAt(400, connection=1)]):
+        async with BinlogSource(DATA, faults=cuts) as source:
+            source.purge_to(second.name)
+            options = {"start": start, "record_losses": ["gtid_gap"]}
+            assert await _changes(source.url, **options) == expected
+            assert source.connections >= 2 + len(cuts)

@@ -95,6 +95,17 @@ def test_a_statement_that_alters_and_renames_leaves_the_new_columns(log, tmp_pat
     assert ("d", "a") not in engine.catalog.tables
 
 
+def test_a_table_that_waits_for_its_copy_is_altered_and_renamed(log, tmp_path):
+    two_tables(log).offset += 100
+    log.add(LOSS, "a", None, {"kind": "statement", "reason": "as text"})
+    log.ddl("alter table a add w int, rename to c").commit()
+    engine = applier(tmp_path / "lake", log, can_copy=True)
+    engine.run()
+    entry = engine.catalog.tables[("d", "c")]
+    assert (entry.status, entry.model.name) == ("copying", "c")
+    assert [column.name for column in entry.model.columns] == ["id", "v", "w"]
+
+
 def test_a_truncated_table_is_empty_and_one_that_is_copied_is_copied_anew(log, tmp_path):
     two_tables(log).ddl("truncate table a").insert("a", id=5, v=5).commit()
     engine = applier(tmp_path / "lake", log)

@@ -7,13 +7,17 @@ from types import SimpleNamespace
 
 import pytest
 
+from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.readers.live import binlog_scan
 from replica_client.readers.live.live_labels import _texts
+from replica_client.readers.live.live_schema import SchemaProver, _Reading
 from replica_client.readers.live.reconnect import ReconnectPolicy
 from replica_client.readers.query_text import _is_before_8
 from replica_client.schema.ddl.statement_context import StatementContext
-from replica_client.schema.model import ColumnModel
+from replica_client.schema.history import LogPosition, SchemaHistory
+from replica_client.schema.model import ColumnModel, TableModel
+from tests.unit.schema.tables import history_of
 
 
 def test_the_first_try_is_at_once_and_bounds_double() -> None:
@@ -61,3 +65,23 @@ async def test_connections_share_a_scan(
     connection = SimpleNamespace(binary_logs=binary_logs)
     begins = await binlog_scan._later_begins(connection, "b.000001", 0)
     assert [int(begin.file.removeprefix("b.")) for begin in begins] == expected
+
+
+@pytest.mark.parametrize(
+    ("create", "expected"),
+    [("create table t (a varchar(9)) charset latin1", True), ("create table u (a int)", False)],
+)
+def test_what_was_read_is_known_afterwards(create: str, expected: bool) -> None:
+    """A table that was read need not be asked for again; one that was not there has to be."""
+    table = ("d", "t")
+    prover = SchemaProver(SimpleNamespace(), DecodeOptions())  # type: ignore[arg-type]
+    models = {
+        (one.database, one.name): one
+        for name in ("t", "u")
+        if isinstance(one := history_of(create).table(("d", name)), TableModel)
+    }
+    reading = _Reading(models, {}, LogPosition.of("b.000001", 4), LogPosition.of("b.000001", 9))
+    history = SchemaHistory()
+    position = LogPosition.of("b.000001", 4)
+    assert prover._adopt(history, table, position, reading) is expected
+    assert isinstance(history.table(table), TableModel) is expected
