@@ -1,4 +1,4 @@
-"""Tables of binlog files or of a live source that whatever reads Arrow takes as they are."""
+"""Tables of binlog files or of a live source, for anything that reads Arrow."""
 
 from __future__ import annotations
 

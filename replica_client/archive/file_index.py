@@ -1,4 +1,4 @@
-"""What planning has to know of a binlog file: where it may be cut, and what statements are in it.
+"""What planning needs to know of a binlog file: where it may be cut, and which statements are in it.
 
 An index is made by one scan of the file's headers. It holds for the bytes that were scanned: a file
 that has grown is scanned on from there.

@@ -1,4 +1,4 @@
-"""Keys that a user asks for: as conditions on rows, and as row images have them."""
+"""Keys that a user asks for, as conditions on rows and in the form of row images."""
 
 from __future__ import annotations
 

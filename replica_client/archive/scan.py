@@ -1,4 +1,4 @@
-"""Binlog files, or what a live source has, as tables for whatever reads Arrow."""
+"""Binlog files or a live source as tables, for anything that reads Arrow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements that are kept on disk until all of them are known to be right, and read in either order."""
+"""Statements, kept on disk until all are known to be valid, and read in either order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""XA transactions that are prepared and have not ended: what a position carries with it.
+"""XA transactions that are prepared and not yet committed or rolled back; a position carries them.
 
 An XA transaction stands in the binlog in two places: its rows up to the XA PREPARE, and later, perhaps in
 another file, the XA COMMIT or XA ROLLBACK that decides them. A position between the two lies behind the

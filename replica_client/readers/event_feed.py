@@ -1,4 +1,4 @@
-"""Raw event bytes in, decoded events with their place out: the part that files and streams share."""
+"""Raw event bytes in, decoded events with their positions out: the part that files and streams share."""
 
 from __future__ import annotations
 

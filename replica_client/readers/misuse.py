@@ -1,4 +1,4 @@
-"""What to write instead, where asyncio's stream is used without asyncio or the other way round.
+"""Errors that say what to write, where the asyncio stream is used without asyncio or the other way round.
 
 Type checkers do not see these methods: to them the statements are the errors that they are.
 """

@@ -1,4 +1,4 @@
-"""How the options that messages name are spelt where the user gave them.
+"""Names of options in messages, spelled as where the user gave them.
 
 A message of the core is read by people who wrote Python, a command line, a TOML file or Spark options. It names only
 what exists there, in that spelling.

@@ -1,4 +1,4 @@
-"""What is found out once per row decoder, and forgotten with it.
+"""Facts that are computed once per row decoder, and dropped with it.
 
 A decoder lives as long as the table looks as it does: after each ALTER there is another one. What is kept for a
 decoder must not keep the decoder, or a table that changes every few seconds fills the memory.

@@ -1,4 +1,4 @@
-"""Which column is read how: from a column's shape to the operation of the row decoder."""
+"""How each column is read: from its shape to an operation of the row decoder."""
 
 from __future__ import annotations
 

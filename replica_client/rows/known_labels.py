@@ -1,4 +1,4 @@
-"""ENUM and SET values of columns some of whose labels are not known: those that have one are refused."""
+"""ENUM and SET columns of which some labels are not known: values that need one are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Saves behind the text of a checkpoint: each says only what is other than in the save before.
+"""Incremental saves behind the text of a checkpoint: each has only what changed since the one before.
 
 The text of a checkpoint is one JSON object that ends in a line with ``}``. A save takes the place of that line, in
 one write::

@@ -1,4 +1,4 @@
-"""The part of a checkpoint's state that grows: what of it is stored already, and what is new.
+"""The growing part of a checkpoint's state: what is stored already, and what is new.
 
 A value of a state that is a tuple of texts grows at its end and is shortened at its beginning; what is in it does
 not change. Such a value can have megabytes, of which a save adds some hundred bytes. Stores keep a short one with

@@ -1,4 +1,4 @@
-"""XA transactions that were prepared before reading of files began: looked for in what lies before."""
+"""XA transactions that were prepared before the first event to be read; the bytes before it are searched for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where reading files begins and ends when that is said by time or by GTID set.
+"""Where reading of files begins and ends, when a time or a GTID set says it.
 
 A time and a GTID set become positions between transactions, by reading the transactions before them
 without their rows. What follows is read like any other range.

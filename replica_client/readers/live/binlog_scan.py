@@ -1,4 +1,4 @@
-"""Which statements in a source's binlog changed tables: events that cannot are passed over unread."""
+"""Which statements in a source's binlog changed tables; events that cannot change one are skipped unread."""
 
 from __future__ import annotations
 

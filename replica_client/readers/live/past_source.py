@@ -1,4 +1,4 @@
-"""What belongs to positions of a server that a stream has left: another host took over.
+"""State of positions on the previous server, after another host took over.
 
 Files, offsets, the schema history and pending XA transactions mean something on one server only. Positions
 that were delivered before a failover may be acknowledged after it; each is saved with what belongs to it.

@@ -1,4 +1,4 @@
-"""What a new connection sends again is passed over."""
+"""Skips what a new connection sends again."""
 
 from __future__ import annotations
 

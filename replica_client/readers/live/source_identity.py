@@ -1,4 +1,4 @@
-"""Is a source still the one that was read before? Compared at every connection.
+"""Checks at every connection that the source is still the one that was read before.
 
 A file name and an offset mean something on one server only, and there only until its binlog is begun
 anew (``RESET BINARY LOGS AND GTIDS``, a restored backup). A dump that starts there nevertheless gives

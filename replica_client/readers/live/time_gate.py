@@ -1,4 +1,4 @@
-"""Passing over what a live source sends of before the time where a stream is to start."""
+"""Skips what a live source sends from before the start time of a stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions as they are behind the declared transforms."""
+"""Transactions after the declared transforms."""
 
 from __future__ import annotations
 
