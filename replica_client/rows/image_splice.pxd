@@ -13,3 +13,5 @@ cdef class ImageSplicer:
     cdef int _width
     cdef dict _plans
     cdef SplicePlan _plan(self, bytes bitmap)
+    cdef Py_ssize_t _image(self, bytes data, Py_ssize_t offset, SplicePlan plan, object values,
+                           bytearray out) except -1

@@ -72,6 +72,32 @@ class ImageSplicer:
         plan: SplicePlan = self._plan(bitmap)
         return b"\xff" * int(plan.new_null_size)
 
+    def images(
+        self, data: bytes, before: bytes | None, after: bytes | None, values: Sequence[Any]
+    ) -> bytes:
+        """All images of an event anew, with the same new values in each row.
+
+        Args:
+            data: the images.
+            before: which columns those before have; None where there are none.
+            after: likewise of those after.
+            values: see :meth:`image`.
+
+        Raises:
+            ColumnDecodeError: see :meth:`image`.
+        """
+        out = bytearray()
+        offset: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t = len(data)
+        first: SplicePlan | None = None if before is None else self._plan(before)
+        second: SplicePlan | None = None if after is None else self._plan(after)
+        while offset < end:
+            if first is not None:
+                offset = self._image(data, offset, first, values, out)
+            if second is not None:
+                offset = self._image(data, offset, second, values, out)
+        return bytes(out)
+
     def image(
         self,
         data: bytes,
@@ -93,7 +119,18 @@ class ImageSplicer:
         Raises:
             ColumnDecodeError: the image is cut off, or a column cannot be read.
         """
-        plan: SplicePlan = self._plan(bitmap)
+        return int(self._image(data, offset, self._plan(bitmap), values, out))
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _image(
+        self,
+        data: bytes,
+        offset: cython.Py_ssize_t,
+        plan: SplicePlan,
+        values: Sequence[Any],
+        out: bytearray,
+    ) -> cython.Py_ssize_t:
         raw: cython.p_const_uchar = data
         end: cython.Py_ssize_t = len(data)
         nulls: cython.Py_ssize_t = offset
@@ -112,7 +149,7 @@ class ImageSplicer:
         is_null: cython.bint
         at: cython.Py_ssize_t = 0
         head: cython.Py_ssize_t = len(out)
-        bits: list[int] = []
+        bits: list[int] | None = None
         out += bytes(plan.new_null_size)
         for i in range(len(columns)):
             column = cython.cast(Column, columns[i])
@@ -131,7 +168,7 @@ class ImageSplicer:
                 offset += length
             if source == _KEEP:
                 if is_null:
-                    bits.append(at)
+                    bits = [at] if bits is None else [*bits, at]
                 elif run < 0:
                     run = begun
                 at += 1
@@ -143,15 +180,16 @@ class ImageSplicer:
                 continue
             value = values[source]
             if value is None or value is ABSENT:
-                bits.append(at)
+                bits = [at] if bits is None else [*bits, at]
             else:
                 out += value
             at += 1
         if run >= 0:
             out += data[run:offset]
-        for bit in bits:
-            out[head + (bit >> 3)] |= 1 << (bit & 7)
-        return int(offset)
+        if bits is not None:
+            for bit in bits:
+                out[head + (bit >> 3)] |= 1 << (bit & 7)
+        return offset
 
     @cython.cfunc
     def _plan(self, bitmap: bytes) -> SplicePlan:

@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.consumer import fetcher
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Partition
 
 
 class _OpenAborts(threading.local):
@@ -75,6 +77,25 @@ class KafkaWatcher:
     def again(self) -> KafkaWatcher:
         """Another one of the same topic, from its beginning."""
         return KafkaWatcher(self._servers, self._topic)
+
+    def state(self) -> str:
+        """What the broker says of the topic: up to where transactions are over, its end, and all that is there."""
+        plain = Consumer({"bootstrap.servers": self._servers, "group.id": "state"})
+        committed = Consumer(
+            {
+                "bootstrap.servers": self._servers,
+                "group.id": "state",
+                "isolation.level": "read_committed",
+            }
+        )
+        try:
+            partition = Partition(self._topic, 0)
+            _, end = plain.get_watermark_offsets(partition, timeout=30)
+            _, stable = committed.get_watermark_offsets(partition, timeout=30)
+        finally:
+            plain.close()
+            committed.close()
+        return f"the topic ends at {end}, and transactions are over up to {stable}"
 
     def close(self) -> None:
         """End it."""
@@ -145,7 +166,7 @@ def _explain(
         whole = [clean(line) for line in again.values] == expected
     finally:
         again.close()
-    seen = f"who reads the topic now sees {'the right messages' if whole else 'that, too'}"
+    seen = f"who reads the topic now sees {'the right messages' if whole else 'that, too'}; {watcher.state()}"
     for at, (mine, theirs) in enumerate(zip(got, expected, strict=False)):
         if mine != theirs:
             offsets = watcher.offsets[max(at - 2, 0) : at + 2]

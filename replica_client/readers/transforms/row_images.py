@@ -104,20 +104,22 @@ class TransformedImages:
         maker = _EventMaker(rows, self._shape, self._decoder, self._splicer, before, after)
         if not maker.has_columns:
             return
+        if self._constants is not None:
+            yield maker.whole(images, before, after, self._constants)
+            return
         filters, first = self._plan.filters, rows.first_row
         pairs = self._reader.iter_rows(body.kind, before, body.columns_after, images)
-        constants, kind = self._constants, body.kind
+        kind = body.kind
         at = index = 0
         size = len(images)
         while at < size:
-            old, new = (None, None) if constants is not None else next(pairs)
-            values = constants
+            old, new = next(pairs)
             begun = len(maker.out)
             if kind != "insert":
-                at = self._splicer.image(images, at, before, values or self._made(old), maker.out)
+                at = self._splicer.image(images, at, before, self._made(old), maker.out)
             middle = len(maker.out)
             if kind != "delete":
-                at = self._splicer.image(images, at, after, values or self._made(new), maker.out)
+                at = self._splicer.image(images, at, after, self._made(new), maker.out)
             took = kind
             if index < first:
                 took = ""
@@ -163,7 +165,7 @@ class _EventMaker:
         before: bytes,
         after: bytes,
     ) -> None:
-        self._rows, self._shape, self._decoder = rows, shape, decoder
+        self._rows, self._shape, self._decoder, self._splicer = rows, shape, decoder, splicer
         self._before, self._after = splicer.bitmap(before), splicer.bitmap(after)
         self._nulls = splicer.nulls(before), splicer.nulls(after)
         kind = rows.event.body.kind
@@ -205,13 +207,24 @@ class _EventMaker:
         elif kind == "delete" and own == "update":
             del out[middle:]
 
+    def whole(self, images: bytes, before: bytes, after: bytes, values: list[Any]) -> RowsOfEvent:
+        """The event with the same new values in all of its rows."""
+        kind = self._rows.event.body.kind
+        made = self._splicer.images(
+            images,
+            None if kind == "insert" else before,
+            None if kind == "delete" else after,
+            values,
+        )
+        return self._event(kind, made, self._rows.first_row)
+
     def end(self) -> RowsOfEvent | None:
         """The event of what was taken."""
-        if not self._kind:
-            return None
+        return self._event(self._kind, bytes(self.out), self._first) if self._kind else None
+
+    def _event(self, kind: Any, images: bytes, first_row: int) -> RowsOfEvent:
         event = self._rows.event
         body = event.body
-        kind: Any = self._kind
         code = _CODES[body.version == 2, kind]
         new = replace(
             body,
@@ -220,7 +233,7 @@ class _EventMaker:
             column_count=len(self._shape.columns),
             columns_before=self._after if kind == "insert" else self._before,
             columns_after=self._after if kind == "update" else None,
-            rows=bytes(self.out),
+            rows=images,
             extra_post_header=b"" if body.version == 0 else body.extra_post_header,
         )
         header = replace(event.header, type_code=code)
@@ -229,7 +242,7 @@ class _EventMaker:
             self._shape,
             self._decoder,
             self._rows.event_index,
-            self._first,
+            first_row,
             self._rows.gtid,
         )
 
