@@ -13,5 +13,8 @@ cdef class ImageSplicer:
     cdef int _width
     cdef dict _plans
     cdef SplicePlan _plan(self, bytes bitmap)
-    cdef Py_ssize_t _image(self, bytes data, Py_ssize_t offset, SplicePlan plan, object values,
-                           bytearray out) except -1
+    cdef bytearray _out
+    cdef Py_ssize_t _used
+    cdef int _reserve(self, Py_ssize_t size) except -1
+    cdef int _copy(self, const unsigned char* data, Py_ssize_t start, Py_ssize_t size) except -1
+    cdef Py_ssize_t _image(self, bytes data, Py_ssize_t offset, SplicePlan plan, list values) except -1

@@ -13,14 +13,13 @@ from typing import Any, Final
 import cython
 
 from replica_client.errors import ColumnDecodeError
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.column_ops import ColumnOp
 
 if cython.compiled:
-    from cython.cimports.replica_client.codec.memory import load_le
+    from cython.cimports.replica_client.codec.memory import copy_bytes, load_le
     from cython.cimports.replica_client.rows.image import Column, RowImageDecoder
 else:
-    from replica_client.codec.memory import load_le
+    from replica_client.codec.memory import copy_bytes, load_le
     from replica_client.rows.image import Column, RowImageDecoder
 
 KEEP: Final = -1
@@ -61,6 +60,8 @@ class ImageSplicer:
         self._sources = tuple(sources)
         self._width = sum(1 for source in sources if source != DROP)
         self._plans: dict[bytes, SplicePlan] = {}
+        self._out = bytearray()
+        self._used = 0
 
     def bitmap(self, bitmap: bytes) -> bytes:
         """Which columns the new images have, where the old ones have these."""
@@ -73,7 +74,7 @@ class ImageSplicer:
         return b"\xff" * int(plan.new_null_size)
 
     def images(
-        self, data: bytes, before: bytes | None, after: bytes | None, values: Sequence[Any]
+        self, data: bytes, before: bytes | None, after: bytes | None, values: list[Any]
     ) -> bytes:
         """All images of an event anew, with the same new values in each row.
 
@@ -86,24 +87,25 @@ class ImageSplicer:
         Raises:
             ColumnDecodeError: see :meth:`image`.
         """
-        out = bytearray()
         offset: cython.Py_ssize_t = 0
         end: cython.Py_ssize_t = len(data)
         first: SplicePlan | None = None if before is None else self._plan(before)
         second: SplicePlan | None = None if after is None else self._plan(after)
+        self._out = bytearray(len(data) + 64)
+        self._used = 0
         while offset < end:
             if first is not None:
-                offset = self._image(data, offset, first, values, out)
+                offset = self._image(data, offset, first, values)
             if second is not None:
-                offset = self._image(data, offset, second, values, out)
-        return bytes(out)
+                offset = self._image(data, offset, second, values)
+        return bytes(self._out[: self._used])
 
     def image(
         self,
         data: bytes,
         offset: cython.Py_ssize_t,
         bitmap: bytes,
-        values: Sequence[Any],
+        values: list[Any],
         out: bytearray,
     ) -> int:
         """Write the image that begins at ``offset``; returns where it ends.
@@ -119,7 +121,30 @@ class ImageSplicer:
         Raises:
             ColumnDecodeError: the image is cut off, or a column cannot be read.
         """
-        return int(self._image(data, offset, self._plan(bitmap), values, out))
+        self._out = bytearray(256)
+        self._used = 0
+        end = self._image(data, offset, self._plan(bitmap), values)
+        out += self._out[: self._used]
+        return int(end)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _reserve(self, size: cython.Py_ssize_t) -> cython.int:
+        """Have room for so many bytes more."""
+        lacking: cython.Py_ssize_t = self._used + size - len(self._out)
+        if lacking > 0:
+            self._out += bytes(max(lacking, len(self._out)))
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _copy(
+        self, data: cython.p_const_uchar, start: cython.Py_ssize_t, size: cython.Py_ssize_t
+    ) -> cython.int:
+        self._reserve(size)
+        copy_bytes(self._out, self._used, data, start, size)
+        self._used += size
+        return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -128,8 +153,7 @@ class ImageSplicer:
         data: bytes,
         offset: cython.Py_ssize_t,
         plan: SplicePlan,
-        values: Sequence[Any],
-        out: bytearray,
+        values: list[Any],
     ) -> cython.Py_ssize_t:
         raw: cython.p_const_uchar = data
         end: cython.Py_ssize_t = len(data)
@@ -148,9 +172,12 @@ class ImageSplicer:
         source: cython.Py_ssize_t
         is_null: cython.bint
         at: cython.Py_ssize_t = 0
-        head: cython.Py_ssize_t = len(out)
-        bits: list[int] | None = None
-        out += bytes(plan.new_null_size)
+        value: bytes | None
+        head: cython.Py_ssize_t = self._used
+        self._reserve(plan.new_null_size)
+        for i in range(plan.new_null_size):
+            self._out[head + i] = 0
+        self._used += plan.new_null_size
         for i in range(len(columns)):
             column = cython.cast(Column, columns[i])
             source = sources[i]
@@ -168,27 +195,24 @@ class ImageSplicer:
                 offset += length
             if source == _KEEP:
                 if is_null:
-                    bits = [at] if bits is None else [*bits, at]
+                    self._out[head + (at >> 3)] |= 1 << (at & 7)
                 elif run < 0:
                     run = begun
                 at += 1
                 continue
             if run >= 0:
-                out += data[run:begun]
+                self._copy(raw, run, begun - run)
                 run = -1
             if source == _DROP:
                 continue
             value = values[source]
-            if value is None or value is ABSENT:
-                bits = [at] if bits is None else [*bits, at]
+            if value is None:
+                self._out[head + (at >> 3)] |= 1 << (at & 7)
             else:
-                out += value
+                self._copy(value, 0, len(value))
             at += 1
         if run >= 0:
-            out += data[run:offset]
-        if bits is not None:
-            for bit in bits:
-                out[head + (bit >> 3)] |= 1 << (bit & 7)
+            self._copy(raw, run, offset - run)
         return offset
 
     @cython.cfunc

@@ -27,7 +27,12 @@ from replica_client.sinks.column_models import column_model
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
 GOLDEN = Path(__file__).parents[3] / "golden"
-FILES = [*sorted(GOLDEN.glob("*-*/*.binlog")), DATA / "shop-bin.000001"]
+FILES = [
+    *sorted(GOLDEN.glob("mysql-9.7*/*.binlog")),
+    *sorted(GOLDEN.glob("mysql-5.6*/rows.binlog")),
+    *sorted(GOLDEN.glob("mariadb-11*/*.binlog")),
+    DATA / "shop-bin.000001",
+]
 IDS = [f"{path.parent.name}/{path.stem}" for path in FILES]
 KEY = "0123456789abcdef"
 
