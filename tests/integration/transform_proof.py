@@ -11,6 +11,7 @@ import hmac
 import random
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -274,7 +275,7 @@ def prove_transforms(
             if path.suffix == ".parquet":
                 text = str(pq.read_table(path).to_pylist())
                 _search(report, "parquet values", text.encode())
-    with sqlite3.connect(directory / "mirror.db") as mirror:
+    with closing(sqlite3.connect(directory / "mirror.db")) as mirror:
         _search(report, "mirror values", "\n".join(mirror.iterdump()).encode())
     return report
 
@@ -307,7 +308,7 @@ def _hash(value: str | None) -> str | None:
 
 def _compare(source: LocalServer, directory: Path, report: TransformReport) -> None:
     """The mirror has what the transforms make of the source's rows."""
-    with sqlite3.connect(f"file:{directory / 'mirror.db'}?mode=ro", uri=True) as mirror:
+    with closing(sqlite3.connect(f"file:{directory / 'mirror.db'}?mode=ro", uri=True)) as mirror:
         shown = mirror.execute(
             f'SELECT id, ssn, name, bio, city FROM "{DATABASE}.users" ORDER BY id'
         ).fetchall()
