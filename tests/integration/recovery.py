@@ -17,16 +17,15 @@ from tests.servers.local import SCRIPT, LocalServer
 PROGRAMS = {"mysql": ("mysqlbinlog", "mysql"), "mariadb": ("mariadb-binlog", "mariadb")}
 
 
-def replay(server: LocalServer, files: list[str], start: int, stop: int) -> None:
+def replay(server: LocalServer, files: list[str], *options: str) -> None:
     """What the handbook says: ``mysqlbinlog FILE… | mysql``."""
     reader, client = PROGRAMS[server.flavor]
     address = server.address
     tool = [sys.executable, str(SCRIPT), "tool", server.name]
     login = [f"--host={address.host}", f"--port={address.port}", "--user=root", "--binary-mode"]
-    positions = [f"--start-position={start}", f"--stop-position={stop}"]
     skip = ["--skip-gtids"] if server.flavor == "mysql" else []
     read = subprocess.run(
-        [*tool, reader, *skip, *positions, *files], capture_output=True, check=True, timeout=120
+        [*tool, reader, *skip, *options, *files], capture_output=True, check=True, timeout=120
     )
     subprocess.run(
         [*tool, client, *login, f"--password={address.root_password}"],
@@ -102,8 +101,24 @@ def prove(server: LocalServer, directory: Path, seed: int) -> Counter[str]:
             run("undo", (file, offset))
             assert checksums(server, names) == before
             between = listed[listed.index(begin[0]) : listed.index(file) + 1]
-            replay(server, [str(server.binlog_path(one)) for one in between], begin[1], offset)
+            paths = [str(server.binlog_path(one)) for one in between]
+            replay(server, paths, f"--start-position={begin[1]}", f"--stop-position={offset}")
             theirs = checksums(server, names)
+            if server.flavor == "mariadb":
+                run("undo", (file, offset))
+                server.rotate()
+                made = server.binlog_position()[0]
+                run("redo", (file, offset))
+                server.rotate()
+                try:
+                    replay(server, [str(server.binlog_path(made))], "--flashback")
+                except subprocess.CalledProcessError as error:
+                    counts["flashback failed"] += 1
+                    print(f"seed {seed}, {server.name}, flashback: {error.stderr[-300:]!r}")
+                    print(*(table.definition for table in tables), sep="\n")
+                else:
+                    same = checksums(server, names) == before
+                    counts["flashback equal" if same else "flashback different"] += 1
     finally:
         connection.close()
     if not ours == theirs == expected:
