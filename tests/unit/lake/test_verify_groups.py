@@ -107,3 +107,14 @@ def test_expressions_of_values(kind, charset, expected):
         f"CONCAT(IFNULL(CONCAT(LENGTH({expected}), ':', {expected}), '-'), "
         "IFNULL(CONCAT(LENGTH(`d`), ':', `d`), '-'))"
     )
+
+
+def test_groups_in_sql():
+    """By ranges of the key; by its checksum; by that of the whole row where there is no key."""
+    assert Grouping(TABLE, 50).sql_group() == "`id` DIV 50"
+    keyed, whole = (
+        Grouping(TABLE).sql_group(),
+        Grouping(TableModel("d", "t", TABLE.columns)).sql_group(),
+    )
+    assert "`id`" in keyed and "`v`" not in keyed
+    assert "`id`" in whole and "`v`" in whole
