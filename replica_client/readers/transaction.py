@@ -270,6 +270,36 @@ class Transaction:
         fields = dict(zip(Transaction.__match_args__, self._fields(), strict=True))
         return Transaction(**{**fields, **changes})
 
+    def with_rows(self, rows: tuple[RowsOfEvent, ...]) -> Transaction:
+        """The same with other rows; what is made when it is asked for stays so."""
+        made: Transaction = Transaction.__new__(Transaction)
+        made._start = self._start
+        made._position = self._position
+        made._gtid_positions = self._gtid_positions
+        made._file = self._file
+        made._start_offset = self._start_offset
+        made._end_offset = self._end_offset
+        made._last_index = self._last_index
+        made._run = self._run
+        made._run_number = self._run_number
+        made._gtid = self._gtid
+        made._gtid_number = self._gtid_number
+        made._timestamp = self._timestamp
+        made._commit_us = self._commit_us
+        made._xid = self._xid if self._has_xid else 0
+        made._has_xid = self._has_xid
+        made._thread = self._thread
+        made._part = self._part
+        made._complete = self._complete
+        made._xa_commit = self._xa_commit
+        made._one = None
+        made._more = None
+        made._rows = rows
+        made._statements = self._statements
+        made._schema_changes = self._schema_changes
+        made._losses = self._losses
+        return made
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Transaction):
             return NotImplemented

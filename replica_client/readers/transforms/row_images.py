@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from replica_client.binlog.events.rows import RowsKind
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.events.rows import RowsEvent, RowsKind
 from replica_client.binlog.values.strings import encode_string
 from replica_client.constants.event_types import EventType
 from replica_client.errors import DataLossError
@@ -167,7 +168,7 @@ class _EventMaker:
     ) -> None:
         self._rows, self._shape, self._decoder, self._splicer = rows, shape, decoder, splicer
         self._before, self._after = splicer.bitmap(before), splicer.bitmap(after)
-        self._nulls = splicer.nulls(before), splicer.nulls(after)
+        self._old = before, after
         kind = rows.event.body.kind
         # An image of which no column is left tells nothing.
         self.has_columns = any(self._after if kind == "update" else self._before)
@@ -226,19 +227,23 @@ class _EventMaker:
         event = self._rows.event
         body = event.body
         code = _CODES[body.version == 2, kind]
-        new = replace(
-            body,
-            kind=kind,
-            type_code=code,
-            column_count=len(self._shape.columns),
-            columns_before=self._after if kind == "insert" else self._before,
-            columns_after=self._after if kind == "update" else None,
-            rows=images,
-            extra_post_header=b"" if body.version == 0 else body.extra_post_header,
+        new = RowsEvent(
+            kind,
+            code,
+            body.table_id,
+            body.flags,
+            body.extra_info,
+            len(self._shape.columns),
+            self._after if kind == "insert" else self._before,
+            self._after if kind == "update" else None,
+            images,
+            b"" if body.version == 0 else body.extra_post_header,
         )
-        header = replace(event.header, type_code=code)
+        header = event.header
+        if header.type_code != code:
+            header = replace(header, type_code=code)
         return RowsOfEvent(
-            replace(event, header=header, body=new, checksum=None),
+            BinlogEvent(header, new, event.file, event.position, None, event.inner_index),
             self._shape,
             self._decoder,
             self._rows.event_index,
@@ -248,7 +253,7 @@ class _EventMaker:
 
     def _passed_over(self, kind: str, count: int) -> bytes:
         """Images of rows that are not given, so that the others keep their indexes."""
-        before, after = self._nulls
+        before, after = map(self._splicer.nulls, self._old)
         one = (b"" if kind == "insert" else before) + (b"" if kind == "delete" else after)
         return one * count
 

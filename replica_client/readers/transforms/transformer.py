@@ -120,6 +120,8 @@ class Transformer:
             changed["statements"] = tuple(
                 Statement(one.database, WITHHELD) for one in transaction.statements
             )
+        if changed.keys() == {"rows"}:
+            return transaction.with_rows(rows)
         return transaction.__replace__(**changed) if changed else transaction
 
     def _rows(self, given: Iterable[RowsOfEvent]) -> Iterator[RowsOfEvent]:

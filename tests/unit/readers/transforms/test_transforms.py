@@ -316,3 +316,12 @@ def test_a_name_under_which_hidden_columns_would_be_seen_stops() -> None:
     transaction = shop()[0].__replace__(schema_changes=(renamed,))
     with pytest.raises(ConfigError, match="add the name to its tables"):
         made.transaction(transaction)
+
+
+def test_a_transaction_with_other_rows_is_otherwise_the_same() -> None:
+    for one in shop():
+        other = one.with_rows(one.rows)
+        assert other == one
+        assert other.position == one.position
+        assert one.with_rows(()).rows == ()
+        assert one.with_rows(()) == one.__replace__(rows=())
