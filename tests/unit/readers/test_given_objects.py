@@ -32,7 +32,10 @@ SOURCES = [DEMO, *GOLDEN]
 
 def _arguments(value: Any, name: str) -> list[tuple[Any, ...]]:
     """What to call a method with; [()] for one that needs nothing."""
-    known: dict[str, list[tuple[Any, ...]]] = {"is_before": [(0,), (2.0**40,)]}
+    known: dict[str, list[tuple[Any, ...]]] = {
+        "is_before": [(0,), (2.0**40,)],
+        "with_rows": [((),)],
+    }
     if isinstance(value, (rc.Changes, rc.Row)):
         first = next(iter(value), None)
         known |= {"index": [(first,)] if value else [], "count": [(first,)]}
