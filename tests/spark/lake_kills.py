@@ -23,7 +23,7 @@ from replica_client.lake.verify.verification import Verification, VerifyReport
 from replica_client.spark.pipeline.java import java_home
 from replica_client.storage.location import Location
 from tests.spark.lake_workload import DATABASE, Workload, compare
-from tests.spark.observed_pipeline import WITHIN, die_in, read_phase
+from tests.spark.observed_pipeline import WITHIN, die_in, forget_phase, read_phase
 
 WEIGHTS = {"driver": 6, "executor": 2, "java": 1, "connection": 2, "server": 1}
 _ROOT = Path(__file__).resolve().parents[2]
@@ -141,6 +141,7 @@ class Pipeline:
             text = self.log.read_text(errors="replace").strip().splitlines()
             self._report.exits.append(f"{process.returncode}: {text[-1][:300] if text else ''}")
             self._end_group()
+        forget_phase(self.directory)
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.spark.observed_pipeline", str(self.directory),
@@ -230,7 +231,8 @@ def prove(
     """
     rng = random.Random(seed)
     report = Report()
-    chances = weights or WEIGHTS
+    # Without a cluster executors are threads of the driver's Java.
+    chances = weights or {k: w for k, w in WEIGHTS.items() if cluster or k != "executor"}
     workload = Workload(server, seed, ddl=ddl)
     workload.prepare()
     workload.make_twins()

@@ -39,6 +39,11 @@ def read_phase(directory: Path) -> str:
     return IDLE
 
 
+def forget_phase(directory: Path) -> None:
+    """Before a driver starts: what the one before it did."""
+    (directory / "phase").unlink(missing_ok=True)
+
+
 def die_in(directory: Path, phase: str) -> None:
     """Let the driver die in its next such phase."""
     made = directory / "deadly.new"
