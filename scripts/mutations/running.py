@@ -38,7 +38,7 @@ class Runner:
         mutations: to be caught.
         kept: file of what is known about lines and tests, or where it goes.
         most: tests for one mutation.
-        seconds: for one mutation; more is a catch, as a test of CI has an end, too.
+        seconds: for one test; more is a catch, as a test of CI has an end, too.
         tell: is given each mutation, how it was caught (``""`` when it was not) and how many tests could.
         is_known: whether that is known already of a mutation.
     """
@@ -98,10 +98,10 @@ class Runner:
     def _caught(self, mutation: Mutation, items: Sequence[pytest.Item]) -> str:
         """The first test that fails, or what else stopped it."""
 
-        def run(_: Callable[[], None]) -> str:
+        def run(beat: Callable[[], None]) -> str:
             function = find(mutation)
             function.__code__ = mutation.code(ROOT)
-            return _first_failed(items)
+            return _first_failed(items, beat)
 
         return _forked(run, self._seconds)
 
@@ -147,7 +147,7 @@ def _different_first(able: Sequence[tuple[float, str]]) -> list[str]:
     return [name for _, _, name in sorted(ranked)]
 
 
-def _first_failed(items: Sequence[pytest.Item]) -> str:
+def _first_failed(items: Sequence[pytest.Item], beat: Callable[[], None]) -> str:
     failed: list[str] = []
 
     class Reports:
@@ -158,6 +158,7 @@ def _first_failed(items: Sequence[pytest.Item]) -> str:
 
     items[0].config.pluginmanager.register(Reports())
     for at, item in enumerate(items):
+        beat()
         following = items[at + 1] if at + 1 < len(items) else None
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         if failed:
