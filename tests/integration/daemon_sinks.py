@@ -96,7 +96,13 @@ def _kafka(name: str, stack: contextlib.ExitStack) -> ProvedSink:
         transactions = [
             list(lines) for lines in expected_transactions(options, source, [f"{DATABASE}.*"])
         ]
-        count = check_watched(watcher, transactions, without_clock(options.get("format", "native")))
+        clean = without_clock(options.get("format", "native"))
+        try:
+            count = check_watched(watcher, transactions, clean)
+        except AssertionError as error:
+            if broker.forgotten:
+                error.add_note(f"the broker forgot what it had acknowledged: {broker.forgotten}")
+            raise
         return Compared(1, count)
 
     return ProvedSink(name, options, compare, broker)

@@ -136,11 +136,14 @@ class FaultyBroker(KafkaBroker):
 
     Attributes:
         direct: the broker itself, for readers.
+        forgotten: what it lost although it was ended in peace: topics, where they ended before and afterwards.
     """
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self.direct = self.servers
+        self.forgotten: list[str] = []
+        self._ends: dict[str, int] = {}
         self._proxy = _KafkaProxy(self.port)
         self.servers = f"127.0.0.1:{self._proxy.port}"
 
@@ -149,12 +152,31 @@ class FaultyBroker(KafkaBroker):
         self._proxy.refuse(True)
         self._proxy.cut()
         time.sleep(_SAVED_AFTER)
+        self._ends = self._topic_ends()
         super().stop()
 
     def restart(self) -> None:
         """Come back."""
         self.start()
+        ends = self._topic_ends()
+        self.forgotten += [
+            f"{topic} ended at {end}, and at {ends.get(topic, 0)} afterwards"
+            for topic, end in self._ends.items()
+            if ends.get(topic, 0) < end
+        ]
         self._proxy.refuse(False)
+
+    def _topic_ends(self) -> dict[str, int]:
+        """The end of partition 0 of each topic."""
+        reader = Consumer({"bootstrap.servers": self.direct, "group.id": "ends"})
+        try:
+            topics = reader.list_topics(timeout=START_TIMEOUT).topics
+            return {
+                name: reader.get_watermark_offsets(TopicPartition(name, 0), timeout=START_TIMEOUT)[1]
+                for name in topics
+            }
+        finally:
+            reader.close()
 
     def stop(self) -> None:
         """End it."""
