@@ -168,11 +168,15 @@ class FaultyBroker(KafkaBroker):
 
     def _topic_ends(self) -> dict[str, int]:
         """The end of partition 0 of each topic."""
-        reader = Consumer({"bootstrap.servers": self.direct, "group.id": "ends"})
+        # Else the end is where the first open transaction begins.
+        settings = {"bootstrap.servers": self.direct, "isolation.level": "read_uncommitted"}
+        reader = Consumer({**settings, "group.id": "ends"})
         try:
             topics = reader.list_topics(timeout=START_TIMEOUT).topics
             return {
-                name: reader.get_watermark_offsets(TopicPartition(name, 0), timeout=START_TIMEOUT)[1]
+                name: reader.get_watermark_offsets(TopicPartition(name, 0), timeout=START_TIMEOUT)[
+                    1
+                ]
                 for name in topics
             }
         finally:

@@ -80,7 +80,13 @@ class KafkaWatcher:
 
     def state(self) -> str:
         """What the broker says of the topic: up to where transactions are over, its end, and all that is there."""
-        plain = Consumer({"bootstrap.servers": self._servers, "group.id": "state"})
+        plain = Consumer(
+            {
+                "bootstrap.servers": self._servers,
+                "group.id": "state",
+                "isolation.level": "read_uncommitted",
+            }
+        )
         committed = Consumer(
             {
                 "bootstrap.servers": self._servers,

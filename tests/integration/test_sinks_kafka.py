@@ -217,6 +217,37 @@ async def test_the_last_writer_fences_the_others(broker: KafkaBroker) -> None:
         await second.close()
 
 
+async def test_a_position_behind_an_open_transaction_is_not_passed_over(
+    broker: KafkaBroker,
+) -> None:
+    """Readers of committed records are told that the topic ends in front of it."""
+    table = {"bootstrap_servers": broker.servers, "topic_prefix": "open", "timeout": 3.0}
+    stranger = Producer({"bootstrap.servers": broker.servers, "transactional.id": "stranger"})
+    first, second = Position("b.000001", 4), Position("b.000001", 8)
+    sink = make_sink("kafka", table)
+    await sink.open()
+    await sink.commit(Checkpoint(first))
+    stranger.init_transactions(START_TIMEOUT)
+    stranger.begin_transaction()
+    try:
+        (topic,) = (name for name in broker.topics() if name.startswith("open"))
+        stranger.produce(topic, "x", "x", 0)
+        stranger.flush(START_TIMEOUT)
+        await sink.commit(Checkpoint(second))
+        await sink.close()
+        sink = make_sink("kafka", table)
+        with pytest.raises(SinkError, match="has a transaction open there") as caught:
+            await sink.open()
+        assert caught.value.retriable
+        await sink.close()
+    finally:
+        stranger.abort_transaction(START_TIMEOUT)
+    sink = make_sink("kafka", {**table, "timeout": 30.0})
+    found = await sink.open()
+    assert found is not None and found.position == second
+    await sink.close()
+
+
 async def test_a_message_that_is_too_large_is_named(broker: KafkaBroker) -> None:
     table = {"bootstrap_servers": broker.servers, "topic_prefix": "large" + "-" * 200}
     some = [one for one in transactions() if one.rows]

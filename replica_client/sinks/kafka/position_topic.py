@@ -96,11 +96,14 @@ def read_position(options: KafkaOptions, state: GrowingKeys) -> Found:
 def _records(options: KafkaOptions, topic: str) -> dict[str, str]:
     """The last values of a topic's keys, without those that are gone."""
     records: dict[str, str] = {}
-    with _consumer(options) as consumer:
+    # A reader of committed records is told that the topic ends where the first open transaction begins: what was
+    # committed behind it would be passed over, and an old position taken for the last one.
+    with _consumer(options, "read_uncommitted") as consumer:
         partition = TopicPartition(topic, 0)
         _, end = consumer.get_watermark_offsets(partition, timeout=options.timeout)
-        if end <= 0:
-            return {}
+    if end <= 0:
+        return {}
+    with _consumer(options, "read_committed") as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
         deadline = time.monotonic() + options.timeout
         while True:
@@ -134,7 +137,7 @@ def _text(value: Any) -> str:
 
 
 @contextmanager
-def _consumer(options: KafkaOptions) -> Iterator[Consumer]:
+def _consumer(options: KafkaOptions, isolation: str) -> Iterator[Consumer]:
     consumer = Consumer(
         {
             **client_properties(options),
@@ -144,7 +147,7 @@ def _consumer(options: KafkaOptions) -> Iterator[Consumer]:
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "enable.partition.eof": True,
-            "isolation.level": "read_committed",
+            "isolation.level": isolation,
             "fetch.wait.max.ms": 50,
             "auto.offset.reset": "earliest",
         }
