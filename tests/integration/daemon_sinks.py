@@ -100,8 +100,6 @@ def _kafka(name: str, stack: contextlib.ExitStack) -> ProvedSink:
         try:
             count = check_watched(watcher, transactions, clean)
         except AssertionError as error:
-            if broker.forgotten:
-                error.add_note(f"the broker forgot what it had acknowledged: {broker.forgotten}")
             for topic, records in broker.read_from(broker.direct, "").items():
                 if topic != "all":
                     error.add_note(f"{name}: topic {topic}, {len(records)} records: {records[-6:]}")

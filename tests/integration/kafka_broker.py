@@ -17,7 +17,6 @@ from tests.integration.cutting_proxy import CuttingProxy
 from tests.servers.plugin import unavailable
 
 START_TIMEOUT = 30
-_SAVED_AFTER = 1.5
 _STOP_SECONDS = 120  # it writes all that it has
 Record = tuple[str | None, str | None]
 
@@ -131,56 +130,27 @@ class KafkaBroker:
 class FaultyBroker(KafkaBroker):
     """A broker behind a proxy: clients of :attr:`servers` see it die, in the middle of requests, and come back.
 
-    The program forgets at a kill what it acknowledged in the last second, which Kafka does not. So connections are
-    cut first, and it is ended when it has saved what it acknowledged.
+    The program itself goes on: when it is started again it gives up transactions that are open, forgets that there were
+    any, and then tells their producer that its commit took place, none of which Kafka does.
 
     Attributes:
         direct: the broker itself, for readers.
-        forgotten: what it lost although it was ended in peace: topics, where they ended before and afterwards.
     """
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self.direct = self.servers
-        self.forgotten: list[str] = []
-        self._ends: dict[str, int] = {}
         self._proxy = _KafkaProxy(self.port)
         self.servers = f"127.0.0.1:{self._proxy.port}"
 
     def kill(self) -> None:
-        """Cut all connections, also in the middle of a request; end the program."""
+        """Cut all connections, also in the middle of a request, and take no new ones."""
         self._proxy.refuse(True)
         self._proxy.cut()
-        time.sleep(_SAVED_AFTER)
-        self._ends = self._topic_ends()
-        super().stop()
 
     def restart(self) -> None:
         """Come back."""
-        self.start()
-        ends = self._topic_ends()
-        self.forgotten += [
-            f"{topic} ended at {end}, and at {ends.get(topic, 0)} afterwards"
-            for topic, end in self._ends.items()
-            if ends.get(topic, 0) < end
-        ]
         self._proxy.refuse(False)
-
-    def _topic_ends(self) -> dict[str, int]:
-        """The end of partition 0 of each topic."""
-        # Else the end is where the first open transaction begins.
-        settings = {"bootstrap.servers": self.direct, "isolation.level": "read_uncommitted"}
-        reader = Consumer({**settings, "group.id": "ends"})
-        try:
-            topics = reader.list_topics(timeout=START_TIMEOUT).topics
-            return {
-                name: reader.get_watermark_offsets(TopicPartition(name, 0), timeout=START_TIMEOUT)[
-                    1
-                ]
-                for name in topics
-            }
-        finally:
-            reader.close()
 
     def stop(self) -> None:
         """End it."""
