@@ -340,7 +340,7 @@ def envelope_rows(rows: pa.Table) -> Iterator[dict[str, Any]]:
                      "_event_index", "_row_index", "_absent", "_lossless")
     ]  # fmt: skip
     names = [name for name in rows.column_names if name.startswith(COLUMN)]
-    arrays = [kinds, *map(_array, (*heads, *(rows[name] for name in names)))]
+    arrays = [kinds, *map(one_array, (*heads, *(rows[name] for name in names)))]
     labels = ["_change_type", *map(str, range(len(heads))), *(n[len(COLUMN) :] for n in names)]
     images = json_images(pa.RecordBatch.from_arrays(arrays, names=labels), shape)
     first = range(rows.num_rows) if images.rows is None else images.rows.to_pylist()
@@ -356,11 +356,11 @@ def envelope_rows(rows: pa.Table) -> Iterator[dict[str, Any]]:
 
 def _numbered(operations: pa.ChunkedArray) -> pa.DictionaryArray:
     kinds = pa.array(CHANGE_TYPES, pa.string())
-    numbers = pc.index_in(_array(operations.cast(pa.string())), value_set=kinds)
+    numbers = pc.index_in(one_array(operations.cast(pa.string())), value_set=kinds)
     return pa.DictionaryArray.from_arrays(numbers, kinds)
 
 
-def _array(found: pa.Array | pa.ChunkedArray) -> pa.Array:
+def one_array(found: Any) -> pa.Array:
     """One array of a column."""
     if not isinstance(found, pa.ChunkedArray):
         return found

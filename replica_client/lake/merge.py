@@ -16,14 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from replica_client.errors import DataLossError, SchemaMismatchError, SinkError, StorageError
+from replica_client.errors import SchemaMismatchError, SinkError, StorageError
 from replica_client.lake import rewrite
-from replica_client.lake.change_files import ARRIVAL, COLUMN, DIGEST, ChangeFile
+from replica_client.lake.change_files import ARRIVAL, COLUMN, DIGEST, ChangeFile, one_array
 from replica_client.lake.data_files import DataFile, plan_data_files
 from replica_client.lake.key_identity import comparable, unheld
 from replica_client.lake.lake_columns import LOSSLESS, LOSSLESS_TYPE
 from replica_client.lake.lake_table import COPY_KEY, LakeTable
-from replica_client.lake.net_rows import NetRows
+from replica_client.lake.net_rows import NetRows, copies_of
 from replica_client.lake.parquet_files import parquet_file, read_parquet
 from replica_client.lake.rewrite import NewFile, Rewrite
 from replica_client.lake.typed_columns import (
@@ -313,22 +313,15 @@ def _by_key(work: Merge, shape: LakeTable) -> _Net | None:
     count = ordered.num_rows
     differs: Any = None
     for name in names:
-        column = _array(ordered[name])
+        column = one_array(ordered[name])
         one = pc.not_equal(column.slice(1), column.slice(0, count - 1))
         differs = one if differs is None else pc.or_(differs, one)
     last = pa.concat_arrays([differs, pa.array([True])])
     newest = order.filter(last)
     ended = rows["operation"].take(newest)
-    stays = _array(pc.invert(pc.is_in(ended, value_set=_BEFORE)))
+    stays = one_array(pc.invert(pc.is_in(ended, value_set=_BEFORE)))
     left = rows.take(newest.filter(stays))
     return _Net(keys.filter(last), in_lake_types(shape, left))
-
-
-def _array(found: Any) -> pa.Array:
-    """One array of a column."""
-    if not isinstance(found, pa.ChunkedArray):
-        return found
-    return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)
 
 
 def _rewritten(work: Merge, shape: LakeTable, net: _Net) -> Merged:
@@ -405,19 +398,9 @@ def _counted(
     newest: dict[str, int],
     there: Counter[str],
 ) -> NetRows:
-    gone: list[str] = []
-    come: list[tuple[str, int]] = []
-    for digest, count in change.items():
-        had = there[digest]
-        if had + count < 0:
-            raise DataLossError(
-                f"{model.database}.{model.name}: {-count} equal rows go, and {had} are in the "
-                "table: the lake lacks rows of the source; take a new snapshot of the table"
-            )
-        gone += [f"{digest}#{number}" for number in range(had + count, had)]
-        come += [(f"{digest}#{number}", newest[digest]) for number in range(had, had + count)]
+    gone, come = copies_of(f"{model.database}.{model.name}", change, there)
     keys = [key for key, _ in come]
-    taken = rows.take(pa.array([at for _, at in come], pa.int64()))
+    taken = rows.take(pa.array([newest[digest] for _, digest in come], pa.int64()))
     return NetRows([*gone, *keys], in_lake_types(shape, taken, pa.array(keys, pa.string())), keys)
 
 

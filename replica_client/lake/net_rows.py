@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,20 +91,40 @@ def _by_copies(
             change.insert(digest)
             texts[digest] = text
     there = copies(digest for digest, count in change.items() if count)
+    gone, come = copies_of(_name(table), dict(change.items()), there)
+    keys = [key for key, _ in come]
+    rows = table.to_arrow(table.decode([texts[digest] for _, digest in come]), keys)
+    return NetRows([*gone, *keys], rows, keys)
+
+
+def copies_of(
+    name: str, change: Mapping[str, int], there: Mapping[str, int]
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """Which of a table's equal rows go, and which come.
+
+    Args:
+        name: of the table, for messages.
+        change: by digest, how many more equal rows there are.
+        there: by digest, how many the state table has.
+
+    Returns:
+        keys of those that go; key and digest of those that come.
+
+    Raises:
+        DataLossError: more rows go than there are.
+    """
     gone: list[str] = []
     come: list[tuple[str, str]] = []
     for digest, count in change.items():
         had = there[digest]
         if had + count < 0:
             raise DataLossError(
-                f"{_name(table)}: {-count} equal rows go, and {had} are in the "
+                f"{name}: {-count} equal rows go, and {had} are in the "
                 "table: the lake lacks rows of the source; take a new snapshot of the table"
             )
         gone += [f"{digest}#{number}" for number in range(had + count, had)]
-        come += [(f"{digest}#{number}", texts[digest]) for number in range(had, had + count)]
-    keys = [key for key, _ in come]
-    rows = table.to_arrow(table.decode([text for _, text in come]), keys)
-    return NetRows([*gone, *keys], rows, keys)
+        come += [(f"{digest}#{number}", digest) for number in range(had, had + count)]
+    return gone, come
 
 
 def _name(table: LakeTable) -> str:

@@ -209,8 +209,8 @@ class Transformer:
             )
 
     def _loss(self, loss: Loss) -> Loss:
-        target = self.target(loss.database, loss.table) if loss.table else None
-        reason = loss.reason
-        if target is None:
-            return replace(loss, reason=reason)
-        return replace(loss, database=target[0], table=target[1], reason=reason)
+        """Under the table's new name; its reason was withheld where it was recorded."""
+        if not loss.table:
+            return loss
+        database, table = self.target(loss.database, loss.table)
+        return replace(loss, database=database, table=table)
