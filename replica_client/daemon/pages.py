@@ -63,6 +63,7 @@ def _source(service: Service, name: str) -> dict[str, Any]:
         "file": None if end is None else end.file,
         "offset": None if end is None else end.offset,
         "gtids": None if end is None else end.gtids[:_MAX_GTID_TEXT],
+        "looked_at": None if end is None else end.looked_at,
     }
 
 

@@ -28,6 +28,7 @@ class SourceEnd:
         sizes: bytes of each file, oldest first.
         clock_offset: the source's seconds since 1970 minus our monotonic clock.
         version: of the server.
+        looked_at: seconds since 1970 when the look began, by this machine's clock.
     """
 
     file: str
@@ -36,6 +37,7 @@ class SourceEnd:
     sizes: dict[str, int]
     clock_offset: float
     version: str
+    looked_at: float
 
     def bytes_behind(self, position: Position | None) -> int | None:
         """Bytes of binlog behind a position; None where that is not known.
@@ -110,6 +112,7 @@ class SourceWatch:
                         raise
         connection = self._connection
         assert connection is not None
+        looked_at = time.time()
         rows = await connection.query("SELECT UNIX_TIMESTAMP(NOW(6))", columns=1, rows=1)
         offset = float(rows[0][0]) - time.monotonic()
         status = await connection.binlog_status()
@@ -124,6 +127,7 @@ class SourceWatch:
             sizes,
             offset,
             connection.server.version_text,
+            looked_at,
         )
 
     async def _close(self) -> None:

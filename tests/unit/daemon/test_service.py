@@ -270,7 +270,7 @@ def test_lag_is_that_of_the_oldest_change_and_0_when_idle():
 
 def test_bytes_behind():
     sizes = {"b.1": 100, "b.2": 200, "b.3": 50}
-    end = SourceEnd("b.3", 60, "", sizes, 0.0, "")
+    end = SourceEnd("b.3", 60, "", sizes, 0.0, "", 0.0)
     assert end.bytes_behind(Position("b.3", 20)) == 40
     assert end.bytes_behind(Position("b.1", 30)) == 70 + 200 + 60
     assert end.bytes_behind(Position("b.2", 200)) == 60
