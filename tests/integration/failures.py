@@ -142,7 +142,7 @@ class Follower:
             await asyncio.sleep(0.02)
         return loop.time() - begun
 
-    async def has_all(self, server: LocalServer, seconds: float = 30) -> None:
+    async def has_all(self, server: LocalServer, seconds: float = 60) -> None:
         """Wait until the last row of the table is here, then compare all."""
         ids = [row[0] for row in await asyncio.to_thread(_ids, server)]
         await self.until(lambda: bool(self.error) or self.rows[-1:] == ids[-1:], seconds)
@@ -180,7 +180,7 @@ async def _disturbed(
     prepare(server)
     async with Follower(server.url()) as follower:
         with Writer(server) as writer:
-            await follower.until(lambda: len(follower.rows) > 50, 20)
+            await follower.until(lambda: len(follower.rows) > 50, 60)
             before = follower.generation
             detected = await disturb(follower)
             seen = len(follower.rows)
@@ -204,7 +204,7 @@ async def stopped(server: LocalServer) -> str:
         await asyncio.to_thread(server.suspend)
         begun = loop.time()
         try:
-            await follower.until(lambda: link.dump is None, DETECTION + 1.5)
+            await follower.until(lambda: link.dump is None, DETECTION + 10)
             return loop.time() - begun
         finally:
             await asyncio.sleep(1)
@@ -220,7 +220,7 @@ async def killed(server: LocalServer) -> str:
         assert follower.stream is not None
         link = follower.stream._link
         await asyncio.to_thread(server.kill)
-        took = await follower.until(lambda: link.dump is None, DETECTION + 1.5)
+        took = await follower.until(lambda: link.dump is None, DETECTION + 10)
         await asyncio.to_thread(server.restart)
         return took
 
@@ -248,7 +248,7 @@ async def connection_killed(server: LocalServer) -> str:
         begun = time.monotonic()
         for number in dumps(server):
             await asyncio.to_thread(server.execute, f"KILL {number}")
-        await follower.until(lambda: bool(follower.error) or follower.generation > before, 20)
+        await follower.until(lambda: bool(follower.error) or follower.generation > before, 60)
         return time.monotonic() - begun
 
     return await _disturbed(server, disturb, "KILL of the dump")
@@ -280,7 +280,7 @@ async def purged(server: LocalServer) -> str:
         await asyncio.sleep(0.1)
     for start in (at, rc.Position(at.file, at.offset)):
         async with Follower(server.url(), {"start": start}) as follower:
-            await follower.until(lambda: follower.error is not None, 20)
+            await follower.until(lambda: follower.error is not None, 60)
             assert isinstance(follower.error, rc.ServerError), follower.error
             assert not follower.rows
             text = str(follower.error)
@@ -301,12 +301,12 @@ async def reset(server: LocalServer) -> str:
     async with Follower(server.url()) as follower:
         server.execute(f"INSERT INTO {DATABASE}.t VALUES (1, 'before')")
         server.execute(f"INSERT INTO {DATABASE}.t VALUES (2, 'before')")
-        await follower.until(lambda: len(follower.rows) == 2, 20)
+        await follower.until(lambda: len(follower.rows) == 2, 60)
         await asyncio.to_thread(_begin_binlog_anew, server)
         for number in dumps(server):
             with contextlib.suppress(pymysql.err.Error):  # it ended by itself
                 server.execute(f"KILL {number}")
-        await follower.until(lambda: follower.error is not None, 30)
+        await follower.until(lambda: follower.error is not None, 60)
         error = follower.error
         assert isinstance(error, rc.ReplicaClientError), error
         assert not isinstance(error, rc.TransportError), error
@@ -338,7 +338,7 @@ async def reset_away(server: LocalServer, *, by_gtid: bool) -> str:
             server.rotate()
             server.execute(f"INSERT INTO {DATABASE}.t VALUES ({1000 + number}, '{'x' * 40}')")
     async with Follower(server.url(), options) as follower:
-        await follower.until(lambda: follower.error is not None or bool(follower.rows), 30)
+        await follower.until(lambda: follower.error is not None or bool(follower.rows), 60)
         error = follower.error
         assert not follower.rows, follower.rows
         assert isinstance(error, rc.SourceChangedError), error
@@ -358,7 +358,7 @@ async def failover(source: LocalServer, replica: LocalServer) -> str:
     url = [source.url(), replica.url()]
     async with Follower(url) as follower:
         with Writer(source) as writer:
-            await follower.until(lambda: len(follower.rows) > 200, 30)
+            await follower.until(lambda: len(follower.rows) > 200, 60)
             await asyncio.to_thread(writer.stop)
         executed = source.query("SELECT @@global.gtid_executed")[0][0]
         waited = replica.query("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, 30)", (executed,))
@@ -402,7 +402,7 @@ async def lagging(source: LocalServer, replica: LocalServer) -> str:
         last = rc.GtidSet.parse(str(executed)).count if executed else 0
         for number in range(1, 6):
             source.execute(f"INSERT INTO {DATABASE}.t VALUES ({number}, 'only here')")
-        await follower.until(lambda: len(follower.rows) == 5, 20)
+        await follower.until(lambda: len(follower.rows) == 5, 60)
         await asyncio.to_thread(source.kill)
         await follower.until(lambda: follower.error is not None, 60)
         error = follower.error
@@ -499,14 +499,14 @@ async def _black_holed_inside(
 ) -> str:
     asyncio.get_running_loop().set_default_executor(outside)
     async with Follower(url) as follower:
-        await follower.until(lambda: len(follower.rows) > 50, 20)
+        await follower.until(lambda: len(follower.rows) > 50, 60)
         assert follower.stream is not None
         link = follower.stream._link
         before = follower.generation
         hole = black_hole()
         await asyncio.to_thread(hole.__enter__)
         try:
-            took = await follower.until(lambda: link.dump is None, DETECTION + 1.5)
+            took = await follower.until(lambda: link.dump is None, DETECTION + 10)
             await asyncio.sleep(2)
             seen = len(follower.rows)
         finally:
@@ -515,7 +515,7 @@ async def _black_holed_inside(
         await asyncio.to_thread(writer.stop)
         first = follower.rows[0]
         ids = [row[0] for row in await asyncio.to_thread(_ids, server) if row[0] >= first]
-        await follower.until(lambda: bool(follower.error) or follower.rows[-1] == ids[-1], 30)
+        await follower.until(lambda: bool(follower.error) or follower.rows[-1] == ids[-1], 60)
         assert follower.rows == ids, _difference(follower.rows, ids)
         assert follower.generation > before
         await asyncio.sleep(0.5)

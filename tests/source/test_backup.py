@@ -184,7 +184,7 @@ async def test_drip(tmp_path, piece_size) -> None:
 async def test_stalled_source_is_left(tmp_path) -> None:
     paths = two_files(tmp_path)
     async with BinlogSource(paths, faults=[Stall(after=600, connection=0)]) as source:
-        backup = await back_up(source, tmp_path / "copy", read_timeout=0.2)
+        backup = await back_up(source, tmp_path / "copy", read_timeout=1.0)
     assert backup.status.connections == 2
     assert_equal(tmp_path / "copy", paths)
 

@@ -22,7 +22,8 @@ from replica_client.wire.auth.sha256_crypt import sha256_crypt
 from replica_client.wire.auth.stored import Sha2Verifier, stored_password
 from tests.source.binlogs import two_files
 
-LIMITS = Limits(login_timeout=0.5, idle_timeout=0.5, write_timeout=1.0, connections=40, logins=20)
+LIMITS = Limits(connections=40, logins=20)
+HASTY = replace(LIMITS, login_timeout=0.5, idle_timeout=0.5, write_timeout=1.0)
 PLUGINS = ("caching_sha2_password", "mysql_native_password")
 
 
@@ -77,8 +78,7 @@ async def test_tls_can_be_required(tmp_path) -> None:
 
 
 async def test_connections_that_say_nothing_end_and_keep_nobody_out(tmp_path) -> None:
-    limits = replace(LIMITS, login_timeout=60.0)
-    async with serving(tmp_path, limits=limits) as server:
+    async with serving(tmp_path) as server:
         opened = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(60)]
         try:
             await asyncio.gather(*(reader.readexactly(5) for reader, _ in opened[-20:]))
@@ -94,7 +94,7 @@ async def test_connections_that_say_nothing_end_and_keep_nobody_out(tmp_path) ->
 
 
 async def test_connections_that_say_nothing_end(tmp_path) -> None:
-    async with serving(tmp_path) as server:
+    async with serving(tmp_path, limits=HASTY) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         await reader.read()  # until the server ends it
         writer.close()
