@@ -35,6 +35,9 @@ class RouteState(StrEnum):
     STOPPED = "stopped"
 
 
+_TRIES = (RouteState.OPENING_SINK, RouteState.COPYING, RouteState.CONNECTING)
+
+
 @dataclass(slots=True)
 class TableTally:
     """What went to a sink of one table since the start.
@@ -118,12 +121,16 @@ class Observation:
     # Told by the route.
 
     def enter(self, state: RouteState, error: str = "") -> None:
-        """The route does something else now."""
+        """The route does something else now.
+
+        A try after a failure does not hide why it is needed: the error stays until the route streams.
+        """
         if error:
             self.record_error(error)
         if state is not self.state:
             self.state, self.since = state, self._wall()
-        self.error = error[:_MAX_TEXT]
+        if error or state not in _TRIES:
+            self.error = error[:_MAX_TEXT]
 
     def record_error(self, text: str) -> None:
         """Keep an error for people."""

@@ -170,7 +170,9 @@ def test_a_damaged_position_is_refused_until_it_is_whole_again(rows, tmp_path) -
             daemon.until(lambda one: one.route("out")["state"] == "failed")
             assert "is damaged" in daemon.route("out")["error"]
             assert "restore it from a copy" in daemon.route("out")["error"]
-            assert daemon.metric("replica_client_state", sink="out", state="failed") == 1
+            daemon.until(
+                lambda one: one.metric("replica_client_state", sink="out", state="failed") == 1
+            )
             assert daemon.metric("replica_client_up", sink="out") == 0
             assert daemon.get("/readyz")[0] == 503
             assert rows.ids(output) == [1, 2, 3]
@@ -208,7 +210,7 @@ def test_a_clock_that_jumps_moves_neither_timers_nor_lag(rows, tmp_path) -> None
             time.sleep(1.5)
             rows.add(3)
             assert abs(daemon.status()["now"] - time.time() - seconds) < 60  # it did jump
-            daemon.until_level(20)
+            daemon.until_level()
         assert daemon.metric("replica_client_lag_seconds", sink="file") < 60
         lags = [sample[1] for sample in daemon.route("file")["history"]]
         assert max(lags) < 60, lags
@@ -256,7 +258,7 @@ def test_a_source_that_restarts(rows, source, tmp_path) -> None:
         daemon.until_level()
         source.kill()
         daemon.until(lambda one: one.route("file")["state"] in ("reconnecting", "retrying"))
-        assert daemon.route("file")["error"]
+        daemon.until(lambda one: bool(one.route("file")["error"]))
         assert daemon.metric("replica_client_up", sink="file") == 0
         assert daemon.get("/readyz")[0] == 503
         source.restart()
@@ -289,7 +291,9 @@ def test_a_password_that_changes(rows, source, tmp_path) -> None:
         rows.add(3)
         daemon.until(lambda one: one.route("file")["state"] == "failed")
         assert "Access denied" in daemon.route("file")["error"]
-        assert daemon.metric("replica_client_state", sink="file", state="failed") == 1
+        daemon.until(
+            lambda one: one.metric("replica_client_state", sink="file", state="failed") == 1
+        )
         assert daemon.metric("replica_client_lag_seconds", sink="file") > 0
         assert daemon.get("/readyz")[0] == 503
         secret.write_text("second\n")

@@ -239,6 +239,22 @@ class Stream:
         self.dump, self.loss, self.generation = Dump(), None, 1
 
 
+@pytest.mark.parametrize(
+    "tried", [RouteState.OPENING_SINK, RouteState.COPYING, RouteState.CONNECTING]
+)
+def test_an_error_is_shown_until_the_route_streams(tried):
+    seen = Observation()
+    seen.enter(tried)
+    assert seen.shown_error == ""
+    seen.enter(RouteState.RETRYING, "the disk is full")
+    seen.enter(tried)
+    assert seen.shown_error == "the disk is full"
+    seen.attach(Stream())
+    seen.enter(RouteState.STREAMING)
+    assert seen.shown_error == ""
+    assert [one.text for one in seen.errors] == ["the disk is full"]
+
+
 def test_lag_is_that_of_the_oldest_change_and_0_when_idle():
     clock = Clock()
     seen = Observation(lambda: clock.wall, lambda: clock.monotonic)
