@@ -194,6 +194,27 @@ def test_cut_anywhere_and_resumed_delivers_each_transaction_once(made, data):
     assert delivered == [(t.events[0].file, t.events[0].position) for t in transactions]
 
 
+STARTS = (None, Position("", 0, GtidSet([Gtid(e.SID, 7)])), Position("binlog.000001", 900))
+
+
+@settings(max_examples=100, deadline=None)
+@given(sources(), st.sampled_from(STARTS), st.data())
+def test_a_fork_goes_on_as_its_tracker_does(made, start, data):
+    source, _ = made
+    sent = source.stream()
+    cut = data.draw(st.integers(0, len(sent)))
+    tracker = PositionTracker(start)
+    for one in sent[:cut]:
+        tracker.feed(one)
+    if tracker.in_transaction:
+        return
+    fork = tracker.fork()
+    assert fork.position == tracker.position
+    for one in sent[cut:]:
+        assert fork.feed(one) == tracker.feed(one)
+        assert fork.position == tracker.position
+
+
 @settings(max_examples=200, deadline=None)
 @given(sources())
 def test_file_and_stream_agree(made):

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from replica_client.errors import PositionFormatError
-from replica_client.position.stores.growing import GrowingKeys, GrowingRows, rows_of, stored_before
+from replica_client.position.stores.growing import (
+    INLINE_SIZE,
+    GrowingKeys,
+    GrowingRows,
+    rows_of,
+    split_growing,
+    stored_before,
+)
 
 
 def texts(first: int, behind: int) -> tuple[str, ...]:
@@ -101,3 +108,17 @@ def test_states_by_key() -> None:
         "a": 1,
         "x": ("p", "q"),
     }
+
+
+def test_a_short_value_stands_with_the_position() -> None:
+    """Up to so many characters, and only texts of one line of ASCII go elsewhere."""
+    most = INLINE_SIZE // 2
+    short = {"a": 1, "history": ("x" * most, "y" * most)}
+    assert split_growing(short) == (short, "", ())
+    long = ("x" * most, "y" * most, "z")
+    assert split_growing({"a": 1, "history": long}) == ({"a": 1}, "history", long)
+    for other in ("é", "\n"):
+        state = {"history": (*long, other)}
+        assert split_growing(state) == (state, "", ())
+    # The first long one: one file or table has one.
+    assert split_growing({"b": long, "history": long}) == ({"history": long}, "b", long)

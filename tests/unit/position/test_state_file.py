@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import replica_client as rc
+from replica_client.position.stores.state_file import StateFile
 
 TEXTS = tuple(f"{number} " + "x" * 900 for number in range(40))
 
@@ -103,3 +104,29 @@ def test_every_damage_of_what_counts_is_refused_by_name(tmp_path: Path) -> None:
         (tmp_path / "p").write_text(
             (tmp_path / "p").read_text().replace(f'"{name}"', '"p.state-1"'), encoding="ascii"
         )
+
+
+def _appends(path: Path, sizes: list[int], kept: int) -> bool:
+    """Whether a save that keeps the last texts of a file goes on in that file."""
+    texts = tuple(f"{number} ".ljust(size - len("00000000 \n"), "x") for number, size in enumerate(sizes))
+    store = StateFile(path, "p.state-")
+    first = store.save(texts)
+    saved = store.save((*texts[kept:], "new"))
+    assert StateFile(path, "p.state-").load(saved) == (*texts[kept:], "new")
+    return saved["file"] == first["file"]
+
+
+@pytest.mark.parametrize(
+    ("outdated", "rest", "appends"),
+    [
+        (1 << 20, 1000, True),  # a megabyte may be spare
+        ((1 << 20) + 1, 1000, False),
+        (2 << 20, 2 << 20, True),  # half of it
+        ((2 << 20) + 1, (2 << 20) - 1, False),
+        ((2 << 20) - 1, 3 << 20, True),
+    ],
+)
+def test_how_much_of_a_file_may_be_outdated(
+    tmp_path: Path, outdated: int, rest: int, appends: bool
+) -> None:
+    assert _appends(tmp_path, [outdated, rest], 1) is appends

@@ -174,6 +174,18 @@ def test_ed25519_signature_verifies_with_the_standard_algorithm() -> None:
         key.verify(ed25519.sign(password, LONG_SCRAMBLE), LONG_SCRAMBLE)
 
 
+def test_ed25519_of_seeds_is_that_of_the_standard() -> None:
+    """A password of 32 bytes is used as RFC 8032 uses a seed: keys and signatures are the same."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    chance = random.Random(8032)
+    for _ in range(12):
+        seed, message = chance.randbytes(32), chance.randbytes(32)
+        key = Ed25519PrivateKey.from_private_bytes(seed)
+        assert ed25519.public_key(seed) == key.public_key().public_bytes_raw()
+        assert ed25519.sign(seed, message) == key.sign(message)
+
+
 def test_sha2_needs_the_scramble() -> None:
     assert scramble_sha2(b"", SCRAMBLE) == b""
     assert scramble_sha2(b"secret", SCRAMBLE) != scramble_sha2(b"secret", SCRAMBLE[::-1])

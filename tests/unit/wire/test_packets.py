@@ -55,6 +55,24 @@ PACKETS = [
 ]
 
 
+def test_what_a_greeting_has_only_with_its_capability() -> None:
+    """The second part of the scramble and the plugin's name are read where the server says that they are there."""
+    greeting = PACKETS[6]
+    sent = greeting.encode()
+    for missing, scramble, plugin in (
+        (Capability.CLIENT_SECURE_CONNECTION, b"a" * 8, "a" * 12),
+        (Capability.CLIENT_PLUGIN_AUTH, b"a" * 20, ""),
+    ):
+        # The capabilities' low and high halves stand before and behind the character set and status.
+        low, high = divmod(greeting.capabilities & ~missing, 1 << 16)[::-1]
+        at = sent.index(b"a" * 8) + 9
+        changed = (
+            sent[:at] + low.to_bytes(2, "little") + sent[at + 2 : at + 5] + high.to_bytes(2, "little") + sent[at + 7 :]
+        )
+        found = HandshakeV10.decode(changed)
+        assert (found.scramble, found.auth_plugin) == (scramble, plugin)
+
+
 @pytest.mark.parametrize("packet", PACKETS, ids=lambda p: type(p).__name__)
 def test_round_trip(packet) -> None:
     assert type(packet).decode(packet.encode()) == packet
