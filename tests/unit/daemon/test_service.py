@@ -26,6 +26,7 @@ from replica_client.daemon.source_watch import SourceEnd
 from replica_client.daemon.unit_file import unit_file
 from replica_client.errors import ConfigError, PositionStoreError
 from replica_client.position.position import Position
+from replica_client.position.stores.file import FilePositionStore
 from replica_client.readers.saved_state import reading_state_of
 from replica_client.schema.history import SchemaHistory
 from tests.unit.daemon.conftest import running, until
@@ -331,6 +332,14 @@ def test_a_damaged_saved_state_needs_an_operator():
     with pytest.raises(PositionStoreError) as caught, reading_state_of(None):
         SchemaHistory.from_state("x")
     assert not is_passing(caught.value)
+    assert str(caught.value).startswith("the saved position is damaged: ")
+
+
+def test_a_damaged_saved_state_names_its_file(tmp_path):
+    store = FilePositionStore(tmp_path / "p")
+    with pytest.raises(PositionStoreError) as caught, reading_state_of(store):
+        SchemaHistory.from_state("x")
+    assert str(caught.value).startswith(f"position file {tmp_path / 'p'} is damaged: ")
 
 
 @pytest.mark.slow

@@ -41,6 +41,22 @@ def test_wrong_option_names_itself(options, words):
     assert "hunter2" not in text
 
 
+@pytest.mark.parametrize(
+    ("option", "member", "off", "on"),
+    [
+        ("fullRows", "full_rows", "false", "true"),
+        ("json", "variant", "string", "variant"),
+        ("onSchemaChange", "evolves", "error", "evolve"),
+    ],
+)
+def test_options_of_two_values(option, member, off, on):
+    assert getattr(SourceOptions.parse(PATH), member) is False
+    assert getattr(SourceOptions.parse({**PATH, option: off}), member) is False
+    assert getattr(SourceOptions.parse({**PATH, option: on}), member) is True
+    with pytest.raises(ConfigError, match=f"{option}.*{off}.*{on}"):
+        SourceOptions.parse({**PATH, option: "perhaps"})
+
+
 def test_names_without_regard_to_case():
     options = SourceOptions.parse({"PATH": "/a.000001, /b/*", "maxbytespertrigger": "2k"})
     assert options.paths == ("/a.000001", "/b/*")

@@ -108,7 +108,9 @@ def test_every_damage_of_what_counts_is_refused_by_name(tmp_path: Path) -> None:
 
 def _appends(path: Path, sizes: list[int], kept: int) -> bool:
     """Whether a save that keeps the last texts of a file goes on in that file."""
-    texts = tuple(f"{number} ".ljust(size - len("00000000 \n"), "x") for number, size in enumerate(sizes))
+    texts = tuple(
+        f"{number} ".ljust(size - len("00000000 \n"), "x") for number, size in enumerate(sizes)
+    )
     store = StateFile(path, "p.state-")
     first = store.save(texts)
     saved = store.save((*texts[kept:], "new"))

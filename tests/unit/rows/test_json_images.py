@@ -32,6 +32,10 @@ def json_of(events: list[RowsOfEvent], max_rows: int, options: DecodeOptions) ->
     shape = events[0].shape
     for batch in [*assembler.add(events, "v1", 5), *assembler.flush()]:
         images = json_images(batch, shape)
+        for texts in (images.before, images.after):
+            offsets, data = texts.buffers()[1:]
+            # The room that was not needed is given back.
+            assert data.size == memoryview(offsets).cast("i")[len(texts)]
         found += zip(images.before.to_pylist(), images.after.to_pylist(), strict=True)
         rows = list(range(batch.num_rows)) if images.rows is None else images.rows.to_pylist()
         kinds = batch.column(0).to_pylist()

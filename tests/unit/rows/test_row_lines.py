@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import replica_client as rc
+from replica_client._compiled import compiled
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.options import DecodeOptions
 from replica_client.binlog.values.json_binary import JsonDocument
@@ -18,6 +19,7 @@ from replica_client.cli.output import clock
 from replica_client.cli.row_output import change_line
 from replica_client.constants.column_types import ColumnType as T
 from replica_client.errors import ReplicaClientError
+from replica_client.rows import json_lines, row_lines
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.json_lines import JsonLines
@@ -201,3 +203,27 @@ def test_a_long_text_is_given_away_whole() -> None:
     assert bytes(writer.take()) == b"x" * (1 << 20) + b"\n"
     writer.line("é\udc80")
     assert writer.take() == "é\\udc80\n".encode()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whole_images_are_written_without_row_objects(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The general functions are for what is damaged or rare; both ways write the same lines."""
+    if not (compiled() or getattr(row_lines.cython, "compiled", False)):
+        pytest.skip("only compiled code writes lines from images")
+
+    def refused(*_: object) -> str:
+        raise AssertionError("the general functions wrote a whole image")
+
+    monkeypatch.setattr(json_lines, "change_to_json", refused)
+    rng = random.Random(seed)
+    nulls = [replace(sample, value=lambda rng: None) for sample in SAMPLES[: 7 + seed]]
+    for samples in ([*SAMPLES, *MORE], nulls):
+        decoder = RowImageDecoder(shape_of(samples))
+        for kind in ("insert", "update", "delete"):
+            for all_there in (True, False):
+                rows = rows_of_event(random_event(rng, kind, samples, 3, all_there), decoder)
+                JsonLines().rows(rows)
+                if all_there or kind != "update":  # an update that leaves columns out is rare
+                    TableLines(refused, clock, WIDTHS).rows(rows)

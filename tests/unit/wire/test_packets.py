@@ -67,7 +67,11 @@ def test_what_a_greeting_has_only_with_its_capability() -> None:
         low, high = divmod(greeting.capabilities & ~missing, 1 << 16)[::-1]
         at = sent.index(b"a" * 8) + 9
         changed = (
-            sent[:at] + low.to_bytes(2, "little") + sent[at + 2 : at + 5] + high.to_bytes(2, "little") + sent[at + 7 :]
+            sent[:at]
+            + low.to_bytes(2, "little")
+            + sent[at + 2 : at + 5]
+            + high.to_bytes(2, "little")
+            + sent[at + 7 :]
         )
         found = HandshakeV10.decode(changed)
         assert (found.scramble, found.auth_plugin) == (scramble, plugin)

@@ -105,6 +105,23 @@ def test_conversion_makes_room_for_as_many_characters() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("clause", "charset"),
+    [
+        ("CHARSET utf8mb4", "utf8mb4"),
+        ("CHAR SET = utf8mb4", "utf8mb4"),
+        ("CHARACTER SET 'utf8mb4'", "utf8mb4"),
+        ("CHARACTER SET DEFAULT", "utf8mb4"),
+        ("CHARACTER SET latin2 COLLATE latin2_bin", "latin2"),
+        ("CHARACTER SET DEFAULT COLLATE latin2_bin", "latin2"),
+        ("CHARACTER SET latin2 COLLATE DEFAULT", "latin2"),
+    ],
+)
+def test_how_conversions_name_the_character_set(clause: str, charset: str) -> None:
+    create = "CREATE TABLE t (a CHAR(3)) CHARSET latin1"
+    assert after(create, f"ALTER TABLE t CONVERT TO {clause}") == f"a char(3) charset {charset}"
+
+
 def test_conversion_keeps_the_bytes_of_labels() -> None:
     # As all servers do: SHOW CREATE TABLE says the same.
     create = "CREATE TABLE t (a ENUM('a1', 'é', 'ж')) CHARSET utf8mb4"

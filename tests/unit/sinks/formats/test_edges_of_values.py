@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from datetime import timedelta
 
 import pytest
 
 from replica_client.binlog.values.enum_set import EnumValue
+from replica_client.binlog.values.temporal import Time
 from replica_client.constants.column_types import ColumnType
 from replica_client.schema.shape import ColumnShape
 from replica_client.sinks.formats import debezium_values, maxwell_values
@@ -44,6 +46,19 @@ def test_debezium_bits_have_the_bytes_of_their_length(length: int, size: int) ->
 def test_debezium_one_bit_is_a_boolean() -> None:
     write = debezium_values._bit(1)
     assert [write(0), write(1)] == ["false", "true"]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (timedelta(), "0"),
+        (timedelta(hours=838, minutes=59, seconds=59), "3020399000000"),
+        (timedelta(microseconds=-1), "-1"),
+        (Time(True, 0, 0, 1, 5, 6), "-1000005"),
+    ],
+)
+def test_debezium_times_are_microseconds(value: object, expected: str) -> None:
+    assert debezium_values._time(value) == expected
 
 
 def test_maxwell_enumerations() -> None:
