@@ -99,7 +99,8 @@ class Position:
         Raises:
             PositionFormatError: the text is no position; the message shows the form.
         """
-        match = _TEXT.fullmatch(text.strip())
+        # Of other blanks a file's name may begin with one; it is not escaped.
+        match = _TEXT.fullmatch(text.strip(" \t\r\n"))
         if match is None or not match[0]:
             raise PositionFormatError(
                 f"not a position: {text[:120]!r}; expected FILE:OFFSET, e.g. binlog.000024:1472,"

@@ -47,7 +47,7 @@ def parse_start(
     except ValueError:
         pass
     try:
-        return Position.parse(text)
+        return Position.parse(value)
     except PositionFormatError:
         raise ConfigError(
             f"{option} {text[:120]!r} is not understood; give earliest, latest, FILE:OFFSET, a GTID set "

@@ -5,7 +5,7 @@ The model knows which events form a transaction because it made them; the tracke
 
 from dataclasses import dataclass
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from replica_client.constants.event_types import EventType as T
@@ -37,6 +37,7 @@ positions = st.builds(
 
 
 @given(positions)
+@example(Position("\x85", 0))
 def test_position_text_and_json_read_back(position):
     assert Position.from_json(position.to_json()) == position
     assert Position.parse(str(position)) == position

@@ -31,6 +31,7 @@ U = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
         ("b.1:4@", Position("b.1", 4, GtidSet())),
         ("b.1:4@-", Position("b.1", 4, MariadbGtidSet())),
         ("a%3Ab%40c%25%20.000001:5", Position("a:b@c% .000001", 5)),
+        ("\x85\u2003b.1:5", Position("\x85\u2003b.1", 5)),
         ("b.1:18446744073709551615", Position("b.1", 2**64 - 1)),
     ],
 )  # fmt: skip
