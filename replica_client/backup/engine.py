@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from replica_client.backup.backup_catalog import Catalog, FileRecord, locked
+from replica_client.backup.index_writer import IndexWriter
 from replica_client.backup.receiver import BackupReceiver
 from replica_client.backup.resume import find_resume, unknown_file
 from replica_client.binlog.file_scan import FIRST_EVENT
@@ -63,6 +64,7 @@ class BackupOptions:
         semi_sync: the source waits for our acknowledgement, which comes when events are on disk.
         first_file: where a new copy begins; ``""``: with the source's first file.
         wait_for_first: a new copy also waits for a source that cannot be reached at its start.
+        indexes: write the sidecar index of each finished file, which questions to an archive use.
     """
 
     stop_at_end: bool = False
@@ -75,6 +77,7 @@ class BackupOptions:
     semi_sync: bool = False
     first_file: str = ""
     wait_for_first: bool = False
+    indexes: bool = True
 
     def __post_init__(self) -> None:
         if self.server_id is not None and not 0 < self.server_id < 1 << 32:
@@ -170,13 +173,23 @@ class Backup:
             receiver = BackupReceiver(catalog, self._on_file)
             await asyncio.to_thread(receiver.open)
             self._report(receiver)
+            indexes = IndexWriter(catalog) if self._options.indexes else None
+            if indexes is not None:
+                indexes.start()
+                receiver.on_finished = indexes.add
             try:
-                await self._copy(catalog, receiver)
-            finally:
                 try:
-                    receiver.close()
+                    await self._copy(catalog, receiver)
                 finally:
-                    self.newest = catalog.last
+                    try:
+                        receiver.close()
+                    finally:
+                        self.newest = catalog.last
+                if indexes is not None:
+                    await indexes.finish()
+            finally:
+                if indexes is not None:
+                    await indexes.stop()
             return self.newest
 
     async def _copy(self, catalog: Catalog, receiver: BackupReceiver) -> None:

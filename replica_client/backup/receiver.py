@@ -53,6 +53,7 @@ class BackupReceiver:
     Attributes:
         copy: the newest file; None before the first.
         appended: bytes added so far.
+        on_finished: is told the name of each file behind ``on_file``, from when it is set.
     """
 
     def __init__(self, catalog: Catalog, on_file: Callable[[FileRecord], None]) -> None:
@@ -61,6 +62,7 @@ class BackupReceiver:
         self._catalog = catalog
         self._directory: Path = catalog.directory
         self._on_file = on_file
+        self.on_finished: Callable[[str], None] = lambda name: None
         self._decoder = BinlogDecoder()
         self._position = 0
         self._asked = ("", FIRST_EVENT)
@@ -342,6 +344,7 @@ class BackupReceiver:
         copy.finish()
         self._unsaved = True
         self._on_file(copy.record)
+        self.on_finished(copy.record.name)
 
     def _check_gtids(self, copy: LocalCopy, data: bytes) -> None:
         """What the files before hold must be before this one: else the source was reset."""

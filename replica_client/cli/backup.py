@@ -44,6 +44,13 @@ def backup(
     stop_at_end: Annotated[
         bool, typer.Option("--stop-at-end", help="End where the source's binlog ends now.")
     ] = False,
+    index: Annotated[
+        bool,
+        typer.Option(
+            "--index/--no-index",
+            help="Write the index of each finished file that find and undo use.",
+        ),
+    ] = True,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Copy a source's binlog files byte for byte, and follow it.
@@ -57,10 +64,17 @@ def backup(
     """
     if live_source([url]) is None:
         raise typer.BadParameter("give a mysql:// or mariadb:// URL", param_hint="URL")
-    run_async(_run(url, local_path(directory, "DIR"), stop_at_end, json))
+    run_async(
+        _run(
+            url,
+            local_path(directory, "DIR"),
+            BackupOptions(stop_at_end=stop_at_end, indexes=index),
+            json,
+        )
+    )
 
 
-async def _run(url: str, directory: Path, stop_at_end: bool, json: bool) -> None:
+async def _run(url: str, directory: Path, options: BackupOptions, json: bool) -> None:
     lines = Lines(COLUMNS)
     console = progress_console()
     progress = Progress(
@@ -86,7 +100,7 @@ async def _run(url: str, directory: Path, stop_at_end: bool, json: bool) -> None
     work = Backup(
         url,
         directory,
-        BackupOptions(stop_at_end=stop_at_end),
+        options,
         on_file=show,
         on_progress=_Shown(progress),
     )

@@ -46,7 +46,7 @@ def no_waiting_for_the_disk(monkeypatch) -> None:
 
 
 def options(**changes: object) -> BackupOptions:
-    settings = {"stop_at_end": True, "reconnect": FAST, "read_timeout": 5.0}
+    settings = {"stop_at_end": True, "reconnect": FAST, "read_timeout": 5.0, "indexes": False}
     return BackupOptions(**{**settings, **changes})
 
 

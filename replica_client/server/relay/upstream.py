@@ -139,6 +139,7 @@ class Upstream:
             first_file=first_file,
             reconnect=ReconnectPolicy(attempts=_FOR_EVER if alone else _TRIES_PER_HOST),
             wait_for_first=True,
+            indexes=False,
         )
         await Backup(host, epoch.path, options, on_progress=self._progress).run()
 
