@@ -23,6 +23,7 @@ _OWN = {
     "sqlite": "replica_client.sinks.mirror.sqlite_sink:make",
     "mysql": "replica_client.sinks.mirror.mysql_sink:make",
     "postgres": "replica_client.sinks.mirror.postgres_sink:make",
+    "duckdb": "replica_client.sinks.mirror.duckdb_sink:make",
     "parquet": "replica_client.sinks.parquet.parquet_sink:make",
     "redis": "replica_client.sinks.redis_streams.stream_sink:make",
     "kafka": "replica_client.sinks.kafka.kafka_sink:make",
@@ -32,6 +33,7 @@ _EXTRAS = {
     "redis": "redis",
     "confluent_kafka": "kafka",
     "psycopg": "postgres",
+    "duckdb": "duckdb",
     "msgspec": "daemon",
 }
 
@@ -45,8 +47,8 @@ def make_sink(kind: str, table: Mapping[str, object]) -> Sink:
     """A sink, not yet opened.
 
     Args:
-        kind: its name: ``file``, ``stdout``, ``sqlite``, ``mysql``, ``postgres``, ``parquet``, ``redis``,
-            ``kafka``, or an entry point's.
+        kind: its name: ``file``, ``stdout``, ``sqlite``, ``mysql``, ``postgres``, ``duckdb``, ``parquet``,
+            ``redis``, ``kafka``, or an entry point's.
         table: its options; secrets in it are resolved.
 
     Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from replica_client.schema.model import ColumnModel, TableModel
@@ -24,7 +24,7 @@ class MirrorDatabase(ABC):
         tables_table: definitions.
         copies_table: first copies.
         mark: what stands for a value in a statement.
-        conflict: error of a row whose key is there.
+        conflict: error of a row whose key is there, raised by what adds rows.
         rebuilt: a table as SQL that takes another one's place later.
     """
 
@@ -71,17 +71,23 @@ class MirrorDatabase(ABC):
         """Do a statement; how many rows it was about."""
 
     @abstractmethod
-    def change_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
-        """Do a statement for each row of values; how many rows they were about."""
+    def put(self, table: str, columns: Sequence[str], values: Sequence[str]) -> None:
+        """Keep a text in one of the mirror's own tables.
+
+        Args:
+            table: which one.
+            columns: all of it: those of its key, and then the text's.
+            values: of these columns.
+        """
 
     @abstractmethod
-    def insert(self, table: str, columns: Sequence[ColumnModel], rows: Iterable[Values]) -> None:
+    def insert(self, table: str, model: TableModel, rows: Iterable[Values]) -> None:
         """Add rows to a table.
 
         Args:
             table: as SQL.
-            columns: of it, all and in order.
-            rows: that are not there.
+            model: its definition.
+            rows: whose keys are not there, or :attr:`conflict` is raised.
         """
 
     @abstractmethod
@@ -97,33 +103,70 @@ class MirrorDatabase(ABC):
         """CREATE TABLE."""
 
     @abstractmethod
-    def rename(self, old: TableName, new: TableName) -> None:
-        """Give a table another name; the mirror's names are told of it."""
+    def rename(self, old: TableName, new: TableModel) -> None:
+        """Give a table another name; the mirror's names are told of it.
+
+        Args:
+            old: its name.
+            new: what it is then.
+        """
 
     @abstractmethod
-    def replace(self, rebuilt: str, new: TableName) -> None:
+    def replace(self, rebuilt: str, new: TableModel) -> None:
         """Give a table that was made as :attr:`rebuilt` the name of one that is gone."""
 
     @abstractmethod
     def has(self, stored: str) -> bool:
         """Whether there is a table of a name that older mirrors gave."""
 
-    def value(self, column: ColumnModel) -> str:
-        """What stands for a column's value in a statement."""
-        return self.mark
-
     def shown(self, column: ColumnModel) -> str:
         """A column in a query, as its values are handed over."""
         return self.quoted(column.name)
 
-    @abstractmethod
-    def same(self, column: ColumnModel) -> str:
-        """The condition that a column has a value, or none."""
+    def stored_rows(self, table: str, shown: Sequence[str]) -> Iterator[Values]:
+        """Some columns of all rows of a table, which may be read while rows of others are added.
+
+        Args:
+            table: as SQL.
+            shown: the columns, as :meth:`shown` and :meth:`quoted` write them; at least one.
+        """
+        yield from self.rows(f"SELECT {', '.join(shown)} FROM {table}")
+
+    # Net changes. Of a table with a primary key, ``key`` has the indexes of its columns.
 
     @abstractmethod
-    def replaced(self, model: TableModel, key: Sequence[int]) -> str:
-        """The statement that adds a row, in place of one with its key."""
+    def remove(self, model: TableModel, key: Sequence[int], keys: Collection[Values]) -> int:
+        """Take the rows with some keys away; how many there were."""
 
     @abstractmethod
-    def row_number(self, model: TableModel) -> str | None:
-        """What tells equal rows apart; None where nothing does."""
+    def put_rows(self, model: TableModel, key: Sequence[int], rows: Collection[Values]) -> None:
+        """Add rows, in place of those with their keys."""
+
+    @abstractmethod
+    def patch(
+        self,
+        model: TableModel,
+        key: Sequence[int],
+        patched: Sequence[int],
+        rows: Sequence[tuple[Values, Values]],
+    ) -> int:
+        """Change some columns of rows, in order; how many there were.
+
+        Args:
+            model: the table.
+            key: of it.
+            patched: indexes of the columns.
+            rows: their values, and the key that a row had before.
+        """
+
+    @abstractmethod
+    def take_away(self, model: TableModel, counts: Collection[tuple[Values, int]]) -> int:
+        """Take rows of a table without key away.
+
+        Args:
+            model: the table.
+            counts: rows that differ, and how many of each there shall be fewer.
+
+        Returns:
+            How many were taken away: of each at most what was asked for.
+        """

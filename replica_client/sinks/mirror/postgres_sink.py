@@ -15,9 +15,8 @@ from replica_client.schema.model import ColumnModel
 from replica_client.sinks.mirror.collector import ValueEncoder
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.postgres_store import PostgresDatabase
-from replica_client.sinks.mirror.postgres_types import is_unstorable
-from replica_client.sinks.mirror.stored_values import stored_encoder
 from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
+from replica_client.sinks.mirror.unstorable_values import storable_encoder
 from replica_client.sinks.sink_options import read_options
 
 # By class of SQLSTATE: connections, resources, operator's intervention, deadlocks, locks, the system.
@@ -35,8 +34,8 @@ class PostgresOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
             ``ignore`` goes on, for a mirror that does not begin with all rows.
         unknown_tables: what a row of a table does of which neither CREATE TABLE nor a snapshot was seen: ``error``
             stops; ``create`` takes the table for empty.
-        unstorable_values: what a value does that PostgreSQL does not have, such as a zero date, or text with a
-            character U+0000: ``error`` stops; ``null`` stores NULL.
+        unstorable_values: what a value does that PostgreSQL does not have, such as a zero date, February 31st, or
+            text with a character U+0000: ``error`` stops; ``null`` stores NULL.
         timeout: seconds in which a connection must be made.
     """
 
@@ -109,20 +108,13 @@ class PostgresSink(TableMirrorSink):
         return PostgresDatabase(self._connect, self._where, self._options.schema_prefix)
 
     def _encoder_of(self, column: ColumnModel) -> ValueEncoder:
-        encode, nulls = stored_encoder(column), self._options.unstorable_values == "null"
-
-        def checked(value: Any) -> Any:
-            stored = value if encode is None else encode(value)
-            why = is_unstorable(column, stored)
-            if not why:
-                return stored
-            if nulls:
-                return None
-            raise SinkError(
-                f"{self._where}: column {column.name}: {why}; set unstorable_values = 'null', or leave the table out"
-            )
-
-        return checked
+        return storable_encoder(
+            column,
+            "PostgreSQL",
+            self._where,
+            nulls=self._options.unstorable_values == "null",
+            zero_character=False,
+        )
 
     def _lacks_table(self, error: Exception) -> bool:
         return isinstance(error, psycopg.errors.UndefinedTable) and "_replica_client" not in str(

@@ -16,12 +16,12 @@ from psycopg import sql
 
 from replica_client.errors import SinkError
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.postgres_types import (
     cast_type,
     postgres_type,
     shown,
 )
+from replica_client.sinks.mirror.statement_database import StatementDatabase
 from replica_client.sinks.mirror.stored_names import StoredNames
 from replica_client.storage.file_names import file_name, shortened
 from replica_client.tables.net_changes import Values
@@ -48,8 +48,8 @@ def postgres_names() -> StoredNames:
     )
 
 
-class PostgresDatabase(MirrorDatabase):
-    """See :class:`~replica_client.sinks.mirror.mirror_database.MirrorDatabase`.
+class PostgresDatabase(StatementDatabase):
+    """See :class:`~replica_client.sinks.mirror.statement_database.StatementDatabase`.
 
     Args:
         connect: opens the connection, with ``autocommit``.
@@ -123,7 +123,7 @@ class PostgresDatabase(MirrorDatabase):
             cursor.executemany(sql, rows)
             return int(cursor.rowcount)
 
-    def insert(self, table: str, columns: Sequence[ColumnModel], rows: Iterable[Values]) -> None:
+    def insert(self, table: str, model: TableModel, rows: Iterable[Values]) -> None:
         """See the base."""
         found = iter(rows)
         first = list(islice(found, 1))
@@ -168,16 +168,16 @@ class PostgresDatabase(MirrorDatabase):
             columns.append(f"CONSTRAINT {name} PRIMARY KEY ({', '.join(key)})")
         return f"CREATE TABLE {table} ({', '.join(columns)})"
 
-    def rename(self, old: TableName, new: TableName) -> None:
+    def rename(self, old: TableName, new: TableModel) -> None:
         """See the base."""
         schema, table = _quoted(self.schema(old[0])), _quoted(self.names.name(old))
         self.names.forget(old)
-        self._move(schema, table, new)
+        self._move(schema, table, (new.database, new.name))
 
-    def replace(self, rebuilt: str, new: TableName) -> None:
+    def replace(self, rebuilt: str, new: TableModel) -> None:
         """See the base."""
         schema, _, table = rebuilt.partition(".")
-        self._move(schema, table, new)
+        self._move(schema, table, (new.database, new.name))
 
     def _move(self, schema: str, table: str, new: TableName) -> None:
         """Give a table a name and schema; by way of a name that no other table has."""

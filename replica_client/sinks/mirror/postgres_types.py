@@ -26,10 +26,9 @@ error, or NULL where the options say so.
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final
+from typing import Final
 
-from replica_client.schema.model import TEXT_KINDS, ColumnModel
+from replica_client.schema.model import ColumnModel
 from replica_client.sinks.mirror.stored_values import BLOBS
 
 _WHOLE: Final = {
@@ -41,8 +40,6 @@ _WHOLE: Final = {
     "year": ("smallint", "smallint"),
     "bit": ("numeric(20)", "numeric(20)"),
 }
-_DATES: Final = frozenset(("date", "datetime", "timestamp"))
-_ZERO: Final = re.compile(r"0000-|....-00-|....-..-00")
 
 
 def postgres_type(column: ColumnModel) -> str:
@@ -97,14 +94,3 @@ def _fraction(text: str, digits: int) -> str:
     if not digits:
         return text + "')"
     return text + ".US')" if digits >= 6 else f"left({text}.US'), {digits - 6})"
-
-
-def is_unstorable(column: ColumnModel, value: Any) -> str:
-    """Why PostgreSQL has no such value; ``""`` where it has."""
-    if type(value) is not str:
-        return ""
-    if column.kind in _DATES and _ZERO.match(value):
-        return f"PostgreSQL has no date {value}"
-    if (column.kind in TEXT_KINDS or column.kind == "json") and "\0" in value:
-        return "PostgreSQL has no text with a character U+0000"
-    return ""

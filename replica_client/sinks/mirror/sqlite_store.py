@@ -14,7 +14,7 @@ from typing import Any
 
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.quoting import sqlite_name
-from replica_client.sinks.mirror.mirror_database import MirrorDatabase
+from replica_client.sinks.mirror.statement_database import StatementDatabase
 from replica_client.sinks.mirror.stored_names import sqlite_names
 from replica_client.sinks.mirror.stored_values import declared_type
 from replica_client.sinks.mirror.table_store import TableStore
@@ -43,8 +43,8 @@ class SqliteStore(TableStore):
         super().__init__(SqliteDatabase(path))
 
 
-class SqliteDatabase(MirrorDatabase):
-    """See :class:`~replica_client.sinks.mirror.mirror_database.MirrorDatabase`.
+class SqliteDatabase(StatementDatabase):
+    """See :class:`~replica_client.sinks.mirror.statement_database.StatementDatabase`.
 
     Args:
         path: of the file.
@@ -105,9 +105,9 @@ class SqliteDatabase(MirrorDatabase):
         """See the base."""
         return self._connection.executemany(sql, rows).rowcount
 
-    def insert(self, table: str, columns: Sequence[ColumnModel], rows: Iterable[Values]) -> None:
+    def insert(self, table: str, model: TableModel, rows: Iterable[Values]) -> None:
         """See the base."""
-        placeholders = ", ".join("?" * len(columns))
+        placeholders = ", ".join("?" * len(model.columns))
         self._connection.executemany(f"INSERT INTO {table} VALUES ({placeholders})", rows)
 
     def table(self, name: TableName) -> str:
@@ -133,17 +133,17 @@ class SqliteDatabase(MirrorDatabase):
             tail = "" if kinds == ["INTEGER"] else " WITHOUT ROWID"
         return f"CREATE TABLE {table} ({', '.join(columns)}){tail}"
 
-    def rename(self, old: TableName, new: TableName) -> None:
+    def rename(self, old: TableName, new: TableModel) -> None:
         """See the base."""
         # In two steps: names that differ in case only are one to SQLite.
         run = self._connection.execute
         run(f"ALTER TABLE {self.table(old)} RENAME TO _replica_client_renamed")
         self.names.forget(old)
-        run(f"ALTER TABLE _replica_client_renamed RENAME TO {self.table(new)}")
+        run(f"ALTER TABLE _replica_client_renamed RENAME TO {self._of(new)}")
 
-    def replace(self, rebuilt: str, new: TableName) -> None:
+    def replace(self, rebuilt: str, new: TableModel) -> None:
         """See the base."""
-        self._connection.execute(f"ALTER TABLE {rebuilt} RENAME TO {self.table(new)}")
+        self._connection.execute(f"ALTER TABLE {rebuilt} RENAME TO {self._of(new)}")
 
     def has(self, stored: str) -> bool:
         """See the base."""

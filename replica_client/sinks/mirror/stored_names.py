@@ -105,6 +105,13 @@ def mysql_names(*, ignores_case: bool) -> StoredNames:
     return StoredNames(lambda table: table[1], casefold, _MAX_MYSQL_NAME)
 
 
+def duckdb_names() -> StoredNames:
+    """Those of a DuckDB mirror, within the schema of the database; DuckDB ignores the case of all names."""
+    return StoredNames(
+        lambda table: table[1], lambda table, name: f"{_lower(table[0])}\0{_lower(name)}"
+    )
+
+
 def mysql_database(prefix: str, database: str) -> str:
     """The database of a mirror that holds those of a database of the source."""
     name = prefix + database

@@ -94,27 +94,16 @@ class TableStore:
         return json.dumps(value if stored is None else {**value, STORED_AS: stored})
 
     def _put(self, name: str, value: str) -> None:
-        self._database.change(
-            f"INSERT INTO {self._database.state_table} VALUES ({self._marks(2)}) "
-            "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            (name, value),
-        )
+        self._database.put(self._database.state_table, ("name", "value"), (name, value))
 
     def _put_document(self, table: str, column: str, name: TableName, text: str) -> None:
-        self._database.change(
-            f"INSERT INTO {table} VALUES ({self._marks(3)}) "
-            f"ON CONFLICT (database, name) DO UPDATE SET {column} = excluded.{column}",
-            (*name, text),
-        )
+        self._database.put(table, ("database", "name", column), (*name, text))
 
     def _take_document(self, table: str, name: TableName) -> None:
         mark = self._database.mark
         self._database.change(
             f"DELETE FROM {table} WHERE database = {mark} AND name = {mark}", name
         )
-
-    def _marks(self, count: int) -> str:
-        return ", ".join([self._database.mark] * count)
 
     def begin(self) -> None:
         """Begin a transaction where none is.
@@ -201,7 +190,7 @@ class TableStore:
         if new != name:
             self._take_document(self._database.tables_table, name)
             self.tables.pop(name, None)
-            self._database.rename(name, new)
+            self._database.rename(name, model)
         self._keep(model)
 
     # First copies.
@@ -250,11 +239,11 @@ class TableStore:
         """Some columns of all rows of a table."""
         table = self._database.table((model.database, model.name))
         known = {column.name: column for column in model.columns}
-        names = ", ".join(
+        shown = [
             self._database.shown(known[name]) if name in known else self._database.quoted(name)
             for name in columns
-        )
-        yield from self._database.rows(f"SELECT {names or 1} FROM {table}")
+        ]
+        yield from self._database.stored_rows(table, shown or ["1"])
 
     def rebuild(self, old: TableModel, new: TableModel, rows: Iterator[Values]) -> None:
         """Replace a table by one of another definition, and other rows.
@@ -265,12 +254,12 @@ class TableStore:
         database = self._database
         database.change(database.definition(new, database.rebuilt))
         try:
-            database.insert(database.rebuilt, new.columns, rows)
+            database.insert(database.rebuilt, new, rows)
         except database.conflict as error:
             name = f"{new.database}.{new.name}"
             raise DivergedError(name, "two rows have the same new key") from error
         self.drop((old.database, old.name))
-        database.replace(database.rebuilt, (new.database, new.name))
+        database.replace(database.rebuilt, new)
         self._keep(new)
 
     # Rows.
@@ -288,56 +277,32 @@ class TableStore:
 
     def _apply_keyed(self, changes: NetChanges) -> None:
         database, model = self._database, changes.model
-        table, columns = database.table(changes.table), model.columns
-        names = [database.quoted(column.name) for column in columns]
-        where = " AND ".join(f"{names[at]} = {database.value(columns[at])}" for at in changes.key)
-        if changes.by_key.removed:
-            done = database.change_many(
-                f"DELETE FROM {table} WHERE {where}", changes.by_key.removed
-            )
-            self._check(changes, len(changes.by_key.removed), done)
-        if changes.by_key.added:
-            try:
-                if changes.strict:
-                    self._insert(model, changes.by_key.added.values())
-                else:
-                    sql = database.replaced(model, changes.key)
-                    database.change_many(sql, changes.by_key.added.values())
-            except database.conflict as error:
-                raise DivergedError(changes.name, "a row is added that is there") from error
-        for patched, group in changes.patch_groups():
-            sets = ", ".join(f"{names[at]} = {database.value(columns[at])}" for at in patched)
-            parameters = [(*values, *key) for values, key in group]
-            done = database.change_many(f"UPDATE {table} SET {sets} WHERE {where}", parameters)
-            self._check(changes, len(parameters), done)
+        removed, added = changes.by_key.removed, changes.by_key.added
+        try:
+            if removed:
+                self._check(
+                    changes, len(removed), database.remove(model, changes.key, removed.keys())
+                )
+            if added and changes.strict:
+                self._insert(model, added.values())
+            elif added:
+                database.put_rows(model, changes.key, added.values())
+            for patched, group in changes.patch_groups():
+                done = database.patch(model, changes.key, patched, group)
+                self._check(changes, len(group), done)
+        except database.conflict as error:
+            raise DivergedError(changes.name, "a row is added that is there") from error
 
     def _apply_keyless(self, changes: NetChanges) -> None:
-        database, model = self._database, changes.model
-        table = database.table(changes.table)
-        where = " AND ".join(database.same(column) for column in model.columns)
-        number = database.row_number(model)
-        for row, count in changes.counts.fewer():
-            if number is None:
-                done = self._delete_some(changes, f"DELETE FROM {table} WHERE {where}", row, count)
-            else:
-                sql = (
-                    f"DELETE FROM {table} WHERE {number} IN "
-                    f"(SELECT {number} FROM {table} WHERE {where} LIMIT {database.mark})"
-                )
-                done = database.change(sql, (*row, count))
-            self._check(changes, count, done)
-        self._insert(model, changes.counts.more())
-
-    def _delete_some(self, changes: NetChanges, sql: str, row: Values, count: int) -> int:
-        """Take some of equal rows away: all of them, and put back those that stay."""
-        found = self._database.change(sql, row)
-        done = min(found, count)
-        self._insert(changes.model, [row] * (found - done))
-        return done
+        fewer = list(changes.counts.fewer())
+        if fewer:
+            done = self._database.take_away(changes.model, fewer)
+            self._check(changes, sum(count for _, count in fewer), done)
+        self._insert(changes.model, changes.counts.more())
 
     def _insert(self, model: TableModel, rows: Iterable[Values]) -> None:
         table = self._database.table((model.database, model.name))
-        self._database.insert(table, model.columns, rows)
+        self._database.insert(table, model, rows)
 
     def _check(self, changes: NetChanges, wanted: int, done: int) -> None:
         if changes.strict and done != wanted:

@@ -1,0 +1,93 @@
+"""A mirror's database that is spoken to by a statement for each row, or one with many rows of values."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.sinks.mirror.mirror_database import MirrorDatabase
+from replica_client.tables.net_changes import Values
+
+
+class StatementDatabase(MirrorDatabase):
+    """Net changes as INSERT, UPDATE and DELETE with parameters; the dialect is to be told."""
+
+    @abstractmethod
+    def change_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
+        """Do a statement for each row of values; how many rows they were about."""
+
+    def value(self, column: ColumnModel) -> str:
+        """What stands for a column's value in a statement."""
+        return self.mark
+
+    @abstractmethod
+    def same(self, column: ColumnModel) -> str:
+        """The condition that a column has a value, or none."""
+
+    @abstractmethod
+    def replaced(self, model: TableModel, key: Sequence[int]) -> str:
+        """The statement that adds a row, in place of one with its key."""
+
+    @abstractmethod
+    def row_number(self, model: TableModel) -> str | None:
+        """What tells equal rows apart; None where nothing does."""
+
+    def put(self, table: str, columns: Sequence[str], values: Sequence[str]) -> None:
+        """See the base."""
+        *keys, column = columns
+        marks = ", ".join([self.mark] * len(columns))
+        self.change(
+            f"INSERT INTO {table} VALUES ({marks}) "
+            f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {column} = excluded.{column}",
+            values,
+        )
+
+    def remove(self, model: TableModel, key: Sequence[int], keys: Collection[Values]) -> int:
+        """See the base."""
+        return self.change_many(
+            f"DELETE FROM {self._of(model)} WHERE {self._has(model, key)}", keys
+        )
+
+    def put_rows(self, model: TableModel, key: Sequence[int], rows: Collection[Values]) -> None:
+        """See the base."""
+        self.change_many(self.replaced(model, key), rows)
+
+    def patch(
+        self,
+        model: TableModel,
+        key: Sequence[int],
+        patched: Sequence[int],
+        rows: Sequence[tuple[Values, Values]],
+    ) -> int:
+        """See the base."""
+        columns = [model.columns[at] for at in patched]
+        sets = ", ".join(f"{self.quoted(one.name)} = {self.value(one)}" for one in columns)
+        return self.change_many(
+            f"UPDATE {self._of(model)} SET {sets} WHERE {self._has(model, key)}",
+            [(*values, *before) for values, before in rows],
+        )
+
+    def take_away(self, model: TableModel, counts: Collection[tuple[Values, int]]) -> int:
+        """See the base."""
+        table, number = self._of(model), self.row_number(model)
+        where = " AND ".join(self.same(column) for column in model.columns)
+        if number is not None:
+            some = f"SELECT {number} FROM {table} WHERE {where} LIMIT {self.mark}"
+            sql = f"DELETE FROM {table} WHERE {number} IN ({some})"
+            return sum(self.change(sql, (*row, count)) for row, count in counts)
+        done = 0
+        for row, count in counts:
+            # All of them, and those that stay are put back.
+            found = self.change(f"DELETE FROM {table} WHERE {where}", row)
+            self.insert(table, model, [row] * (found - count))
+            done += min(found, count)
+        return done
+
+    def _of(self, model: TableModel) -> str:
+        return self.table((model.database, model.name))
+
+    def _has(self, model: TableModel, key: Sequence[int]) -> str:
+        columns = [model.columns[at] for at in key]
+        return " AND ".join(f"{self.quoted(one.name)} = {self.value(one)}" for one in columns)

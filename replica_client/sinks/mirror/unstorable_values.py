@@ -1,0 +1,69 @@
+"""Values of the source that a mirror's database does not have: days that no calendar has, and a character U+0000."""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from typing import Any, Final
+
+from replica_client.errors import SinkError
+from replica_client.schema.model import TEXT_KINDS, ColumnModel
+from replica_client.sinks.mirror.collector import ValueEncoder
+from replica_client.sinks.mirror.stored_values import stored_encoder
+
+_DATES: Final = frozenset(("date", "datetime", "timestamp"))
+_DATE: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+
+
+def storable_encoder(
+    column: ColumnModel, product: str, where: str, *, nulls: bool, zero_character: bool
+) -> ValueEncoder:
+    """How a column's values are stored by a database that lacks some of them.
+
+    Args:
+        column: of a mirrored table.
+        product: its name, for messages.
+        where: the mirror, for messages.
+        nulls: such a value becomes NULL; otherwise it is an error.
+        zero_character: whether text may hold U+0000.
+    """
+    encode = stored_encoder(column)
+
+    def checked(value: Any) -> Any:
+        stored = value if encode is None else encode(value)
+        why = _why_not(column, stored, product, zero_character=zero_character)
+        if not why:
+            return stored
+        if nulls:
+            return None
+        raise SinkError(
+            f"{where}: column {column.name}: {why}; set unstorable_values = 'null', or leave the table out"
+        )
+
+    return checked
+
+
+def _why_not(column: ColumnModel, value: Any, product: str, *, zero_character: bool) -> str:
+    """Why there is no such value; ``""`` where there is."""
+    if type(value) is not str:
+        return ""
+    if column.kind in _DATES:
+        return "" if _has_day(value) else f"{product} has no date {value}"
+    if zero_character or "\0" not in value:
+        return ""
+    if column.kind in TEXT_KINDS or column.kind == "json":
+        return f"{product} has no text with a character U+0000"
+    return ""
+
+
+def _has_day(value: str) -> bool:
+    """Whether a calendar has a date that MySQL wrote; it has zero dates, and days such as February 31st."""
+    found = _DATE.match(value)
+    if found is None:
+        return False
+    year, month, day = map(int, found.groups())
+    return (
+        year > 0
+        and 0 < month <= 12
+        and 0 < day <= (day if day <= 28 else monthrange(year, month)[1])
+    )
