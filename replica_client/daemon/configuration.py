@@ -151,7 +151,7 @@ class SinkTable(Struct, frozen=True, forbid_unknown_fields=True):
         exclude: patterns of unwanted ones, instead of the source's.
         columns: wanted columns, instead of the source's.
         snapshot: begin with a copy of the tables as they are, where the sink can hold one (sqlite,
-            mysql, postgres); a table that is new to it, or that it cannot follow, is copied later on.
+            mysql, postgres, duckdb); a table that is new to it, or that it cannot follow, is copied later on.
         snapshot_rows: rows that are copied at once, about.
         snapshot_locking: ``brief`` lets a copied state begin under FLUSH TABLES WITH READ LOCK, for
             MySQL sources without GTIDs, and tables without a primary key that change without rest.

@@ -16,6 +16,7 @@ from replica_client.lake import config
 from replica_client.sinks.json_lines.file_sink import FileOptions
 from replica_client.sinks.json_lines.stdout_sink import StdoutOptions
 from replica_client.sinks.kafka.kafka_options import KafkaOptions
+from replica_client.sinks.mirror.duckdb_options import DuckdbOptions
 from replica_client.sinks.mirror.mysql_sink import MysqlOptions
 from replica_client.sinks.mirror.postgres_sink import PostgresOptions
 from replica_client.sinks.mirror.sqlite_sink import SqliteOptions
@@ -29,6 +30,7 @@ _SINKS: Mapping[str, type[msgspec.Struct]] = {
     "sqlite": SqliteOptions,
     "mysql": MysqlOptions,
     "postgres": PostgresOptions,
+    "duckdb": DuckdbOptions,
     "parquet": ParquetOptions,
     "redis": RedisOptions,
     "kafka": KafkaOptions,

@@ -25,6 +25,7 @@ _FILES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "canal": lambda folder: {"type": "file", "path": folder, "format": "canal"},
     "parquet": lambda folder: {"type": "parquet", "path": folder, "roll_rows": 5000},
     "sqlite": lambda folder: {"type": "sqlite", "path": folder.with_suffix(".db")},
+    "duckdb": lambda folder: {"type": "duckdb", "path": folder.with_suffix(".duckdb")},
 }
 _KAFKA: dict[str, dict[str, Any]] = {
     "kafka": {},

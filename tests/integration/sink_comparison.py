@@ -333,4 +333,22 @@ def _postgres_rows(
             return None
 
 
-_MIRRORS = {"sqlite": _sqlite_rows, "mysql": _mysql_rows, "postgres": _postgres_rows}
+def _duckdb_rows(
+    options: Mapping[str, Any], database: str, table: str
+) -> list[tuple[Any, ...]] | None:
+    import duckdb
+
+    names = ".".join('"' + name.replace('"', '""') + '"' for name in (database, table))
+    with duckdb.connect(options["path"], read_only=True) as connection:
+        try:
+            return list(connection.execute(f"FROM {names}").fetchall())
+        except duckdb.CatalogException:
+            return None
+
+
+_MIRRORS = {
+    "sqlite": _sqlite_rows,
+    "mysql": _mysql_rows,
+    "postgres": _postgres_rows,
+    "duckdb": _duckdb_rows,
+}

@@ -327,7 +327,7 @@ def test_every_third_party_import_is_declared() -> None:
             if file.startswith(("replica_client/cli/", "replica_client/spark/pipeline/")):
                 allowed |= extras["cli"]
             allowed |= extras["spark"] | extras["arrow"] | extras["daemon"] | extras["redis"]
-            allowed |= extras["kafka"] | extras["postgres"]
+            allowed |= extras["kafka"] | extras["postgres"] | extras["duckdb"]
             if file.startswith("replica_client/storage/"):
                 allowed |= extras["storage"]
             if file.startswith("replica_client/integrations/"):

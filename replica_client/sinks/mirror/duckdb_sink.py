@@ -6,20 +6,20 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, Literal
+from typing import Final
 
 import duckdb
-import msgspec
 
-from replica_client.errors import ConfigError, SinkError
+from replica_client.errors import SinkError
 from replica_client.schema.model import ColumnModel
 from replica_client.sinks.mirror.collector import ValueEncoder
+from replica_client.sinks.mirror.duckdb_file import DuckdbFile
+from replica_client.sinks.mirror.duckdb_options import DuckdbOptions, read_duckdb_options, settings
 from replica_client.sinks.mirror.duckdb_store import DuckdbDatabase
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
 from replica_client.sinks.mirror.unstorable_values import storable_encoder
 from replica_client.sinks.output_directory import check_writable
-from replica_client.sinks.sink_options import read_options
 from replica_client.sinks.system_errors import os_errors
 from replica_client.storage.durable import DATA_MODE
 from replica_client.storage.location import local_path
@@ -30,36 +30,8 @@ _MAY_PASS: Final = (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.Fata
 _NO_SUCH_TABLE: Final = re.compile(
     "Table with name (?!.*_replica_client).* does not exist", re.DOTALL
 )
-_MEMORY: Final = re.compile(r"[0-9]+(\.[0-9]+)? ?([KMGT]i?B|%)", re.IGNORECASE)
+_NO_FILE: Final = "not a valid DuckDB"
 _MAGIC: Final = slice(8, 12), b"DUCK"
-
-
-class DuckdbOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Options of the sink ``duckdb``.
-
-    Attributes:
-        path: of the file; made when it is not there.
-        release: the file is closed after each commit, so that other processes can read it in between; ``false``: it
-            stays open, which is faster, and no other process can open it.
-        wait: seconds in which a process that has the file open must close it, before the sink tries later.
-        threads: of DuckDB.
-        memory_limit: of DuckDB: a size such as ``1GB``, or a part of the machine's memory such as ``50%``.
-        missing_rows: what a change does of a row that the mirror does not have, or has already: ``error`` stops;
-            ``ignore`` goes on, for a mirror that does not begin with all rows.
-        unknown_tables: what a row of a table does of which neither CREATE TABLE nor a snapshot was seen: ``error``
-            stops; ``create`` takes the table for empty.
-        unstorable_values: what a value does that DuckDB does not have, such as a zero date or February 31st:
-            ``error`` stops; ``null`` stores NULL.
-    """
-
-    path: str
-    release: bool = True
-    wait: float = 10.0
-    threads: int = 1
-    memory_limit: str = "1GB"
-    missing_rows: Literal["error", "ignore"] = "error"
-    unknown_tables: Literal["error", "create"] = "error"
-    unstorable_values: Literal["error", "null"] = "error"
 
 
 def make(table: Mapping[str, object]) -> DuckdbSink:
@@ -68,16 +40,7 @@ def make(table: Mapping[str, object]) -> DuckdbSink:
     Raises:
         ConfigError: an option is wrong; names it.
     """
-    options = read_options(DuckdbOptions, table, "sink duckdb")
-    if not options.path:
-        raise ConfigError("sink duckdb: path: a file is wanted")
-    if options.threads < 1:
-        raise ConfigError("sink duckdb: threads: at least 1 is wanted")
-    if options.wait < 0:
-        raise ConfigError("sink duckdb: wait: at least 0 is wanted")
-    if not _MEMORY.fullmatch(options.memory_limit):
-        raise ConfigError("sink duckdb: memory_limit: a size is wanted, such as 1GB, or 50%")
-    return DuckdbSink(options)
+    return DuckdbSink(read_duckdb_options(table))
 
 
 class DuckdbSink(TableMirrorSink):
@@ -115,23 +78,15 @@ class DuckdbSink(TableMirrorSink):
             self._path.parent.mkdir(parents=True, exist_ok=True)
         connection = duckdb.connect(
             str(self._path.absolute()),
-            config={
-                "threads": self._options.threads,
-                "memory_limit": self._options.memory_limit,
-                # Nothing comes from the network, or from variables of this program.
-                "autoinstall_known_extensions": False,
-                "autoload_known_extensions": False,
-                "python_enable_replacements": False,
-            },
+            config=settings(self._options),
         )
         if new:
             os.chmod(self._path, DATA_MODE)
         return connection
 
     def _database(self) -> MirrorDatabase:
-        return DuckdbDatabase(
-            self._connect, self._where, release=self._options.release, wait=self._options.wait
-        )
+        file = DuckdbFile(self._connect, self._where, self._options.wait)
+        return DuckdbDatabase(file, self._where, release=self._options.release)
 
     def _encoder_of(self, column: ColumnModel) -> ValueEncoder:
         nulls = self._options.unstorable_values == "null"
@@ -150,6 +105,5 @@ class DuckdbSink(TableMirrorSink):
         except duckdb.Error as error:
             # The lines behind the first have the statement.
             text = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
-            raise SinkError(
-                f"{self._path}: {text}", retriable=isinstance(error, _MAY_PASS)
-            ) from error
+            passing = isinstance(error, _MAY_PASS) and _NO_FILE not in text
+            raise SinkError(f"{self._path}: {text}", retriable=passing) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib.metadata import EntryPoint, EntryPoints
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,14 @@ from replica_client.sinks import registry
 from replica_client.sinks.json_lines.file_sink import FileSink
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink, sink_kinds
+
+NEEDED = {"duckdb": "duckdb"}
+"""Packages that the environment of all tests has, and that of the quick ones has not."""
+
+
+def skip_without(kind: str) -> None:
+    if kind in NEEDED:
+        pytest.importorskip(NEEDED[kind], reason=f"the package {NEEDED[kind]} is not installed")
 
 
 @pytest.mark.parametrize(
@@ -39,6 +48,9 @@ from replica_client.sinks.registry import make_sink, sink_kinds
         ("sqlite", {"path": "x", "missing_rows": "maybe"}, "at `missing_rows`"),
         ("mysql", {"url": "http://x"}, "sink mysql: url"),
         ("postgres", {"url": "mysql://x"}, "sink postgres: url"),
+        ("duckdb", {"path": ""}, "path: a file is wanted"),
+        ("duckdb", {"path": "x", "threads": 0}, "threads: at least 1"),
+        ("duckdb", {"path": "x", "memory_limit": "much"}, "memory_limit: a size is wanted"),
         ("parquet", {"path": "x", "roll_seconds": 0.0}, "roll_seconds"),
         ("parquet", {"path": "x", "compression": "zip"}, "at `compression`"),
         ("redis", {"url": "http://x"}, "sink redis: url"),
@@ -57,10 +69,11 @@ from replica_client.sinks.registry import make_sink, sink_kinds
             {"bootstrap_servers": "h", "security_protocol": "SASL_SSL"},
             "sasl_mechanism: PLAIN",
         ),
-        ("rabbit", {}, "no sink is called 'rabbit'; there are file, kafka"),
+        ("rabbit", {}, "no sink is called 'rabbit'; there are duckdb, file, kafka"),
     ],
 )
 def test_wrong_options_are_named(kind: str, table: dict[str, object], message: str) -> None:
+    skip_without(kind)
     with pytest.raises(ConfigError) as caught:
         make_sink(kind, table)
     assert message in str(caught.value)
@@ -79,12 +92,15 @@ def test_all_of_ours_are_sinks(tmp_path: Path) -> None:
         "sqlite": {"path": str(tmp_path / "x")},
         "mysql": {"url": "mysql://u:p@h/"},
         "postgres": {"url": "postgresql://u:p@h/d"},
+        "duckdb": {"path": str(tmp_path / "y")},
         "parquet": {"path": str(tmp_path)},
         "redis": {"url": "redis://h"},
         "kafka": {"bootstrap_servers": "h"},
     }
     assert sorted(tables) == sink_kinds()
     for kind, table in tables.items():
+        if kind in NEEDED and find_spec(NEEDED[kind]) is None:
+            continue
         assert isinstance(make_sink(kind, table), Sink)
 
 

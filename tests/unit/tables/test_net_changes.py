@@ -14,7 +14,8 @@ from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.rows.absent import ABSENT
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.sinks.mirror.sqlite_store import SqliteStore
+from replica_client.sinks.mirror.table_store import TableStore
+from replica_client.sinks.registry import make_sink
 from replica_client.tables.net_changes import DivergedError, NetChanges
 
 COLUMNS = (
@@ -26,20 +27,31 @@ KEYED = TableModel("d", "keyed", COLUMNS, (("a", 0),))
 BAG = TableModel("d", "bag", COLUMNS)
 
 
-def store(tmp_path: Path, model: TableModel) -> SqliteStore:
-    found = SqliteStore(tmp_path / "x.db")
+def store(tmp_path: Path, model: TableModel, kind: str = "sqlite") -> TableStore:
+    if kind == "duckdb":
+        pytest.importorskip("duckdb", reason="the package duckdb is not installed")
+    sink: Any = make_sink(kind, {"path": str(tmp_path / "x.db")})
+    found = TableStore(sink._database())
     found.prepare()
     found.begin()
     found.create(model)
     return found
 
 
-@pytest.mark.parametrize("seed", range(30))
+def runs(sqlite: int, duckdb: int) -> list[tuple[str, int]]:
+    """Kinds of a mirror, and seeds."""
+    return [
+        *(("sqlite", seed) for seed in range(sqlite)),
+        *(("duckdb", seed) for seed in range(duckdb)),
+    ]
+
+
+@pytest.mark.parametrize(("kind", "seed"), runs(30, 2))
 @pytest.mark.parametrize("model", [KEYED, BAG])
-def test_any_changes_in_any_cuts(tmp_path: Path, model: TableModel, seed: int) -> None:
+def test_any_changes_in_any_cuts(tmp_path: Path, model: TableModel, kind: str, seed: int) -> None:
     chance = random.Random(seed)
     state: list[tuple[Any, ...]] = []
-    target = store(tmp_path, model)
+    target = store(tmp_path, model, kind)
     net = NetChanges(model, strict=True)
     for _ in range(400):
         what = chance.random()
@@ -84,13 +96,13 @@ def test_any_changes_in_any_cuts(tmp_path: Path, model: TableModel, seed: int) -
     target.close()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(("kind", "seed"), runs(20, 2))
 def test_what_was_there_before_does_not_matter_where_a_copy_fell_into_the_changes(
-    tmp_path: Path, seed: int
+    tmp_path: Path, kind: str, seed: int
 ) -> None:
     """Any rows of the keys that are changed, as a copy may have seen them: afterwards it is the source."""
     chance = random.Random(seed)
-    target = store(tmp_path, KEYED)
+    target = store(tmp_path, KEYED, kind)
     begin = NetChanges(KEYED, strict=True)
     for key in chance.sample(range(15), 7):
         begin.insert((key, 99, "copied"))
@@ -119,8 +131,9 @@ def test_what_was_there_before_does_not_matter_where_a_copy_fell_into_the_change
     target.close()
 
 
-def test_a_mirror_that_is_not_the_source_is_noticed(tmp_path: Path) -> None:
-    target = store(tmp_path, KEYED)
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+def test_a_mirror_that_is_not_the_source_is_noticed(tmp_path: Path, kind: str) -> None:
+    target = store(tmp_path, KEYED, kind)
     for what in ("delete", "update"):
         net = NetChanges(KEYED, strict=True)
         net.delete((1, 2, "x")) if what == "delete" else net.update((1, 2, "x"), (1, 3, "x"))
@@ -134,6 +147,13 @@ def test_a_mirror_that_is_not_the_source_is_noticed(tmp_path: Path) -> None:
     assert not caught.value.retriable
     with pytest.raises(DivergedError):
         net.insert((1, 5, "y"))
+    net = NetChanges(KEYED, strict=True)
+    net.insert((2, 5, "y"))
+    target.apply(net)
+    net = NetChanges(KEYED, strict=True)
+    assert net.update((2, ABSENT, ABSENT), (1, ABSENT, ABSENT))
+    with pytest.raises(DivergedError, match="a row is added that is there"):
+        target.apply(net)
     target.close()
 
 

@@ -1,0 +1,62 @@
+"""A DuckDB file that this process has open only while it writes, where that is wanted.
+
+DuckDB lets one process have a file open for writing, and no other one have it open at all meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+import duckdb
+
+from replica_client.errors import SinkError
+
+_LOCKED: Final = "Could not set lock on file"
+_STEP: Final = 0.02
+
+
+class DuckdbFile:
+    """Its connection, which is opened when it is needed.
+
+    Args:
+        connect: opens the file.
+        where: the file, for messages.
+        wait: seconds in which a process that has the file open must close it.
+    """
+
+    def __init__(
+        self, connect: Callable[[], duckdb.DuckDBPyConnection], where: str, wait: float
+    ) -> None:
+        self._connect, self._where, self._wait = connect, where, wait
+        self._open: duckdb.DuckDBPyConnection | None = None
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The connection.
+
+        Raises:
+            SinkError: another process does not close the file.
+        """
+        deadline = time.monotonic() + self._wait
+        while self._open is None:
+            try:
+                self._open = self._connect()
+            except duckdb.IOException as error:
+                if _LOCKED not in str(error):
+                    raise
+                if time.monotonic() > deadline:
+                    raise SinkError(
+                        f"{self._where}: another process has had the file open for {self._wait:g} s; it must close "
+                        "it before changes can be written",
+                        retriable=True,
+                    ) from error
+                time.sleep(_STEP)
+        return self._open
+
+    def close(self) -> None:
+        """Close it; what is not committed goes."""
+        connection, self._open = self._open, None
+        if connection is not None:
+            connection.close()

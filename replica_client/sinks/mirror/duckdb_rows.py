@@ -1,0 +1,220 @@
+"""Rows of a mirror in DuckDB: they come as Arrow tables, and are merged by joins.
+
+DuckDB is a hundred times slower with a statement for each row. Tables have no index and no PRIMARY KEY, which would
+double the time that rows take and grow with the table: that a key is there once is seen to here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, Final
+
+import duckdb
+
+from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.sinks.mirror.duckdb_file import DuckdbFile
+from replica_client.sinks.mirror.duckdb_types import arrow_rows, staged_type
+from replica_client.sinks.mirror.mirror_database import MirrorDatabase
+from replica_client.tables.net_changes import Values
+
+_STAGED: Final = "_replica_client_staged"
+_INSERTED: Final = 50_000
+_FETCHED: Final = 100_000
+_NUMBER: Final = ColumnModel("number", "bigint")
+
+
+class KeyTwiceError(Exception):
+    """A row is added whose key is there."""
+
+
+class DuckdbRows(MirrorDatabase):
+    """See the module; names and definitions are to be told.
+
+    Args:
+        file: that holds the mirror.
+    """
+
+    conflict = KeyTwiceError
+
+    def __init__(self, file: DuckdbFile) -> None:
+        self._file = file
+
+    def quoted(self, name: str) -> str:
+        """See the base."""
+        return quoted(name)
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Values]:
+        """See the base."""
+        yield from self._file.connection.execute(sql, list(values)).fetchall()
+
+    def change(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """See the base."""
+        found = self._file.connection.execute(sql, list(values)).fetchone()
+        return int(found[0]) if found else 0
+
+    def _one(self, sql: str) -> Any:
+        return next(self.rows(sql))[0]
+
+    def stored_rows(self, table: str, shown: Sequence[str]) -> Iterator[Values]:
+        """See the base: by pieces, as another statement ends a query that is not read to its end."""
+        query = f"SELECT {', '.join(shown)} FROM {table}"
+        described = self._file.connection.execute(f"SELECT * FROM {table} LIMIT 0").description
+        if "rowid" in [found[0].lower() for found in described or ()]:
+            yield from self.rows(query)  # a column hides the number of a row
+            return
+        # Numbers of rows that are not committed begin far above those of others.
+        last = -1
+        while some := list(
+            self.rows(
+                f"SELECT {', '.join(shown)}, rowid FROM {table} WHERE rowid > {last} "
+                f"ORDER BY rowid LIMIT {_FETCHED}"
+            )
+        ):
+            last = some[-1][-1]
+            yield from (row[:-1] for row in some)
+
+    def insert(self, table: str, model: TableModel, rows: Iterable[Values]) -> None:
+        """See the base."""
+        names, columns = model.column_names, model.columns
+        key = [names.index(name) for name, _ in model.primary_key]
+        distinct = f"count(DISTINCT row({', '.join(f's.c{at}' for at in key)}))"
+        found = iter(rows)
+        while some := list(islice(found, _INSERTED)):
+            with self._staged(columns, some) as staged:
+                if key and self._one(
+                    f"SELECT EXISTS (FROM {table} t SEMI JOIN {staged} s ON {_same_key(columns, key)}) "
+                    f"OR (SELECT count(*) > {distinct} FROM {staged} s)"
+                ):
+                    raise KeyTwiceError
+                self.change(f"INSERT INTO {table} FROM {staged} s")
+
+    def _insert(self, model: TableModel, rows: Collection[Values]) -> None:
+        if rows:
+            with self._staged(model.columns, rows) as staged:
+                self.change(f"INSERT INTO {self._of(model)} FROM {staged} s")
+
+    def remove(self, model: TableModel, key: Sequence[int], keys: Collection[Values]) -> int:
+        """See the base."""
+        columns = [model.columns[at] for at in key]
+        return self._remove(model, columns, range(len(key)), keys)
+
+    def _remove(
+        self,
+        model: TableModel,
+        columns: Sequence[ColumnModel],
+        key: Sequence[int],
+        rows: Collection[Values],
+    ) -> int:
+        with self._staged(columns, rows) as staged:
+            same = _same_key(columns, key)
+            return self.change(f"DELETE FROM {self._of(model)} t USING {staged} s WHERE {same}")
+
+    def put_rows(self, model: TableModel, key: Sequence[int], rows: Collection[Values]) -> None:
+        """See the base."""
+        self._remove(model, model.columns, key, rows)
+        self._insert(model, rows)
+
+    def patch(
+        self,
+        model: TableModel,
+        key: Sequence[int],
+        patched: Sequence[int],
+        rows: Sequence[tuple[Values, Values]],
+    ) -> int:
+        """See the base."""
+        # The last one of a row has all that those before it changed.
+        last = {before: values for values, before in rows}
+        columns = [model.columns[at] for at in (*patched, *key)]
+        sets = ", ".join(f"{quoted(columns[at].name)} = s.c{at}" for at in range(len(patched)))
+        where = _same_key(columns, range(len(patched), len(columns)))
+        with self._staged(
+            columns, [(*values, *before) for before, values in last.items()]
+        ) as staged:
+            done = self.change(
+                f"UPDATE {self._of(model)} t SET {sets} FROM {staged} s WHERE {where}"
+            )
+        if set(key) & set(patched):
+            self._check_keys(model, key, patched, last)
+        return done + len(rows) - len(last)
+
+    def _check_keys(
+        self,
+        model: TableModel,
+        key: Sequence[int],
+        patched: Sequence[int],
+        changed: Mapping[Values, Values],
+    ) -> None:
+        """Look whether rows whose keys were changed have keys that are there once."""
+        new = {
+            tuple(
+                values[patched.index(at)] if at in patched else old
+                for at, old in zip(key, before, strict=True)
+            )
+            for before, values in changed.items()
+        }
+        columns = [model.columns[at] for at in key]
+        with self._staged(columns, new) as staged:
+            same = _same_key(columns, range(len(key)))
+            found = self._one(
+                f"SELECT count(*) FROM {self._of(model)} t SEMI JOIN {staged} s ON {same}"
+            )
+        if found > len(new):
+            raise KeyTwiceError
+
+    def take_away(self, model: TableModel, counts: Collection[tuple[Values, int]]) -> int:
+        """See the base: all rows that are equal go, and those that stay are put back."""
+        columns, table = model.columns, self._of(model)
+        same = " AND ".join(
+            f"t.{quoted(column.name)} IS NOT DISTINCT FROM s.c{at}"
+            for at, column in enumerate(columns)
+        )
+        wanted = [(*row, number) for number, (row, _) in enumerate(counts)]
+        with self._staged((*columns, _NUMBER), wanted) as staged:
+            number = f"s.c{len(columns)}"
+            found: dict[int, int] = dict(
+                self.rows(
+                    f"SELECT {number}, count(*) FROM {table} t JOIN {staged} s ON {same} GROUP BY 1"
+                )
+            )
+            self.change(f"DELETE FROM {table} t USING {staged} s WHERE {same}")
+        done, kept = 0, []
+        for at, (row, count) in enumerate(counts):
+            there = found.get(at, 0)
+            done += min(there, count)
+            kept += [row] * (there - count)
+        self._insert(model, kept)
+        return done
+
+    def _of(self, model: TableModel) -> str:
+        return self.table((model.database, model.name))
+
+    @contextmanager
+    def _staged(
+        self, columns: Sequence[ColumnModel], rows: Collection[Sequence[Any]]
+    ) -> Iterator[str]:
+        """Rows as something that can be read in a statement, whose columns are c0, c1 and so on."""
+        connection = self._file.connection
+        connection.register(_STAGED, arrow_rows(columns, rows))
+        try:
+            kinds = [staged_type(column) for column in columns]
+            names = [
+                f"CAST(c{at} AS {kind}) AS c{at}" if kind else f"c{at}"
+                for at, kind in enumerate(kinds)
+            ]
+            yield f"(SELECT {', '.join(names)} FROM {_STAGED})"
+        finally:
+            # Of a transaction that failed the view is gone.
+            with contextlib.suppress(duckdb.Error):
+                connection.unregister(_STAGED)
+
+
+def _same_key(columns: Sequence[ColumnModel], key: Sequence[int]) -> str:
+    return " AND ".join(f"t.{quoted(columns[at].name)} = s.c{at}" for at in key)
+
+
+def quoted(name: str) -> str:
+    """A name as SQL."""
+    return '"' + name.replace('"', '""') + '"'
