@@ -448,7 +448,14 @@ class TransactionAssembler:
             self._refuse_statement(event, text[:120], index, table)
         passes = changes or refused or self.schema.passes_on(event, decoder.format)
         if passes and not delivered:
-            statement = Statement(body.schema.decode("utf-8", "surrogateescape"), text)
+            statement = Statement(
+                body.schema.decode("utf-8", "surrogateescape"),
+                text,
+                event.file,
+                event.position,
+                index,
+                event.header.server_id,
+            )
             self._statements.append((index, statement))
 
     def _run_savepoint(

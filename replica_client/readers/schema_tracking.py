@@ -120,7 +120,15 @@ class SchemaTracker:
         self._last = None  # a long statement is not to stay
         changes = self.history.apply(read.meaning, read.context, event.file, event.position)
         return [
-            schema_change(change, read.text, event.file, event.position, index, read.context)
+            schema_change(
+                change,
+                read.text,
+                event.file,
+                event.position,
+                index,
+                read.context,
+                event.header.server_id,
+            )
             for change in changes
             if self._is_wanted(change)
         ]
@@ -236,7 +244,10 @@ class SchemaTracker:
         if self._exact.selects_all:
             return True
         database = event.body.schema.decode("utf-8", "surrogateescape")
-        if may_change_rows(event.body.query) or not self.typed_selection.wants_database(database):
+        if not self.typed_selection.wants_database(database):
+            return False
+        # What a CREATE makes may be a view or an index.
+        if may_change_rows(event.body.query) and first_word(event.body.query) != b"CREATE":
             return False
         return isinstance(read_query(event, binlog_format).meaning, Unrelated)
 

@@ -10,7 +10,7 @@ This module is compiled where that is possible and runs as it stands everywhere 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, overload
 
@@ -35,6 +35,12 @@ class Statement:
     Attributes:
         database: the default database when it ran, ``""`` for none.
         text: the statement in the character set of its client, decoded.
+        file: binlog file of the statement.
+        position: offset of its event in the file.
+        event_index: index of its event in the transaction.
+        server_id: of the server that ran it.
+
+    Two of them are equal when they say the same.
 
     Examples:
         >>> transactions = list(rc.open_binlog("shop-bin.000001").transactions())
@@ -44,6 +50,10 @@ class Statement:
 
     database: str
     text: str
+    file: str = field(default="", compare=False, repr=False)
+    position: int = field(default=0, compare=False, repr=False)
+    event_index: int = field(default=0, compare=False, repr=False)
+    server_id: int = field(default=0, compare=False, repr=False)
 
 
 _USUAL: dict[str, Any] = {

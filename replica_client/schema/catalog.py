@@ -9,7 +9,7 @@ from typing import Protocol
 from replica_client.codec.sized_cache import SizedCache
 from replica_client.schema.character_sets import WIDE_CHARSETS
 from replica_client.schema.ddl.column_clause import ColumnText
-from replica_client.schema.ddl.columns_after import altered, with_system_period
+from replica_client.schema.ddl.columns_after import altered, with_defaults, with_system_period
 from replica_client.schema.ddl.cursor import NotUnderstoodError
 from replica_client.schema.ddl.definitions import PrimaryKey
 from replica_client.schema.ddl.select_columns import selected_columns
@@ -270,7 +270,8 @@ class _Applier:
         if isinstance(before, TableModel):
             try:
                 defaults = self._default_charset(table[0]), self._converted_charset(table[0])
-                after = self._as_kept(altered(before, meaning.steps, *defaults))
+                after = altered(before, meaning.steps, *defaults)
+                after = with_defaults(self._as_kept(after), meaning.defaults)
             except NotUnderstoodError as error:
                 after = Unverified(str(error), before)
         elif meaning.steps:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaError
 from replica_client.schema.character_sets import BINARY, charset_name, charset_of_collation
-from replica_client.schema.ddl.column_clause import read_column
+from replica_client.schema.ddl.column_clause import literal_text, read_column
 from replica_client.schema.ddl.columns_after import with_system_period
 from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
 from replica_client.schema.ddl.lexer import LexerError, tokenize
@@ -95,13 +95,14 @@ def tables_query(where: Where | None = None) -> Where:
 
 
 def columns_query(flavor: ServerFlavor, where: Where | None = None) -> Where:
-    """Database, table, name, type, character set, nullability and the rest of columns, in order."""
+    """What :func:`read_tables` wants to know of columns, in their order."""
     condition, arguments = _where(where)
     # What tells a period column: only MariaDB has them.
     period = "GENERATION_EXPRESSION" if flavor == ServerFlavor.MARIADB else "''"
     return (
         "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, CHARACTER_SET_NAME,"
-        f" IS_NULLABLE, EXTRA, {period} FROM information_schema.COLUMNS"
+        f" IS_NULLABLE, EXTRA, {period}, COLUMN_DEFAULT, COLUMN_COMMENT"
+        " FROM information_schema.COLUMNS"
         f" WHERE {condition} ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"
     ), arguments
 
@@ -143,7 +144,7 @@ def read_tables(
     with_period: set[TableName] = set()
     for row in columns:
         name = (text_of(row[0]), text_of(row[1]))
-        alike = tuple(row[2:7])
+        alike = tuple(row[2:])
         column = seen.get(alike)
         if column is None:
             column = seen[alike] = _column(row, context)
@@ -200,11 +201,29 @@ def _column(row: Sequence[Any], context: StatementContext) -> ColumnModel:
     words = extra.upper().split()
     return replace(
         column,
+        auto_increment="AUTO_INCREMENT" in words,
+        on_update="ON UPDATE" in extra.upper(),
+        default=_default(row[8], words, context),
+        comment=text_of(row[9]),
         name=name,
         nullable=nullable.upper() == "YES",
         visible="INVISIBLE" not in words,
         charset=charset_name(charset) if column.kind in TEXT_KINDS and charset else column.charset,
     )
+
+
+def _default(value: Any, extra: Sequence[str], context: StatementContext) -> str | None:
+    """A default as a definition means it: MariaDB lists SQL, MySQL the value, or SQL that it calls generated."""
+    if value is None:
+        return None
+    text = text_of(value)
+    is_sql = context.is_mariadb or "DEFAULT_GENERATED" in extra
+    if not is_sql and not text.upper().startswith("CURRENT_TIMESTAMP"):
+        return text
+    try:
+        return literal_text(tokenize(text, context))
+    except LexerError:
+        return None
 
 
 def text_of(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Final, Self
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -40,6 +40,18 @@ class ColumnModel:
         compressed: a MariaDB COMPRESSED column.
         hidden: made by the server and in no listing (the period columns of a MariaDB table with
             implicit system versioning).
+        type_name: the type's name with its attributes as the definition writes it, in upper case, where that is not the
+            kind and UNSIGNED: ``POINT``, ``INTEGER``, ``BOOLEAN``, ``INT UNSIGNED ZEROFILL``.
+        display_width: what stands in brackets behind a number's type that is none of the above.
+        display_scale: the second number there.
+        auto_increment: the source counts its values.
+        on_update: an UPDATE of another column sets it to the present time.
+        default: text of the literal that is its default; ``CURRENT_TIMESTAMP`` for the present time; None for none,
+            NULL or an expression.
+        comment: its comment.
+
+    The last seven say nothing of how rows are read: servers list them otherwise than statements write them, and columns
+    that differ in nothing else are equal.
     """
 
     name: str
@@ -55,6 +67,21 @@ class ColumnModel:
     compressed: bool = False
     hidden: bool = False
     unknown_labels: tuple[int, ...] = ()
+    type_name: str = field(default="", compare=False)
+    display_width: int | None = field(default=None, compare=False)
+    display_scale: int | None = field(default=None, compare=False)
+    auto_increment: bool = field(default=False, compare=False)
+    on_update: bool = field(default=False, compare=False)
+    default: str | None = field(default=None, compare=False)
+    comment: str = field(default="", compare=False)
+
+    @property
+    def annotations(self) -> tuple[object, ...]:
+        """What does not count when columns are compared."""
+        return (
+            *(self.type_name, self.display_width, self.display_scale, self.auto_increment),
+            *(self.on_update, self.default, self.comment),
+        )
 
     @property
     def needs_charset(self) -> bool:
@@ -246,14 +273,16 @@ _COLUMNS: WeakValueDictionary[tuple[Any, ...], ColumnModel] = WeakValueDictionar
 
 
 # An ALTER of one column lets the others be written as they were.
-_TEXTS: WeakKeyDictionary[ColumnModel, str] = WeakKeyDictionary()
+_TEXTS: WeakKeyDictionary[ColumnModel, tuple[tuple[object, ...], str]] = WeakKeyDictionary()
 
 
 def _column_text(column: ColumnModel) -> str:
-    text = _TEXTS.get(column)
-    if text is None:
-        text = _TEXTS[column] = json.dumps(column.to_json(), separators=(",", ":"))
-    return text
+    known = _TEXTS.get(column)
+    # Columns may be equal and have other comments and the like.
+    if known is None or known[0] != column.annotations:
+        known = column.annotations, json.dumps(column.to_json(), separators=(",", ":"))
+        _TEXTS[column] = known
+    return known[1]
 
 
 def _sparse(value: Any) -> dict[str, Any]:

@@ -61,4 +61,5 @@ def _column(column: ColumnModel, key_index: int | None, flavor: ServerFlavor) ->
         scale=column.scale,
         fraction_digits=column.fraction_digits,
         logical_type=logical,
+        definition=column,
     )

@@ -216,6 +216,7 @@ def _definition(model: ColumnModel, shape: ColumnShape, index: int | None) -> Co
         visible=model.visible,
         fraction_digits=model.fraction_digits or None,
         logical_type=LOGICAL_TYPES.get(model.kind) if shape.type_code in TEXT_CODES else None,
+        definition=model,
     )
 
 

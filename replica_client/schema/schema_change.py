@@ -33,6 +33,7 @@ class SchemaChange:
         position: offset of the statement in the file.
         event_index: index of its event in the transaction.
         context: of its session; None where it is not known.
+        server_id: of the server that ran it.
 
     Examples:
         >>> items = rc.open_binlog("shop-bin.000001").changes(notices=True)
@@ -52,6 +53,7 @@ class SchemaChange:
     position: int = 0
     event_index: int = 0
     context: StatementContext | None = None
+    server_id: int = 0
 
 
 def schema_change(
@@ -61,6 +63,7 @@ def schema_change(
     position: int,
     event_index: int,
     context: StatementContext | None = None,
+    server_id: int = 0,
 ) -> SchemaChange:
     """A change as consumers get it."""
     return SchemaChange(
@@ -76,4 +79,5 @@ def schema_change(
         position,
         event_index,
         context,
+        server_id,
     )

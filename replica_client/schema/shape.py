@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, Self
 
@@ -28,6 +28,7 @@ from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ColumnDecodeError, SchemaMismatchError
 from replica_client.schema.column_type import FRACTION_TYPES, column_length, real_type
 from replica_client.schema.facts import ColumnFacts, column_facts
+from replica_client.schema.model import ColumnModel
 
 LogicalType = Literal["uuid", "inet4", "inet6", "vector"]
 """MariaDB types that a table map shows as plain binary strings."""
@@ -63,6 +64,7 @@ class ColumnShape:
         fraction_digits: digits after the point of a TIME, DATETIME or TIMESTAMP.
         resolved: whether ``name`` is the column's own.
         logical_type: MariaDB's UUID, INET4, INET6 or VECTOR where the table's definition told so.
+        definition: the column as it is defined, where that is known; it does not count when columns are compared.
 
     Examples:
         >>> change = next(rc.open_binlog("shop-bin.000001").changes())
@@ -89,6 +91,7 @@ class ColumnShape:
     resolved: bool = True
     logical_type: LogicalType | None = None
     unknown_labels: tuple[int, ...] = ()
+    definition: ColumnModel | None = field(default=None, compare=False, repr=False)
 
 
 # Many tables of a source look alike: one for each tenant, shard or month.
@@ -112,6 +115,7 @@ class ColumnDefinition:
     length: int | None = None
     logical_type: LogicalType | None = None
     unknown_labels: tuple[int, ...] = ()
+    definition: ColumnModel | None = None
 
 
 @dataclass(frozen=True)
@@ -303,4 +307,5 @@ def _filled(column: ColumnShape, known: ColumnDefinition) -> ColumnShape:
         fraction_digits=column.fraction_digits or digits or 0,
         length=column.length or length or 0,
         logical_type=known.logical_type or column.logical_type,
+        definition=known.definition,
     )

@@ -150,3 +150,23 @@ def sql_type(column: ColumnModel) -> str:
     elif column.fraction_digits:
         text += f"({column.fraction_digits})"
     return text + (" unsigned" if column.unsigned else "")
+
+
+def listed_type(column: ColumnModel) -> str:
+    """The type as listings of servers show it, with the display width that its definition has.
+
+    Raises:
+        SchemaError: the kind is no word.
+    """
+    words = column.type_name.split()
+    if column.kind == "geometry" and words:
+        return words[0].lower()
+    text = sql_type(column)
+    if column.display_width is not None:
+        width = str(column.display_width)
+        if column.display_scale is not None:
+            width += f",{column.display_scale}"
+        text = text.replace(column.kind, f"{column.kind}({width})", 1)
+    if "BOOL" in words or "BOOLEAN" in words:
+        text = "tinyint(1)"
+    return text + (" zerofill" if "ZEROFILL" in words else "")

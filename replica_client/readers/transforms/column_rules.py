@@ -164,7 +164,8 @@ def ruled_shape(column: ColumnShape, rule: ColumnRule | None, name: str) -> Colu
     if rule is None:
         return replace(column, name=name)
     if rule.kind == "mask" and not is_text(column):
-        return replace(column, name=name, nullable=True)
+        # A default or comment may tell what is hidden.
+        return replace(column, name=name, nullable=True, definition=None)
     plain = ColumnShape(
         name,
         ColumnType.MYSQL_TYPE_VARCHAR,
@@ -190,7 +191,7 @@ def ruled_model(column: ColumnModel, rule: ColumnRule | None, name: str) -> Colu
     if rule is None:
         return replace(column, name=name)
     if rule.kind == "mask" and not is_text(column):
-        return replace(column, name=name, nullable=True)
+        return replace(column, name=name, nullable=True, default=None, comment="")
     plain = ColumnModel(
         name, "longtext", charset=TEXT, nullable=column.nullable, visible=column.visible
     )

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.position.losses import Loss
-from replica_client.readers.transaction import Statement, Transaction
+from replica_client.readers.transaction import Transaction
 from replica_client.readers.transforms.declaration import TableTransform, read_transforms
 from replica_client.readers.transforms.row_images import TransformedImages
 from replica_client.readers.transforms.table_plan import TablePlan
@@ -118,7 +118,7 @@ class Transformer:
             changed["losses"] = tuple(self._loss(loss) for loss in transaction.losses)
         if transaction.statements and self.hides:
             changed["statements"] = tuple(
-                Statement(one.database, WITHHELD) for one in transaction.statements
+                replace(one, text=WITHHELD) for one in transaction.statements
             )
         if changed.keys() == {"rows"}:
             return transaction.with_rows(rows)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from replica_client.schema.ddl.column_clause import read_column
+from replica_client.schema.ddl.column_clause import literal_text, read_column, read_default
 from replica_client.schema.ddl.create import read_charset_option
 from replica_client.schema.ddl.cursor import Cursor, split_commas
 from replica_client.schema.ddl.definitions import Definitions, is_key, read_definitions, read_key
@@ -22,6 +22,7 @@ from replica_client.schema.ddl.steps import (
     RenameColumn,
     SetBounds,
     SetCharset,
+    SetDefault,
     SetPrimaryKey,
     SetVersioning,
     SetVisible,
@@ -62,6 +63,7 @@ class _Alteration:
     rename: TableName | None = None
     to_table: TableName | None = None
     from_table: TableName | None = None
+    defaults: list[SetDefault] = field(default_factory=list)
 
 
 def read_alter_table(cursor: Cursor, context: StatementContext) -> AlterTable:
@@ -85,7 +87,13 @@ def read_alter_table(cursor: Cursor, context: StatementContext) -> AlterTable:
         if in_list and part[0].upper in _PARTITION_WORDS:
             break  # nothing can follow
     return AlterTable(
-        table, tuple(found.steps), found.rename, if_exists, found.to_table, found.from_table
+        table,
+        tuple(found.steps),
+        found.rename,
+        if_exists,
+        found.to_table,
+        found.from_table,
+        tuple(found.defaults),
     )
 
 
@@ -212,9 +220,13 @@ def _alter(cursor: Cursor, table: TableName, context: StatementContext, found: _
             found.steps.append(SetVisible(name, True))
         elif cursor.take("INVISIBLE"):
             found.steps.append(SetVisible(name, False))
-        elif not cursor.take("DEFAULT"):
+        elif cursor.take("DEFAULT"):
+            found.defaults.append(SetDefault(name, literal_text(read_default(cursor))))
+        else:
             cursor.refuse("DEFAULT, VISIBLE or INVISIBLE")
-    elif not cursor.take("DROP", "DEFAULT"):
+    elif cursor.take("DROP", "DEFAULT"):
+        found.defaults.append(SetDefault(name, None))
+    else:
         cursor.refuse("SET or DROP DEFAULT")
     return False
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from replica_client.schema.character_sets import BINARY, UTF8MB3, charset_of_collation
 from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
-from replica_client.schema.ddl.lexer import NAME, STRING, WORD, Token
+from replica_client.schema.ddl.lexer import NAME, NUMBER, STRING, WORD, Token
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.type_clause import (
     TypeText,
@@ -23,6 +24,7 @@ _VALUED = frozenset(
         *("SRID", "REF_SYSTEM_ID", "KEY_BLOCK_SIZE"),
     )
 )
+_PRESENT = frozenset(("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP", "SYSDATE"))
 
 
 @dataclass(slots=True)
@@ -42,6 +44,9 @@ class ColumnText:
         default: the tokens behind DEFAULT; empty where there is none.
         computed: the source makes its values: a generated or AUTO_INCREMENT column.
         generated: the source makes them by an expression, and takes none.
+        auto_increment: the source counts them.
+        on_update: ON UPDATE CURRENT_TIMESTAMP.
+        comment: behind COMMENT.
         listed: the server wrote it, as its listings do: a ``?`` in a label may stand for another character.
         utf8_is_in_doubt: what was read as utf8mb3 may be utf8mb4, which has more labels.
         versioned: WITH SYSTEM VERSIONING, which versions a table that does not say so itself (MariaDB).
@@ -59,6 +64,9 @@ class ColumnText:
     default: tuple[Token, ...] = ()
     computed: bool = False
     generated: bool = False
+    auto_increment: bool = False
+    on_update: bool = False
+    comment: str = ""
     versioned: bool = False
     listed: bool = False
     utf8_is_in_doubt: bool = False
@@ -98,6 +106,13 @@ class ColumnText:
             self.visible,
             found.compressed,
             unknown_labels=unknown,
+            type_name="" if found.name == _usual_name(found) else found.name,
+            display_width=found.display_width,
+            display_scale=found.display_scale,
+            auto_increment=self.auto_increment,
+            on_update=self.on_update,
+            default=literal_text(self.default),
+            comment=self.comment,
         )
         doubtful = set(unknown)
         if self.listed:
@@ -108,6 +123,10 @@ class ColumnText:
         if doubtful:
             column = replace(column, unknown_labels=tuple(sorted(doubtful)))
         return column
+
+
+def _usual_name(found: TypeText) -> str:
+    return found.kind.upper() + (" UNSIGNED" if found.unsigned else "")
 
 
 def read_column(cursor: Cursor, context: StatementContext) -> ColumnText:
@@ -127,7 +146,8 @@ def read_column(cursor: Cursor, context: StatementContext) -> ColumnText:
         _attribute(cursor, column, context)
     if column.type.serial:
         column.nullable = False
-        column.computed = True
+        column.computed = column.auto_increment = True
+        column.type.name = _usual_name(column.type)
     return column
 
 
@@ -136,6 +156,7 @@ def _attribute(cursor: Cursor, column: ColumnText, context: StatementContext) ->
     word = token.upper
     if word in ("UNSIGNED", "ZEROFILL"):
         column.type.unsigned = True
+        column.type.name += f" {word}"
     elif word in ("CHARSET", "CHARACTER"):
         if word == "CHARACTER":
             cursor.expect("SET")
@@ -158,18 +179,15 @@ def _attribute(cursor: Cursor, column: ColumnText, context: StatementContext) ->
     elif word == "NULL":
         column.nullable = True
     elif word == "DEFAULT":
-        start = cursor.at
-        _skip_value(cursor)
-        # Where they stand is nothing that a column means.
-        default = cursor.tokens[start : cursor.at]
-        column.default = tuple(token._replace(start=0, end=0) for token in default)
+        column.default = read_default(cursor)
     elif word == "AUTO_INCREMENT" or (word == "SERIAL" and cursor.take("DEFAULT", "VALUE")):
         # A NULL behind it counts, one before it does not.
-        column.computed = True
+        column.computed = column.auto_increment = True
         column.nullable = False
     elif word == "ON":
         cursor.expect("UPDATE")
         _skip_value(cursor)
+        column.on_update = True
     elif word in ("AS", "GENERATED"):
         _generated(cursor, column, word)
     elif word == "PRIMARY":
@@ -198,7 +216,9 @@ def _attribute(cursor: Cursor, column: ColumnText, context: StatementContext) ->
             cursor.step()
     elif word in _VALUED:
         cursor.take("=")
-        cursor.step()
+        value = cursor.step()
+        if word == "COMMENT":
+            column.comment = value.text
     elif word == "FIRST":
         column.column_position = "FIRST"
     elif word == "AFTER":
@@ -210,6 +230,34 @@ def _attribute(cursor: Cursor, column: ColumnText, context: StatementContext) ->
         cursor.step()  # an attribute of a storage engine
     elif word in ("ADD", "DROP", "CHANGE", "MODIFY", "RENAME"):
         raise NotUnderstoodError(f"{word} inside of a column's definition")
+
+
+def read_default(cursor: Cursor) -> tuple[Token, ...]:
+    """The tokens behind DEFAULT; goes on behind them."""
+    start = cursor.at
+    _skip_value(cursor)
+    # Where they stand is nothing that a column means.
+    return tuple(token._replace(start=0, end=0) for token in cursor.tokens[start : cursor.at])
+
+
+def literal_text(tokens: Sequence[Token]) -> str | None:
+    """The default that tokens say, as :attr:`~replica_client.schema.model.ColumnModel.default` has it."""
+    sign = ""
+    while tokens and tokens[0].upper in ("+", "-"):
+        sign = "-" if tokens[0].upper == "-" else sign
+        tokens = tokens[1:]
+    if not tokens:
+        return None
+    first, rest = tokens[0], tokens[1:]
+    if first.kind == WORD and first.upper in _PRESENT:
+        return "CURRENT_TIMESTAMP"
+    if first.kind == WORD and first.text.startswith("_") and len(rest) == 1:
+        first, rest = rest[0], ()
+    if rest:
+        return None
+    if first.kind == WORD:
+        return first.upper if first.upper in ("TRUE", "FALSE") else None
+    return sign + first.text if first.kind in (STRING, NUMBER) else None
 
 
 def _charset_value(cursor: Cursor) -> str | None:

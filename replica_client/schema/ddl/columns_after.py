@@ -19,6 +19,7 @@ from replica_client.schema.ddl.steps import (
     RenameColumn,
     SetBounds,
     SetCharset,
+    SetDefault,
     SetPrimaryKey,
     SetVersioning,
     SetVisible,
@@ -153,6 +154,18 @@ def altered(
 def with_system_period(columns: Sequence[ColumnModel]) -> tuple[ColumnModel, ...]:
     """The columns of a table WITH SYSTEM VERSIONING that names no period columns of its own."""
     return (*columns, *_HIDDEN_PERIOD)
+
+
+def with_defaults(table: TableModel, defaults: Sequence[SetDefault]) -> TableModel:
+    """The table with other defaults."""
+    if not defaults:
+        return table
+    found = {step.name.lower(): step.default for step in defaults}
+    columns = (
+        replace(column, default=found.get(column.name.lower(), column.default))
+        for column in table.columns
+    )
+    return replace(table, columns=tuple(columns))
 
 
 def _changed(old: ColumnModel, new: ColumnModel, text: ColumnText) -> ColumnModel:

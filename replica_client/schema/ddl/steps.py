@@ -107,6 +107,14 @@ class SetVisible:
 
 
 @dataclass(frozen=True, slots=True)
+class SetDefault:
+    """ALTER COLUMN … SET DEFAULT, or DROP DEFAULT (None): no row changes by it."""
+
+    name: str
+    default: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class SetPrimaryKey:
     """ADD PRIMARY KEY."""
 
@@ -172,6 +180,7 @@ class AlterTable:
         if_exists: nothing happens when it is not there.
         to_table: CONVERT PARTITION … TO TABLE: a new table of the same shape.
         from_table: CONVERT TABLE … TO PARTITION: a table that goes.
+        defaults: what columns have by default from now on.
     """
 
     table: TableName
@@ -180,6 +189,7 @@ class AlterTable:
     if_exists: bool = False
     to_table: TableName | None = None
     from_table: TableName | None = None
+    defaults: tuple[SetDefault, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Final
 
 from replica_client.schema.character_sets import BINARY, charset_name, max_length
@@ -78,6 +79,9 @@ class TypeText:
         written: the character sets that they go through.
         serial: SERIAL, which stands for several attributes.
         compressed: COMPRESSED.
+        name: the words of the type in upper case: ``DOUBLE PRECISION``.
+        display_width: see there.
+        display_scale: see there.
     """
 
     kind: str
@@ -90,6 +94,9 @@ class TypeText:
     serial: bool = False
     compressed: bool = False
     written: Written = UNCONVERTED
+    name: str = ""
+    display_width: int | None = None
+    display_scale: int | None = None
 
 
 def read_type(cursor: Cursor, context: StatementContext) -> TypeText:
@@ -101,12 +108,19 @@ def read_type(cursor: Cursor, context: StatementContext) -> TypeText:
     if cursor.token.upper in _VENDORS and cursor.peek().upper == ".":
         context = _with_types_of(context, _VENDORS[cursor.token.upper])
         cursor.at += 2
+    start = cursor.at
+    found = _type(cursor, context)
+    words = takewhile(lambda token: token.upper != "(", cursor.tokens[start : cursor.at])
+    found.name = " ".join(token.upper for token in words)
+    return found
+
+
+def _type(cursor: Cursor, context: StatementContext) -> TypeText:
     word = cursor.token.upper
     oracle = context.oracle
     if word in _WHOLE:
         cursor.step()
-        _numbers(cursor)
-        return TypeText(_WHOLE[word])
+        return TypeText(_WHOLE[word], display_width=_width(_numbers(cursor)))
     if word in ("BOOL", "BOOLEAN"):
         cursor.step()
         return TypeText("tinyint")
@@ -127,8 +141,7 @@ def read_type(cursor: Cursor, context: StatementContext) -> TypeText:
         return TypeText("bit", (_numbers(cursor) or [1])[0] or 1)
     if word == "YEAR":
         cursor.step()
-        _numbers(cursor)
-        return TypeText("year")
+        return TypeText("year", display_width=_width(_numbers(cursor)))
     if word == "DATE" and oracle:
         cursor.step()
         return TypeText("datetime")
@@ -177,7 +190,9 @@ def _floating(cursor: Cursor, context: StatementContext) -> TypeText:
     numbers = _numbers(cursor)
     if word == "FLOAT" and len(numbers) == 1 and numbers[0] > 24:
         single = False
-    return TypeText("float" if single else "double")
+    found = TypeText("float" if single else "double", display_width=_width(numbers))
+    found.display_scale = numbers[1] if len(numbers) > 1 else None
+    return found
 
 
 def _characters(cursor: Cursor, *, oracle: bool) -> TypeText:
@@ -218,6 +233,10 @@ def _characters(cursor: Cursor, *, oracle: bool) -> TypeText:
     if kind in ("varchar", "varbinary") and not numbers:
         raise NotUnderstoodError(f"{word} without a length")
     return TypeText(kind, numbers[0] if numbers else None, charset=charset)
+
+
+def _width(numbers: list[int]) -> int | None:
+    return numbers[0] if numbers else None
 
 
 def _numbers(cursor: Cursor) -> list[int]:

@@ -12,20 +12,24 @@ examples. What differs, and why:
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
-from replica_client.readers.transaction import Transaction
+from replica_client.readers.transaction import Statement, Transaction
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote
+from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
+from replica_client.schema.ddl.lexer import LexerError, tokenize
+from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.shape import ColumnShape
-from replica_client.sinks.column_models import column_model, sql_type
+from replica_client.sinks.column_models import column_model, listed_type
 from replica_client.sinks.formats.canal_values import CanalColumn, canal_column
 from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message, MessageKind
 from replica_client.sinks.formats.row_text import (
@@ -86,12 +90,27 @@ class CanalFormat:
 
     def messages(self, transaction: Transaction) -> Iterator[Message]:
         """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
+        told = {change.event_index for change in transaction.schema_changes}
+        for statement in transaction.statements:
+            named = None if statement.event_index in told else _index_statement(statement)
+            if named is not None:
+                kind, database, table = named
+                line = _ddl(kind, database, table, statement.text, transaction)
+                yield Message("schema", database, table, None, line)
+        last = -1
         for item in transaction.items:
             if isinstance(item, RowsOfEvent):
                 yield from self._rows(item)
-            elif isinstance(item, SchemaChange):
-                kind: MessageKind = "row" if item.kind == "truncate_table" else "schema"
-                yield Message(kind, item.database, item.table, None, _ddl(item, transaction))
+            elif isinstance(item, SchemaChange) and item.event_index != last:
+                # One for a statement, as of the first table that it names.
+                last = item.event_index
+                after = item.after or item.before
+                ddl_type = _ddl_type(item)
+                renamed = ddl_type == "RENAME" and after is not None
+                table = after.name if renamed and after is not None else item.table
+                line = _ddl(ddl_type, item.database, table, item.statement, transaction)
+                of_rows: MessageKind = "row" if item.kind == "truncate_table" else "schema"
+                yield Message(of_rows, item.database, item.table, None, line)
 
     def _rows(self, rows: RowsOfEvent) -> Iterator[Message]:
         database, table = rows.shape.database, rows.shape.table
@@ -156,7 +175,8 @@ def _changed(
 def _table(rows: RowsOfEvent) -> _Table:
     shape, columns = rows.shape, delivered_columns(rows)
     types = ",".join(
-        f"{quote(column.name)}:{quote(sql_type(column_model(column)))}" for column in columns
+        f"{quote(column.name)}:{quote(listed_type(column.definition or column_model(column)))}"
+        for column in columns
     )
     keys = [quote(shape.columns[at].name) for at in shape.primary_key]
     return _Table(
@@ -166,11 +186,46 @@ def _table(rows: RowsOfEvent) -> _Table:
     )
 
 
-def _ddl(change: SchemaChange, transaction: Transaction) -> str:
+_INDEX = re.compile(
+    r"\s*(CREATE|DROP)\s+(?:OR\s+REPLACE\s+)?(?:(?:UNIQUE|FULLTEXT|SPATIAL)\s+)?INDEX\s",
+    re.IGNORECASE,
+)
+_INDEX_CLAUSE = re.compile(
+    r"ALTER\s+(?:ONLINE\s+|IGNORE\s+)*TABLE\s+(?:IF\s+EXISTS\s+)?\S+\s+"
+    r"(?:(ADD)\s+(?:(?:UNIQUE|FULLTEXT|SPATIAL)(?:\s+(?:INDEX|KEY))?|INDEX|KEY)\b"
+    r"|(DROP)\s+(?:INDEX|KEY)\b|(RENAME)\s+(?:TO|AS)\b)",
+    re.IGNORECASE,
+)
+_CLAUSES = {"ADD": "CINDEX", "DROP": "DINDEX", "RENAME": "RENAME"}
+
+
+def _ddl_type(change: SchemaChange) -> str:
+    found = _INDEX_CLAUSE.match(change.statement.lstrip())
+    if change.kind == "alter_table" and found is not None:
+        return _CLAUSES[(found[1] or found[2] or found[3]).upper()]
+    return _DDL_TYPES[change.kind]
+
+
+def _index_statement(statement: Statement) -> tuple[str, str, str] | None:
+    """Type, database and table of CREATE INDEX and DROP INDEX; None for other statements."""
+    found = _INDEX.match(statement.text)
+    if found is None:
+        return None
+    kind = "CINDEX" if found[1].upper() == "CREATE" else "DINDEX"
+    try:
+        cursor = Cursor(tokenize(statement.text, StatementContext()))
+        while not cursor.done and not cursor.take("ON"):
+            cursor.step()
+        return kind, *cursor.table_name(statement.database)
+    except (LexerError, NotUnderstoodError):
+        return kind, statement.database, ""
+
+
+def _ddl(kind: str, database: str, table: str, statement: str, transaction: Transaction) -> str:
     return (
-        f'{{"data":null,"database":{quote(change.database)},"es":{transaction.timestamp * 1000},'
+        f'{{"data":null,"database":{quote(database)},"es":{transaction.timestamp * 1000},'
         f'"gtid":{quote(transaction.gtid)},"id":0,"isDdl":true,"mysqlType":null,"old":null,'
-        f'"pkNames":null,"sql":{quote(change.statement)},"sqlType":null,'
-        f'"table":{quote(change.table)},"ts":{time.time_ns() // 1_000_000},'
-        f'"type":"{_DDL_TYPES[change.kind]}"}}'
+        f'"pkNames":null,"sql":{quote(statement)},"sqlType":null,'
+        f'"table":{quote(table)},"ts":{time.time_ns() // 1_000_000},'
+        f'"type":"{kind}"}}'
     )

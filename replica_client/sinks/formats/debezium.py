@@ -1,40 +1,45 @@
-"""Debezium's envelope as schema-less JSON, one change event value per line.
+"""Debezium's envelope as JSON, one change event value per line.
 
 Facts: Debezium's documentation of its MySQL connector, "Data change events", "Data type mappings",
-"Transaction metadata" and "Schema change topic", and the connector's options of the same names. What
-differs, and why:
-
-- Keys, headers and tombstones are those of :meth:`DebeziumFormat.messages`, for sinks that have them; a line is
-  a value.
-- TRUNCATE is a ``t`` event (as with Debezium's ``skipped.operations=none``): a consumer that does not
-  know of it holds wrong rows. Schema changes are lines of their own, as in the schema change topic.
-- BIGINT UNSIGNED is the number itself; TIME can be negative.
-- Columns that the row image left out (``binlog_row_image`` is not FULL) are left out.
-- ``source.version`` is ours.
+"Transaction metadata" and "Schema change topic", the connector's options of the same names, and what the engine gives
+(``scripts/prove_debezium`` compares with it). What differs, and why, is listed in the documentation ("From Debezium").
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
 
 import msgspec
 
 from replica_client._version import __version__
+from replica_client.constants.flavor import ServerFlavor
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote
 from replica_client.schema.history import SchemaChange
+from replica_client.schema.model_shape import shape_of
 from replica_client.schema.shape import ColumnShape
-from replica_client.sinks.formats.debezium_schema import schema_change_members
-from replica_client.sinks.formats.debezium_values import (
-    BinaryMode,
-    DecimalMode,
-    debezium_writer,
+from replica_client.sinks.formats.debezium_connect import (
+    envelope_schema,
+    key_schema,
+    schema_change_schemas,
+    transaction_schemas,
+    with_schema,
 )
+from replica_client.sinks.formats.debezium_defaults import default_value
+from replica_client.sinks.formats.debezium_options import DebeziumOptions
+from replica_client.sinks.formats.debezium_schema import (
+    is_told,
+    name_after,
+    schema_change_members,
+    statement_members,
+)
+from replica_client.sinks.formats.debezium_values import debezium_writer
 from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message
 from replica_client.sinks.formats.row_text import RowWriter, array, delivered_columns, numbered_rows
 from replica_client.sinks.sink_options import read_options
@@ -43,32 +48,14 @@ _OPERATIONS = {"insert": "c", "update": "u", "delete": "d"}
 _NEW_KEY, _OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
 
 
-class DebeziumOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Options of Debezium's connector, with ``_`` for ``.``.
-
-    Attributes:
-        topic_prefix: the connector's logical name, ``source.name``.
-        connector: ``source.connector``.
-        decimal_handling_mode: ``precise``: base64 of the unscaled number, big-endian, in two's
-            complement; ``string``; ``double``.
-        binary_handling_mode: ``bytes`` and ``base64`` (the same in JSON), ``base64-url-safe``, ``hex``.
-        provide_transaction_metadata: fill ``transaction``, and write BEGIN and END lines.
-        include_schema_changes: write schema changes.
-    """
-
-    topic_prefix: str = "replica_client"
-    connector: Literal["mysql", "mariadb"] = "mysql"
-    decimal_handling_mode: DecimalMode = "precise"
-    binary_handling_mode: BinaryMode = "bytes"
-    provide_transaction_metadata: bool = False
-    include_schema_changes: bool = True
-
-
 class _Table(msgspec.Struct, frozen=True):
     writer: RowWriter
     key: KeyWriter
     row_key: KeyWriter
     """Of the primary key: what an update does to it makes a delete and an insert of it."""
+    schema: str
+    """Of values; ``""`` for none."""
+    key_schema: str
 
 
 class DebeziumFormat:
@@ -77,10 +64,15 @@ class DebeziumFormat:
     Args:
         options: how values are written.
         keys: of messages; None: they have none.
+
+    Raises:
+        ConfigError: options that contradict each other.
     """
 
     def __init__(self, options: DebeziumOptions, keys: KeyChoice | None = None) -> None:
         self._options = options
+        self._modes = options.modes()
+        self._skipped = options.skipped()
         self._keys = keys
         self._tables = ByDecoder(self._table)
         self._total = 0
@@ -96,18 +88,27 @@ class DebeziumFormat:
         return cls(read_options(DebeziumOptions, options, "format_options"), keys)
 
     def _table(self, rows: RowsOfEvent) -> _Table:
-        options, shape, columns = self._options, rows.shape, delivered_columns(rows)
-
-        def writer_of(column: ColumnShape) -> Any:
-            return debezium_writer(
-                column, options.decimal_handling_mode, options.binary_handling_mode
-            )
-
+        shape, columns = rows.shape, delivered_columns(rows)
         primary = [shape.columns[at].name for at in shape.primary_key]
-        row_key = KeyWriter(columns, primary, writer_of)
+        row_key = KeyWriter(columns, primary, self._writer_of)
         names, unique = (primary, True) if self._keys is None else self._keys.of(rows)
-        key = row_key if unique else KeyWriter(columns, names, writer_of, unique=False)
-        return _Table(RowWriter(columns, writer_of), key, row_key)
+        key = row_key if unique else KeyWriter(columns, names, self._writer_of, unique=False)
+        value_schema = schema_of_key = ""
+        if self._options.schemas_enable:
+            topic = f"{self._options.topic_prefix}.{shape.database}.{shape.table}"
+            keyed = [columns[at] for at in key.indexes]
+            value_schema = envelope_schema(topic, self._options.connector, columns, self._modes)
+            schema_of_key = key_schema(topic, keyed, self._modes)
+        nulls = self._default_of if self._options.replace_null_with_default else None
+        writer = RowWriter(columns, self._writer_of, null_of=nulls)
+        return _Table(writer, key, row_key, value_schema, schema_of_key)
+
+    def _writer_of(self, column: ColumnShape) -> Any:
+        return debezium_writer(column, self._modes)
+
+    def _default_of(self, column: ColumnShape) -> str:
+        default = default_value(column)
+        return "null" if default is None else str(self._writer_of(column)(default))
 
     def lines(self, transaction: Transaction) -> Iterator[str]:
         """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
@@ -123,14 +124,21 @@ class DebeziumFormat:
             self._total, self._orders = 0, Counter()
             if metadata:
                 yield self._boundary(transaction, "BEGIN")
+        if self._options.include_schema_changes:
+            yield from self._other_statements(transaction)
+        by_statement: dict[int, list[SchemaChange]] = {}
+        for change in transaction.schema_changes:
+            by_statement.setdefault(change.event_index, []).append(change)
         for item in transaction.items:
             if isinstance(item, RowsOfEvent):
                 yield from self._rows(item, transaction)
             elif isinstance(item, SchemaChange):
                 if item.kind == "truncate_table":
-                    yield self._truncate(item, transaction)
+                    if "t" not in self._skipped:
+                        yield self._truncate(item, transaction)
                 elif self._options.include_schema_changes:
-                    yield self._schema_change(item, transaction)
+                    others = by_statement[item.event_index]
+                    yield self._schema_change(item, others, transaction)
         if metadata and transaction.complete:
             yield self._boundary(transaction, "END")
 
@@ -138,26 +146,25 @@ class DebeziumFormat:
         table, event = self._tables.of(rows), rows.event
         shape, text = rows.shape, table.writer.text
         collection = f"{shape.database}.{shape.table}"
-        head, tail = self._source(
-            transaction,
-            event.file,
-            event.position,
-            event.header.server_id,
-            shape.database,
-            shape.table,
-            event.header.timestamp,
-        )
+        micros = _commit_micros(transaction, event.header.timestamp)
+        place = (event.file, event.position, event.header.server_id)
+        names = (shape.database, quote(shape.table))
+        head, tail = self._source(transaction, place, names, micros, transaction.thread_id)
         kind, keyed = event.body.kind, self._keys is not None
+        if _OPERATIONS[kind] in self._skipped:
+            return
         database, name = shape.database, shape.table
         for index, before, after in numbered_rows(rows):
             source = f"{head}{index}{tail}"
             key, gone = table.key.of_change(before, after) if keyed else (None, None)
+            key, gone = _wrapped(table, key), _wrapped(table, gone)
             headers: tuple[tuple[str, str], ...] = ()
             if kind == "update" and table.row_key.is_changed(before, after):
-                value = self._event("d", text(before), "null", source, transaction, collection)
-                old = table.key.text(before) if keyed else None
+                old = _wrapped(table, table.key.text(before)) if keyed else None
                 if key is not None and old is not None:
                     headers = ((_NEW_KEY, key),)
+                value = self._event("d", text(before), "null", source, transaction, collection)
+                value = with_schema(table.schema, value) if table.schema else value
                 yield Message("row", database, name, old, value, gone, headers, rows, index)
                 value = self._event("c", "null", text(after), source, transaction, collection)
                 if key is not None and old is not None:
@@ -167,6 +174,7 @@ class DebeziumFormat:
                 value = self._event(
                     _OPERATIONS[kind], text(before), text(after), source, transaction, collection
                 )
+            value = with_schema(table.schema, value) if table.schema else value
             yield Message("row", database, name, key, value, gone, headers, rows, index)
 
     def _event(
@@ -179,7 +187,7 @@ class DebeziumFormat:
         collection: str,
     ) -> str:
         block = "null"
-        if self._options.provide_transaction_metadata:
+        if self._options.provide_transaction_metadata and operation != "t":
             self._total += 1
             self._orders[collection] += 1
             block = (
@@ -194,45 +202,86 @@ class DebeziumFormat:
     def _source(
         self,
         transaction: Transaction,
-        file: str,
-        position: int,
-        server_id: int,
-        database: str,
-        table: str,
-        timestamp: int,
+        place: tuple[str, int, int],
+        names: tuple[str, str],
+        micros: int,
+        thread_id: int | None,
     ) -> tuple[str, str]:
-        """The ``source`` block up to the row's number, and behind it."""
-        micros = transaction.commit_timestamp_us
-        if micros is None:
-            micros = timestamp * 1_000_000
-        options = self._options
+        """The ``source`` block up to the row's number, and behind it.
+
+        Args:
+            transaction: which it is of.
+            place: file, offset and server id of the event.
+            names: of the database, and of the table as JSON.
+            micros: when it was committed.
+            thread_id: of the session; None: not told.
+        """
+        options, (file, position, server_id), (database, table) = self._options, place, names
         gtid = quote(transaction.gtid) if transaction.gtid else "null"
-        thread = "null" if transaction.thread_id is None else transaction.thread_id
+        thread = "null" if thread_id is None else thread_id
         head = (
             f'{{"version":{quote(__version__)},"connector":"{options.connector}",'
             f'"name":{quote(options.topic_prefix)},"ts_ms":{micros // 1000},"snapshot":"false",'
             f'"db":{quote(database)},"sequence":null,"ts_us":{micros},"ts_ns":{micros * 1000},'
-            f'"table":{quote(table) if table else "null"},"server_id":{server_id},"gtid":{gtid},'
+            f'"table":{table},"server_id":{server_id},"gtid":{gtid},'
             f'"file":{quote(file)},"pos":{position},"row":'
         )
         return head, f',"thread":{thread},"query":null}}'
 
-    def _change_source(self, change: SchemaChange, transaction: Transaction) -> str:
-        position = (change.file, change.position, 0, change.database, change.table)
-        head, tail = self._source(transaction, *position, transaction.timestamp)
+    def _statement_source(
+        self, transaction: Transaction, place: tuple[str, int, int], database: str, table: str
+    ) -> str:
+        """The block of a statement: its time is in milliseconds, and it has a thread inside of a transaction only."""
+        micros = _commit_micros(transaction, transaction.timestamp) // 1000 * 1000
+        thread = transaction.thread_id if transaction.rows else None
+        head, tail = self._source(transaction, place, (database, table), micros, thread)
         return f"{head}0{tail}"
 
     def _truncate(self, change: SchemaChange, transaction: Transaction) -> Message:
         collection = f"{change.database}.{change.table}"
-        source = self._change_source(change, transaction)
+        place = (change.file, change.position, change.server_id)
+        source = self._statement_source(transaction, place, change.database, quote(change.table))
         value = self._event("t", "null", "null", source, transaction, collection)
+        if self._options.schemas_enable and change.after is not None:
+            flavor = ServerFlavor(self._options.connector)
+            columns = shape_of(change.after, flavor).columns
+            topic = f"{self._options.topic_prefix}.{collection}"
+            schema = envelope_schema(topic, self._options.connector, columns, self._modes)
+            value = with_schema(schema, value)
         return Message("row", change.database, change.table, None, value)
 
-    def _schema_change(self, change: SchemaChange, transaction: Transaction) -> Message:
-        source = self._change_source(change, transaction)
-        value = f'{{"source":{source},{_now()},{schema_change_members(change)}}}'
-        key = f'{{"databaseName":{quote(change.database)}}}'
-        return Message("schema", change.database, change.table, key, value)
+    def _schema_change(
+        self, change: SchemaChange, others: Sequence[SchemaChange], transaction: Transaction
+    ) -> Message:
+        tables = '""' if change.kind == "alter_database" else "null"
+        if change.table:
+            tables = quote(",".join(dict.fromkeys(map(name_after, others))))
+        comments = self._options.include_schema_comments
+        members = schema_change_members(change, others, comments=comments)
+        place = (change.file, change.position, change.server_id)
+        source = self._statement_source(transaction, place, change.database, tables)
+        return self._of_statement(source, members, change.database, change.table)
+
+    def _other_statements(self, transaction: Transaction) -> Iterator[Message]:
+        """Statements on indexes: they change no table's shape, and Debezium tells them."""
+        if not transaction.statements:
+            return
+        known = {change.event_index for change in transaction.schema_changes}
+        for one in transaction.statements:
+            if one.event_index in known or not is_told(one):
+                continue
+            place = (one.file, one.position, one.server_id)
+            source = self._statement_source(transaction, place, one.database, '""')
+            yield self._of_statement(source, statement_members(one), one.database, "")
+
+    def _of_statement(self, source: str, members: str, database: str, table: str) -> Message:
+        # Its own time is in milliseconds alone.
+        value = f'{{"source":{source},"ts_ms":{time.time_ns() // 1_000_000},{members}}}'
+        key = f'{{"databaseName":{quote(database)}}}'
+        if self._options.schemas_enable:
+            of_key, of_value = _schema_change_schemas(self._options.connector)
+            key, value = with_schema(of_key, key), with_schema(of_value, value)
+        return Message("schema", database, table, key, value)
 
     def _boundary(self, transaction: Transaction, status: str) -> Message:
         counts = collections = "null"
@@ -248,10 +297,27 @@ class DebeziumFormat:
             )
         name = quote(_id(transaction))
         value = (
-            f'{{"status":"{status}","id":{name},"ts_ms":{timestamp * 1000},"event_count":{counts},'
-            f'"data_collections":{collections}}}'
+            f'{{"status":"{status}","id":{name},"event_count":{counts},'
+            f'"data_collections":{collections},"ts_ms":{_commit_micros(transaction, timestamp) // 1000}}}'
         )
-        return Message("transaction", "", "", f'{{"id":{name}}}', value)
+        key = f'{{"id":{name}}}'
+        if self._options.schemas_enable:
+            of_key, of_value = _transaction_schemas()
+            key, value = with_schema(of_key, key), with_schema(of_value, value)
+        return Message("transaction", "", "", key, value)
+
+
+_schema_change_schemas = lru_cache(schema_change_schemas)
+_transaction_schemas = lru_cache(transaction_schemas)
+
+
+def _wrapped(table: _Table, key: str | None) -> str | None:
+    return with_schema(table.key_schema, key) if key is not None and table.key_schema else key
+
+
+def _commit_micros(transaction: Transaction, timestamp: int) -> int:
+    micros = transaction.commit_timestamp_us
+    return timestamp * 1_000_000 if micros is None else micros
 
 
 def _id(transaction: Transaction) -> str:

@@ -22,7 +22,6 @@ from typing import IO, Any, NamedTuple
 
 import msgspec
 
-from replica_client.position.position import Position
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.by_decoder import ByDecoder
@@ -157,7 +156,9 @@ class MaxwellFormat:
                 yield from self._rows(item, transaction)
             elif isinstance(item, SchemaChange) and self._options.output_ddl:
                 kind: MessageKind = "row" if item.kind == "truncate_table" else "schema"
-                yield Message(kind, item.database, item.table, None, _ddl(item, transaction))
+                place = self._place(item.file, item.position, transaction)
+                line = _ddl(item, transaction, place)
+                yield Message(kind, item.database, item.table, None, line)
 
     def _wait(self, transaction: Transaction) -> None:
         if self._waiting is None:
@@ -194,11 +195,7 @@ class MaxwellFormat:
         kind, header = rows.event.body.kind, rows.event.header
         head = f'{table.head}"{kind}","ts":{header.timestamp}'
         middle = ""
-        if options.output_binlog_position:
-            where = f"{rows.event.file}:{rows.event.position + header.event_size}"
-            middle += f',"position":{quote(where)}'
-        if options.output_gtid_position:
-            middle += f',"gtid":{quote(_gtids(transaction.position))}'
+        middle += self._place(rows.event.file, rows.event.position, transaction)
         if options.output_server_id:
             middle += f',"server_id":{header.server_id}'
         if options.output_thread_id and transaction.thread_id is not None:
@@ -217,6 +214,15 @@ class MaxwellFormat:
                 message_key, gone = table.message_key.of_change(before, after)
             message = Message("row", database, name, message_key, head, gone, (), rows, index)
             yield _Row(message, body + "}")
+
+    def _place(self, file: str, offset: int, transaction: Transaction) -> str:
+        """Where an event stands, and its transaction's GTID, where they are wanted."""
+        text = ""
+        if self._options.output_binlog_position:
+            text += f',"position":{quote(f"{file}:{offset}")}'
+        if self._options.output_gtid_position:
+            text += f',"gtid":{quote(transaction.gtid) if transaction.gtid else "null"}'
+        return text
 
     def _table(self, rows: RowsOfEvent) -> _Table:
         shape, columns = rows.shape, delivered_columns(rows)
@@ -253,11 +259,7 @@ class MaxwellFormat:
         return text
 
 
-def _gtids(position: Position) -> str:
-    return "" if position.gtid_set is None else str(position.gtid_set)
-
-
-def _ddl(change: SchemaChange, transaction: Transaction) -> str:
+def _ddl(change: SchemaChange, transaction: Transaction, place: str) -> str:
     kind = _DDL_TYPES[change.kind]
     text = f'{{"type":"{kind}","database":{quote(change.database)}'
     if change.table:
@@ -266,11 +268,7 @@ def _ddl(change: SchemaChange, transaction: Transaction) -> str:
         text += f',"old":{_definition(change.before)}'
     if kind in ("table-alter", "table-create") and change.after is not None:
         text += f',"def":{_definition(change.after)}'
-    where = f"{change.file}:{change.position}"
-    return text + (
-        f',"ts":{transaction.timestamp * 1000},"sql":{quote(change.statement)},'
-        f'"position":{quote(where)}}}'
-    )
+    return text + f',"ts":{transaction.timestamp * 1000},"sql":{quote(change.statement)}{place}}}'
 
 
 def _definition(table: TableModel) -> str:
@@ -285,6 +283,8 @@ def _definition(table: TableModel) -> str:
 
 def _column(column: ColumnModel) -> str:
     kind = column.kind
+    if kind == "geometry" and column.type_name:
+        kind = column.type_name.lower()
     text = f'{{"type":{quote(kind)},"name":{quote(column.name)}'
     if kind in _TEXTS:
         text += f',"charset":{quote(column.charset or "binary")}'
@@ -292,6 +292,6 @@ def _column(column: ColumnModel) -> str:
         text += f',"signed":{"false" if column.unsigned else "true"}'
     elif column.labels is not None:
         text += f',"enum-values":{array([quote(label) for label in column.labels])}'
-    elif kind in _TIMES and column.fraction_digits:
+    elif kind in _TIMES:
         text += f',"column-length":{column.fraction_digits}'
     return text + "}"

@@ -22,6 +22,7 @@ class RowWriter:
         columns: of the rows' values, in order.
         writer_of: the function for a column.
         space: what follows ``:`` and ``,``.
+        null_of: what is written for a NULL of a column; None: ``null``.
     """
 
     def __init__(
@@ -29,8 +30,14 @@ class RowWriter:
         columns: Sequence[ColumnShape],
         writer_of: Callable[[ColumnShape], ValueWriter],
         space: str = "",
+        null_of: Callable[[ColumnShape], str] | None = None,
     ) -> None:
-        self._fields = [(f"{quote(column.name)}:{space}", writer_of(column)) for column in columns]
+        self._fields = []
+        for column in columns:
+            name, null = f"{quote(column.name)}:{space}", "null"
+            if null_of is not None:
+                null = null_of(column)
+            self._fields.append((name, writer_of(column), name + null))
         self._comma = "," + space
 
     def text(self, row: Sequence[Any] | None) -> str:
@@ -42,9 +49,9 @@ class RowWriter:
     def members(self, row: Sequence[Any]) -> list[str]:
         """``"name":value`` of each column that is there."""
         found = []
-        for (name, write), value in zip(self._fields, row, strict=True):
+        for (name, write, null), value in zip(self._fields, row, strict=True):
             if value is None:
-                found.append(name + "null")
+                found.append(null)
             elif value is not ABSENT:
                 found.append(name + write(value))
         return found
@@ -52,10 +59,10 @@ class RowWriter:
     def changed(self, before: Sequence[Any], after: Sequence[Any]) -> list[str]:
         """``"name":value`` of the columns of ``before`` that differ in ``after``."""
         found = []
-        for (name, write), old, new in zip(self._fields, before, after, strict=True):
+        for (name, write, null), old, new in zip(self._fields, before, after, strict=True):
             if old is ABSENT or new is ABSENT or old == new:
                 continue
-            found.append(name + ("null" if old is None else write(old)))
+            found.append(null if old is None else name + write(old))
         return found
 
 

@@ -28,8 +28,8 @@ MYSQL, MARIADB = ServerFlavor.MYSQL, ServerFlavor.MARIADB
 
 def _read(columns, kind="BASE TABLE", keys=(), flavor=MARIADB):
     rows = [
-        ("d", "t", name, of, charset, null, extra, expr)
-        for name, of, charset, null, extra, expr in columns
+        ("d", "t", name, of, charset, null, extra, expr, *(rest or (None, "")))
+        for name, of, charset, null, extra, expr, *rest in columns
     ]
     tables = [("d", "t", kind, "latin1_swedish_ci")]
     [model] = read_tables(tables, rows, keys, flavor, (10, 11, 8))

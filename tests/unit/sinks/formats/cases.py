@@ -31,6 +31,23 @@ FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
     "debezium-double": (
         "debezium", {"decimal_handling_mode": "double", "binary_handling_mode": "base64-url-safe"},
     ),
+    "debezium-schemas": (
+        "debezium",
+        {
+            "schemas_enable": True, "time_precision_mode": "connect", "include_schema_comments": True,
+            "skipped_operations": "d,t", "replace_null_with_default": True, "provide_transaction_metadata": True,
+        },
+    ),
+    "debezium-text-times": (
+        "debezium", {"time_precision_mode": "isostring", "bigint_unsigned_handling_mode": "long"},
+    ),
+    "debezium-nanoseconds": (
+        "debezium",
+        {
+            "schemas_enable": True, "time_precision_mode": "nanoseconds", "bigint_unsigned_handling_mode": "precise",
+            "decimal_handling_mode": "string", "include_schema_changes": False, "skipped_operations": "u",
+        },
+    ),
     "maxwell": ("maxwell", {}),
     "maxwell-all": (
         "maxwell",

@@ -32,7 +32,8 @@ def test_keys_of_rows(key: list[str], row: tuple[object, ...], expected: str | N
     ("column", "expected"),
     [
         (ColumnModel("x", "datetime", fraction_digits=3), '{"type":"datetime","name":"x","column-length":3}'),
-        (ColumnModel("x", "datetime"), '{"type":"datetime","name":"x"}'),
+        (ColumnModel("x", "datetime"), '{"type":"datetime","name":"x","column-length":0}'),
+        (ColumnModel("x", "geometry", type_name="POINT"), '{"type":"point","name":"x"}'),
         (ColumnModel("x", "int", unsigned=True), '{"type":"int","name":"x","signed":false}'),
         (ColumnModel("x", "enum", labels=("a",)), '{"type":"enum","name":"x","enum-values":["a"]}'),
     ],

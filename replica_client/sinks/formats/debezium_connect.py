@@ -1,0 +1,324 @@
+"""Schemas of Kafka Connect beside Debezium's values (``schemas.enable``).
+
+A message is ``{"schema": …, "payload": …}``: the schema describes the payload field by field, with the defaults of
+columns where the definition of the table is known.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from replica_client.constants.column_types import ColumnType
+from replica_client.schema.shape import ColumnShape
+from replica_client.sinks.formats.debezium_defaults import default_value
+from replica_client.sinks.formats.debezium_times import DATES, DATETIMES, TIMES, TIMESTAMPS
+from replica_client.sinks.formats.debezium_values import ValueModes, debezium_writer, is_point
+
+_T = ColumnType
+Schema = dict[str, Any]
+_WHOLE: Final = {
+    # type, and that of unsigned values
+    _T.MYSQL_TYPE_TINY: ("int16", "int16"),
+    _T.MYSQL_TYPE_SHORT: ("int16", "int32"),
+    _T.MYSQL_TYPE_INT24: ("int32", "int32"),
+    _T.MYSQL_TYPE_LONG: ("int32", "int64"),
+    _T.MYSQL_TYPE_LONGLONG: ("int64", "int64"),
+}
+_SNAPSHOTS: Final = (
+    "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
+)
+_TIME: Final = "io.debezium.time."
+_CONNECT: Final = "org.apache.kafka.connect.data."
+
+
+def with_schema(schema: str, payload: str) -> str:
+    """A message of both."""
+    return f'{{"schema":{schema},"payload":{payload}}}'
+
+
+def _field(kind: str, name: str, /, *, optional: bool = False, **more: Any) -> Schema:
+    return {"type": kind, "optional": optional, **more, "field": name}
+
+
+def _struct(fields: Sequence[Schema], /, *, optional: bool = False, **more: Any) -> Schema:
+    return {"type": "struct", "fields": list(fields), "optional": optional, **more}
+
+
+def source_schema(connector: str) -> Schema:
+    """Of the ``source`` block."""
+    snapshot = {
+        "name": "io.debezium.data.Enum",
+        "version": 1,
+        "parameters": {"allowed": _SNAPSHOTS},
+        "default": "false",
+    }
+    return _struct(
+        [
+            *(_field("string", name) for name in ("version", "connector", "name")),
+            _field("int64", "ts_ms"),
+            _field("string", "snapshot", optional=True, **snapshot),
+            _field("string", "db"),
+            _field("string", "sequence", optional=True),
+            *(_field("int64", name, optional=True) for name in ("ts_us", "ts_ns")),
+            _field("string", "table", optional=True),
+            _field("int64", "server_id"),
+            _field("string", "gtid", optional=True),
+            _field("string", "file"),
+            _field("int64", "pos"),
+            _field("int32", "row"),
+            _field("int64", "thread", optional=True),
+            _field("string", "query", optional=True),
+        ],
+        name=f"io.debezium.connector.{connector}.Source",
+        version=1,
+        field="source",
+    )
+
+
+def envelope_schema(
+    topic: str, connector: str, columns: Sequence[ColumnShape], modes: ValueModes
+) -> str:
+    """Of a table's change events."""
+    fields = [column_schema(column, modes) for column in columns]
+    block = [
+        _field("string", "id"),
+        _field("int64", "total_order"),
+        _field("int64", "data_collection_order"),
+    ]
+    rows = [
+        _struct(fields, optional=True, name=f"{topic}.Value", field=image)
+        for image in ("before", "after")
+    ]
+    times = [_field("int64", name, optional=True) for name in ("ts_ms", "ts_us", "ts_ns")]
+    members = [
+        *rows,
+        source_schema(connector),
+        _struct(block, optional=True, name="event.block", version=1, field="transaction"),
+        _field("string", "op"),
+        *times,
+    ]
+    return _text(_struct(members, name=f"{topic}.Envelope", version=2))
+
+
+def key_schema(topic: str, columns: Sequence[ColumnShape], modes: ValueModes) -> str:
+    """Of a table's keys."""
+    fields = [{**column_schema(column, modes), "optional": False} for column in columns]
+    for one in fields:
+        one.pop("default", None)
+    return _text(_struct(fields, name=f"{topic}.Key"))
+
+
+def schema_change_schemas(connector: str) -> tuple[str, str]:
+    """Of keys and values of schema changes."""
+    base = f"io.debezium.connector.{connector}.SchemaChange"
+    of_names = {"type": "array", "items": {"type": "string", "optional": False}, "optional": True}
+    column = _struct(
+        [
+            _field("string", "name"),
+            _field("int32", "jdbcType"),
+            _field("int32", "nativeType", optional=True),
+            _field("string", "typeName"),
+            *(_field("string", name, optional=True) for name in ("typeExpression", "charsetName")),
+            *(_field("int32", name, optional=True) for name in ("length", "scale")),
+            _field("int32", "position"),
+            *(_field("boolean", name, optional=True) for name in _FLAGS),
+            *(
+                _field("string", name, optional=True)
+                for name in ("comment", "defaultValueExpression")
+            ),
+            {**of_names, "field": "enumValues"},
+        ],
+        name="io.debezium.connector.schema.Column",
+        version=1,
+    )
+    table = _struct(
+        [
+            _field("string", "defaultCharsetName", optional=True),
+            {**of_names, "field": "primaryKeyColumnNames"},
+            {"type": "array", "items": column, "optional": False, "field": "columns"},
+            _field("string", "comment", optional=True),
+        ],
+        optional=True,
+        name="io.debezium.connector.schema.Table",
+        version=1,
+        field="table",
+    )
+    change = _struct(
+        [_field("string", "type"), _field("string", "id"), table],
+        name="io.debezium.connector.schema.Change",
+        version=1,
+    )
+    value = _struct(
+        [
+            source_schema(connector),
+            _field("int64", "ts_ms"),
+            *(
+                _field("string", name, optional=True)
+                for name in ("databaseName", "schemaName", "ddl")
+            ),
+            {"type": "array", "items": change, "optional": False, "field": "tableChanges"},
+        ],
+        name=f"{base}Value",
+        version=1,
+    )
+    key = _struct([_field("string", "databaseName")], name=f"{base}Key", version=1)
+    return _text(key), _text(value)
+
+
+_FLAGS: Final = ("optional", "autoIncremented", "generated")
+
+
+def transaction_schemas() -> tuple[str, str]:
+    """Of keys and values of transactions' beginnings and ends."""
+    base = "io.debezium.connector.common.TransactionMetadata"
+    collection = _struct(
+        [_field("string", "data_collection"), _field("int64", "event_count")],
+        optional=True,
+        name="event.collection",
+        version=1,
+    )
+    value = _struct(
+        [
+            _field("string", "status"),
+            _field("string", "id"),
+            _field("int64", "event_count", optional=True),
+            {"type": "array", "items": collection, "optional": True, "field": "data_collections"},
+            _field("int64", "ts_ms"),
+        ],
+        name=f"{base}Value",
+        version=1,
+    )
+    return _text(_struct([_field("string", "id")], name=f"{base}Key", version=1)), _text(value)
+
+
+def column_schema(column: ColumnShape, modes: ValueModes) -> Schema:
+    """Of a column's values, with its default."""
+    schema = _type(column, modes)
+    found: Schema = {"type": schema.pop("type"), **_ITEMS.get(column.type_code, {})}
+    found["optional"] = column.nullable
+    found.update(schema)
+    default = default_value(column)
+    if default is not None:
+        found["default"] = json.loads(debezium_writer(column, modes)(default))
+    found["field"] = column.name
+    return found
+
+
+_ITEMS: Final[dict[int, Schema]] = {
+    _T.MYSQL_TYPE_VECTOR: {"items": {"type": "float", "optional": False}}
+}
+
+
+def _type(column: ColumnShape, modes: ValueModes) -> Schema:
+    code = column.type_code
+    if code == _T.MYSQL_TYPE_LONGLONG and column.unsigned and modes.bigint_unsigned == "precise":
+        return _named("bytes", f"{_CONNECT}Decimal", parameters={"scale": "0"})
+    if code in _WHOLE:
+        return {"type": _WHOLE[_T(code)][bool(column.unsigned)]}
+    if code == _T.MYSQL_TYPE_NEWDECIMAL:
+        return _decimal(column, modes)
+    if code == _T.MYSQL_TYPE_BIT:
+        if column.length == 1:
+            return {"type": "boolean"}
+        length = {"length": str(column.length)}
+        return _named("bytes", "io.debezium.data.Bits", parameters=length)
+    if code in (_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET):
+        kind = "Enum" if code == _T.MYSQL_TYPE_ENUM else "EnumSet"
+        allowed = {"allowed": ",".join(column.labels or ())}
+        return _named("string", f"io.debezium.data.{kind}", parameters=allowed)
+    if code == _T.MYSQL_TYPE_GEOMETRY:
+        return _geometry(point=is_point(column))
+    if code == _T.MYSQL_TYPE_VECTOR:
+        return _named("array", "io.debezium.data.FloatVector")
+    if code in (_T.MYSQL_TYPE_FLOAT, _T.MYSQL_TYPE_DOUBLE):
+        return {"type": "float" if code == _T.MYSQL_TYPE_FLOAT else "double"}
+    if code == _T.MYSQL_TYPE_YEAR:
+        return _named("int32", f"{_TIME}Year")
+    if code == _T.MYSQL_TYPE_JSON:
+        return _named("string", "io.debezium.data.Json")
+    named = _time_type(column, modes)
+    if named is not None:
+        return named
+    is_bytes = column.collation_id in (None, 63) and column.logical_type is None
+    return {"type": "bytes" if is_bytes and modes.binary == "bytes" else "string"}
+
+
+def _named(kind: str, name: str, /, **more: Any) -> Schema:
+    return {"type": kind, "name": name, "version": 1, **more}
+
+
+def _decimal(column: ColumnShape, modes: ValueModes) -> Schema:
+    if modes.decimal != "precise":
+        return {"type": modes.decimal}
+    digits = {"scale": str(column.scale), "connect.decimal.precision": str(column.length)}
+    return _named("bytes", f"{_CONNECT}Decimal", parameters=digits)
+
+
+def _geometry(*, point: bool) -> Schema:
+    name = "Point" if point else "Geometry"
+    fields = [_field("double", "x"), _field("double", "y")] if point else []
+    fields += [_field("bytes", "wkb", optional=point), _field("int32", "srid", optional=True)]
+    doc = "Geometry (POINT)" if point else "Geometry"
+    return _named("struct", f"io.debezium.data.geometry.{name}", doc=doc, fields=fields)
+
+
+def _time_type(column: ColumnShape, modes: ValueModes) -> Schema | None:
+    code = column.type_code
+    if code in TIMESTAMPS:
+        return _named("string", f"{_TIME}ZonedTimestamp")
+    for codes, names in _TIME_TYPES:
+        if code in codes:
+            kind, name = names[modes.time](column)
+            return _named(kind, name)
+    return None
+
+
+def _adaptive(column: ColumnShape) -> tuple[str, str]:
+    return "int64", _TIME + ("Timestamp" if column.fraction_digits <= 3 else "MicroTimestamp")
+
+
+_Named = Callable[[ColumnShape], tuple[str, str]]
+
+
+def _always(kind: str, name: str) -> _Named:
+    return lambda _: (kind, name)
+
+
+_TIME_TYPES: Final[tuple[tuple[tuple[int, ...], Mapping[str, _Named]], ...]] = (
+    (
+        DATES,
+        {
+            "adaptive_time_microseconds": _always("int32", f"{_TIME}Date"),
+            "connect": _always("int32", f"{_CONNECT}Date"),
+            "isostring": _always("string", f"{_TIME}IsoDate"),
+            "microseconds": _always("int32", f"{_TIME}Date"),
+            "nanoseconds": _always("int32", f"{_TIME}Date"),
+        },
+    ),
+    (
+        TIMES,
+        {
+            "adaptive_time_microseconds": _always("int64", f"{_TIME}MicroTime"),
+            "connect": _always("int32", f"{_CONNECT}Time"),
+            "isostring": _always("string", f"{_TIME}IsoTime"),
+            "microseconds": _always("int64", f"{_TIME}MicroTime"),
+            "nanoseconds": _always("int64", f"{_TIME}NanoTime"),
+        },
+    ),
+    (
+        DATETIMES,
+        {
+            "adaptive_time_microseconds": _adaptive,
+            "connect": _always("int64", f"{_CONNECT}Timestamp"),
+            "isostring": _always("string", f"{_TIME}IsoTimestamp"),
+            "microseconds": _always("int64", f"{_TIME}MicroTimestamp"),
+            "nanoseconds": _always("int64", f"{_TIME}NanoTimestamp"),
+        },
+    ),
+)
+
+
+def _text(schema: Schema) -> str:
+    return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
