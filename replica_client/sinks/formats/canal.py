@@ -90,9 +90,9 @@ class CanalFormat:
 
     def messages(self, transaction: Transaction) -> Iterator[Message]:
         """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
-        told = {change.event_index for change in transaction.schema_changes}
+        changed = {change.event_index for change in transaction.schema_changes}
         for statement in transaction.statements:
-            named = None if statement.event_index in told else _index_statement(statement)
+            named = None if statement.event_index in changed else _index_statement(statement)
             if named is not None:
                 kind, database, table = named
                 line = _ddl(kind, database, table, statement.text, transaction)

@@ -34,7 +34,7 @@ from replica_client.sinks.formats.debezium_connect import (
 from replica_client.sinks.formats.debezium_defaults import default_value
 from replica_client.sinks.formats.debezium_options import DebeziumOptions
 from replica_client.sinks.formats.debezium_schema import (
-    is_told,
+    is_published,
     name_after,
     schema_change_members,
     statement_members,
@@ -147,9 +147,9 @@ class DebeziumFormat:
         shape, text = rows.shape, table.writer.text
         collection = f"{shape.database}.{shape.table}"
         micros = _commit_micros(transaction, event.header.timestamp)
-        place = (event.file, event.position, event.header.server_id)
+        coordinates = (event.file, event.position, event.header.server_id)
         names = (shape.database, quote(shape.table))
-        head, tail = self._source(transaction, place, names, micros, transaction.thread_id)
+        head, tail = self._source(transaction, coordinates, names, micros, transaction.thread_id)
         kind, keyed = event.body.kind, self._keys is not None
         if _OPERATIONS[kind] in self._skipped:
             return
@@ -202,7 +202,7 @@ class DebeziumFormat:
     def _source(
         self,
         transaction: Transaction,
-        place: tuple[str, int, int],
+        coordinates: tuple[str, int, int],
         names: tuple[str, str],
         micros: int,
         thread_id: int | None,
@@ -211,12 +211,12 @@ class DebeziumFormat:
 
         Args:
             transaction: which it is of.
-            place: file, offset and server id of the event.
+            coordinates: file, offset and server id of the event.
             names: of the database, and of the table as JSON.
             micros: when it was committed.
             thread_id: of the session; None: not told.
         """
-        options, (file, position, server_id), (database, table) = self._options, place, names
+        options, (file, position, server_id), (database, table) = self._options, coordinates, names
         gtid = quote(transaction.gtid) if transaction.gtid else "null"
         thread = "null" if thread_id is None else thread_id
         head = (
@@ -229,18 +229,20 @@ class DebeziumFormat:
         return head, f',"thread":{thread},"query":null}}'
 
     def _statement_source(
-        self, transaction: Transaction, place: tuple[str, int, int], database: str, table: str
+        self, transaction: Transaction, coordinates: tuple[str, int, int], database: str, table: str
     ) -> str:
         """The block of a statement: its time is in milliseconds, and it has a thread inside of a transaction only."""
         micros = _commit_micros(transaction, transaction.timestamp) // 1000 * 1000
         thread = transaction.thread_id if transaction.rows else None
-        head, tail = self._source(transaction, place, (database, table), micros, thread)
+        head, tail = self._source(transaction, coordinates, (database, table), micros, thread)
         return f"{head}0{tail}"
 
     def _truncate(self, change: SchemaChange, transaction: Transaction) -> Message:
         collection = f"{change.database}.{change.table}"
-        place = (change.file, change.position, change.server_id)
-        source = self._statement_source(transaction, place, change.database, quote(change.table))
+        coordinates = (change.file, change.position, change.server_id)
+        source = self._statement_source(
+            transaction, coordinates, change.database, quote(change.table)
+        )
         value = self._event("t", "null", "null", source, transaction, collection)
         if self._options.schemas_enable and change.after is not None:
             flavor = ServerFlavor(self._options.connector)
@@ -258,8 +260,8 @@ class DebeziumFormat:
             tables = quote(",".join(dict.fromkeys(map(name_after, others))))
         comments = self._options.include_schema_comments
         members = schema_change_members(change, others, comments=comments)
-        place = (change.file, change.position, change.server_id)
-        source = self._statement_source(transaction, place, change.database, tables)
+        coordinates = (change.file, change.position, change.server_id)
+        source = self._statement_source(transaction, coordinates, change.database, tables)
         return self._of_statement(source, members, change.database, change.table)
 
     def _other_statements(self, transaction: Transaction) -> Iterator[Message]:
@@ -268,10 +270,10 @@ class DebeziumFormat:
             return
         known = {change.event_index for change in transaction.schema_changes}
         for one in transaction.statements:
-            if one.event_index in known or not is_told(one):
+            if one.event_index in known or not is_published(one):
                 continue
-            place = (one.file, one.position, one.server_id)
-            source = self._statement_source(transaction, place, one.database, '""')
+            coordinates = (one.file, one.position, one.server_id)
+            source = self._statement_source(transaction, coordinates, one.database, '""')
             yield self._of_statement(source, statement_members(one), one.database, "")
 
     def _of_statement(self, source: str, members: str, database: str, table: str) -> Message:

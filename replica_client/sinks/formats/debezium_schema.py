@@ -59,7 +59,7 @@ _INDEX: Final = re.compile(
 )
 
 
-def is_told(statement: Statement) -> bool:
+def is_published(statement: Statement) -> bool:
     """Whether a statement that changes no table's shape is in the schema change topic: one on an index."""
     return _INDEX.match(statement.text) is not None
 

@@ -156,8 +156,8 @@ class MaxwellFormat:
                 yield from self._rows(item, transaction)
             elif isinstance(item, SchemaChange) and self._options.output_ddl:
                 kind: MessageKind = "row" if item.kind == "truncate_table" else "schema"
-                place = self._place(item.file, item.position, transaction)
-                line = _ddl(item, transaction, place)
+                coordinates = self._coordinates(item.file, item.position, transaction)
+                line = _ddl(item, transaction, coordinates)
                 yield Message(kind, item.database, item.table, None, line)
 
     def _wait(self, transaction: Transaction) -> None:
@@ -195,7 +195,7 @@ class MaxwellFormat:
         kind, header = rows.event.body.kind, rows.event.header
         head = f'{table.head}"{kind}","ts":{header.timestamp}'
         middle = ""
-        middle += self._place(rows.event.file, rows.event.position, transaction)
+        middle += self._coordinates(rows.event.file, rows.event.position, transaction)
         if options.output_server_id:
             middle += f',"server_id":{header.server_id}'
         if options.output_thread_id and transaction.thread_id is not None:
@@ -215,7 +215,7 @@ class MaxwellFormat:
             message = Message("row", database, name, message_key, head, gone, (), rows, index)
             yield _Row(message, body + "}")
 
-    def _place(self, file: str, offset: int, transaction: Transaction) -> str:
+    def _coordinates(self, file: str, offset: int, transaction: Transaction) -> str:
         """Where an event stands, and its transaction's GTID, where they are wanted."""
         text = ""
         if self._options.output_binlog_position:
@@ -259,7 +259,7 @@ class MaxwellFormat:
         return text
 
 
-def _ddl(change: SchemaChange, transaction: Transaction, place: str) -> str:
+def _ddl(change: SchemaChange, transaction: Transaction, coordinates: str) -> str:
     kind = _DDL_TYPES[change.kind]
     text = f'{{"type":"{kind}","database":{quote(change.database)}'
     if change.table:
@@ -268,7 +268,10 @@ def _ddl(change: SchemaChange, transaction: Transaction, place: str) -> str:
         text += f',"old":{_definition(change.before)}'
     if kind in ("table-alter", "table-create") and change.after is not None:
         text += f',"def":{_definition(change.after)}'
-    return text + f',"ts":{transaction.timestamp * 1000},"sql":{quote(change.statement)}{place}}}'
+    return (
+        text
+        + f',"ts":{transaction.timestamp * 1000},"sql":{quote(change.statement)}{coordinates}}}'
+    )
 
 
 def _definition(table: TableModel) -> str:
