@@ -13,6 +13,8 @@ from typing import Any
 from replica_client import open_binlog
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.rows.selection import Selection
+from replica_client.schema.history import START
+from replica_client.schema.versions import LogPosition
 from replica_client.sinks.formats.debezium import DebeziumFormat
 from replica_client.sinks.formats.message import KeyChoice
 
@@ -52,19 +54,18 @@ def our_records(
     files: Sequence[Path],
     properties: Mapping[str, str],
     *,
-    since: str | int | None = None,
+    since: LogPosition = START,
     tables: Sequence[str] = ("shop.*",),
 ) -> Iterator[Record]:
-    """The messages of binlogs, from an offset of the first file on."""
+    """The messages of binlogs, from a position on."""
     options, tombstones = our_options(properties)
     prefix = str(properties["topic.prefix"])
     line_format = DebeziumFormat.of(options, KeyChoice())
     assembly = AssemblyOptions(Selection(list(tables)))
-    begun = since is None
     for transaction in open_binlog(*files, assembly=assembly).transactions():
-        begun = begun or transaction.start.offset >= int(since or 0)
+        start = transaction.start
         for message in line_format.messages(transaction):
-            if not begun:
+            if LogPosition.of(start.file, start.offset) < since:
                 continue
             topic = {"schema": prefix, "transaction": f"{prefix}.transaction"}.get(
                 message.kind, f"{prefix}.{message.database}.{message.table}"
