@@ -24,7 +24,7 @@ _LISTINGS = {
     "SCHEMATA": "SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME",
     "TABLES": "TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, TABLE_COLLATION",
     "COLUMNS": "TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, CHARACTER_SET_NAME, IS_NULLABLE, EXTRA, "
-    "GENERATION_EXPRESSION, ORDINAL_POSITION",
+    "GENERATION_EXPRESSION, ORDINAL_POSITION, COLUMN_DEFAULT, COLUMN_COMMENT",
     "STATISTICS": "TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, SUB_PART, INDEX_NAME, SEQ_IN_INDEX",
 }
 
@@ -57,7 +57,7 @@ class ListedSchema(Mapping[str, Rows]):
             "INSERT INTO TABLES VALUES ('shop', ?, 'BASE TABLE', 'utf8mb4_bin')", [table]
         )
         self._listings.executemany(
-            "INSERT INTO COLUMNS VALUES ('shop', ?, ?, 'int', NULL, 'YES', '', '', ?)",
+            "INSERT INTO COLUMNS VALUES ('shop', ?, ?, 'int', NULL, 'YES', '', '', ?, NULL, '')",
             [(table, name, at) for at, name in enumerate(columns)],
         )
 
