@@ -11,7 +11,7 @@ from replica_client.binlog.values.enum_set import EnumValue
 from replica_client.binlog.values.temporal import Time
 from replica_client.constants.column_types import ColumnType
 from replica_client.schema.shape import ColumnShape
-from replica_client.sinks.formats import debezium_values, maxwell_values
+from replica_client.sinks.formats import debezium_times, debezium_values, maxwell_values
 from replica_client.sinks.formats.canal import _object
 from replica_client.sinks.formats.canal_values import canal_column
 
@@ -58,7 +58,10 @@ def test_debezium_one_bit_is_a_boolean() -> None:
     ],
 )
 def test_debezium_times_are_microseconds(value: object, expected: str) -> None:
-    assert debezium_values._time(value) == expected
+    column = ColumnShape("t", ColumnType.MYSQL_TYPE_TIME2)
+    write = debezium_times.time_writer(column, "adaptive_time_microseconds")
+    assert write is not None
+    assert write(value) == expected
 
 
 def test_maxwell_enumerations() -> None:
