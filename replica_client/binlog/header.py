@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 from replica_client.constants.event_types import EventFlag, EventType, event_type_name
+
+_ARTIFICIAL: Final = int(EventFlag.LOG_EVENT_ARTIFICIAL_F)
 
 HEADER_SIZE_V1 = 13
 """Bytes of the common header of binlog v1 (MySQL 3.23): no next_position, no flags."""
@@ -57,7 +60,7 @@ class EventHeader:
     @property
     def is_artificial(self) -> bool:
         """Artificial: the source makes it for the stream, and it is in no file."""
-        return bool(self.flags & EventFlag.LOG_EVENT_ARTIFICIAL_F)
+        return bool(self.flags & _ARTIFICIAL)
 
     @classmethod
     def decode(cls, reader: ByteReader, header_size: int = HEADER_SIZE) -> EventHeader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import lru_cache
 
 
 class ServerFlavor(StrEnum):
@@ -14,4 +15,10 @@ class ServerFlavor(StrEnum):
     @classmethod
     def of_version(cls, server_version: str) -> ServerFlavor:
         """The flavor that a version text names (``5.5.5-10.11.6-MariaDB-log``, ``9.7.4``)."""
-        return cls.MARIADB if "mariadb" in server_version.lower() else cls.MYSQL
+        return _of_version(server_version)
+
+
+@lru_cache(maxsize=64)
+def _of_version(server_version: str) -> ServerFlavor:
+    is_mariadb = "mariadb" in server_version.lower()
+    return ServerFlavor.MARIADB if is_mariadb else ServerFlavor.MYSQL

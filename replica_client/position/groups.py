@@ -165,9 +165,12 @@ def control_of(data: Any, body: int, end: int) -> int:
     return EventClass.COMMIT if known == b"COMMIT" else EventClass.QUERY
 
 
+_CLASS_OF: Final = tuple(map(EventClass, CLASSES))
+
+
 def class_of(event: BinlogEvent) -> EventClass:
     """What an event is to its group; an unknown type ends none."""
-    found = EventClass(CLASSES[event.header.type_code])
+    found = _CLASS_OF[event.header.type_code]
     match found:
         case EventClass.ROWS:
             ends = event.body.flags & _STMT_END_F

@@ -443,7 +443,7 @@ class TransactionAssembler:
             self._schema_changes.extend(changes)
         if not changes and not refused and controls_transaction(body.query):
             return
-        text = statement_text(body.query, body.status.character_set_client)
+        text = statement_text(body.query, body.session.character_set_client)
         for table in refused:
             self._refuse_statement(event, text[:120], index, table)
         passes = changes or refused or self.schema.passes_on(event, decoder.format)

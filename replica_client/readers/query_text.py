@@ -238,7 +238,7 @@ def _read(
         context = replace(context, is_done=True)
     if _DROP_TEMPORARY.match(body.query) and (context.is_mariadb or _is_before_8(context)):
         return _as_the_servers(body.query, context)
-    collation = body.status.character_set_client
+    collation = body.session.character_set_client
     text = meant_text(body.query, collation)
     meaning = read_statement(text, context)
     if not is_text(text):

@@ -113,7 +113,7 @@ class SchemaTracker:
             what it did to wanted tables and to databases.
         """
         body = event.body
-        flags = body.status.gtid_flags3
+        flags = body.session.gtid_flags3
         if flags is not None and flags & (_START_ALTER | _ROLLBACK_ALTER):
             return []
         read = self._read(event, binlog_format, provenance)

@@ -483,6 +483,8 @@ def _named(meaning: Meaning, reason: str) -> NotUnderstood:
 def tables_touched(meaning: Meaning) -> tuple[tuple[TableName, ...], tuple[str, ...], bool]:
     """The tables and databases that a statement may change, and whether it may be any."""
     match meaning:
+        case CreateTable():
+            return (() if meaning.temporary else (meaning.table,)), (), False
         case Unrelated() | TruncateTable():
             return (), (), False
         case DropTables():

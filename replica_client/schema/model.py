@@ -173,7 +173,9 @@ class TableModel:
 
     def renamed(self, database: str, name: str) -> Self:
         """The same table under another name."""
-        return replace(self, database=database, name=name)
+        return type(self)(
+            database, name, self.columns, self.primary_key, self.charset, self.versioned
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The table as JSON; its name is left to the caller."""

@@ -7,7 +7,7 @@ from struct import Struct
 from typing import Literal, Self
 
 from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
-from replica_client.binlog.events.query_status import QueryStatus, parse_query_status
+from replica_client.binlog.events.query_status import QueryStatus, parse_query_status, parse_session_status
 from replica_client.codec.charsets import (
     UndecodableTextError,
     UnknownCollationError,
@@ -59,6 +59,11 @@ class QueryEvent:
     def status(self) -> QueryStatus:
         """The status variables, parsed."""
         return parse_query_status(self.status_vars)
+
+    @property
+    def session(self) -> QueryStatus:
+        """The same for what they say of the session; the value of ``ddl_xid`` may be another statement's."""
+        return parse_session_status(self.status_vars)
 
     def query_text(self, errors: Literal["strict", "replace"] = "strict") -> str:
         """The statement as text, by the client character set in the status variables.

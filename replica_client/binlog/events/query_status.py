@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from replica_client.codec.reader import ByteReader
+from replica_client.codec.sized_cache import SizedCache
 from replica_client.errors import ShortBufferError, TruncatedEventError
 
 MAX_UPDATED_DATABASES = 16
@@ -14,6 +15,8 @@ MAX_UPDATED_DATABASES = 16
 
 _GTID_FLAGS3_WITH_SEQUENCE = 0x04 | 0x08
 _CACHED_SIZE = 512
+_XID_SIZE = 8
+_NO_XID = bytes(_XID_SIZE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +162,10 @@ def _parse_variable(code: int, block: ByteReader, found: dict[str, Any]) -> bool
     return True
 
 
-def _parse(data: bytes) -> QueryStatus:
+def _parse(data: bytes) -> tuple[QueryStatus, int]:
+    """The variables, and where the value of ``ddl_xid`` is; 0 where there is none."""
     found: dict[str, Any] = {}
+    xid_at = 0
     codes: list[int] = []
     at, size = 0, len(data)
     try:
@@ -170,6 +175,8 @@ def _parse(data: bytes) -> QueryStatus:
             integer = _INTEGERS.get(code)
             if integer is not None and at + integer[1] < size:
                 name, width = integer
+                if name == "ddl_xid":
+                    xid_at = at + 1
                 found[name] = int.from_bytes(data[at + 1 : at + 1 + width], "little")
                 at += 1 + width
                 continue
@@ -183,10 +190,39 @@ def _parse(data: bytes) -> QueryStatus:
             at = block.offset
     except ShortBufferError as error:
         raise TruncatedEventError(f"status variable {codes[-1]}: {error}") from error
-    return QueryStatus(**found, codes=tuple(codes))
+    return QueryStatus(**found, codes=tuple(codes)), xid_at
 
 
 _parse_cached = lru_cache(maxsize=256)(_parse)
+
+
+# By the size of a block, where ddl_xid was in the last one of it; and what was read, by the block without its value.
+_xid_offsets: dict[int, int] = {}
+_sessions: SizedCache[bytes, QueryStatus] = SizedCache(256)
+
+
+def parse_session_status(data: bytes) -> QueryStatus:
+    """Parse a block of status variables whose ``ddl_xid`` does not matter: it is that of any statement.
+
+    Each DDL has another one, and everything else in common with the one before: equal blocks share one result
+    but for it.
+
+    Raises:
+        TruncatedEventError: a value goes beyond the block.
+    """
+    size = len(data)
+    at = _xid_offsets.get(size, 0)
+    if at:
+        known = _sessions.get(data[:at] + _NO_XID + data[at + _XID_SIZE :])
+        if known is not None:
+            return known
+    if size > _CACHED_SIZE:
+        return _parse(data)[0]
+    status, at = _parse_cached(data)
+    if at:
+        _xid_offsets[size] = at
+        _sessions.put(data[:at] + _NO_XID + data[at + _XID_SIZE :], status, size)
+    return status
 
 
 def parse_query_status(data: bytes) -> QueryStatus:
@@ -195,4 +231,4 @@ def parse_query_status(data: bytes) -> QueryStatus:
     Raises:
         TruncatedEventError: a value goes beyond the block.
     """
-    return _parse_cached(data) if len(data) <= _CACHED_SIZE else _parse(data)
+    return (_parse_cached(data) if len(data) <= _CACHED_SIZE else _parse(data))[0]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Self
+from functools import lru_cache
+from typing import Final, Self, TypeVar
 
 from replica_client.binlog.events.query import QueryEvent
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.schema.character_sets import charset_of_id
 from replica_client.schema.labels import Written
+
+_Context = TypeVar("_Context", bound="StatementContext")
 
 MODE_REAL_AS_FLOAT: Final = 0x1
 MODE_ANSI_QUOTES: Final = 0x4
@@ -95,19 +98,53 @@ class StatementContext:
         uses_temporary: bool | None = None,
     ) -> Self:
         """The context that a QUERY event carries."""
-        status = event.status
-        return cls(
-            event.schema.decode("utf-8", "surrogateescape"),
+        status = event.session
+        return _kept_context(
+            cls,
+            event.schema,
             flavor,
             version,
             status.sql_mode or 0,
-            charset_of_id(status.collation_server),
+            status.collation_server,
             event.thread_id,
             event.error_code,
             # Of one that found its table or database the servers log none.
             status.ddl_xid is not None,
-            charset_of_id(status.character_set_client),
-            charset_of_id(status.collation_connection),
+            status.character_set_client,
+            status.collation_connection,
             bool(status.character_set_database),
             uses_temporary,
         )
+
+
+@lru_cache(maxsize=64)
+def _kept_context(
+    cls: type[_Context],
+    schema: bytes,
+    flavor: ServerFlavor,
+    version: tuple[int, int, int],
+    sql_mode: int,
+    collation_server: int | None,
+    thread_id: int,
+    error_code: int,
+    is_done: bool,
+    character_set_client: int | None,
+    collation_connection: int | None,
+    sets_database_charset: bool,
+    uses_temporary: bool | None,
+) -> _Context:
+    """The context, one for the statements that a session runs one after the other."""
+    return cls(
+        schema.decode("utf-8", "surrogateescape"),
+        flavor,
+        version,
+        sql_mode,
+        charset_of_id(collation_server),
+        thread_id,
+        error_code,
+        is_done,
+        charset_of_id(character_set_client),
+        charset_of_id(collation_connection),
+        sets_database_charset,
+        uses_temporary,
+    )
