@@ -25,7 +25,6 @@ Spec: MySQL ``Rpl_encryption_header`` (rpl_log_encryption.h), ``Aes_ctr_cipher``
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
@@ -140,6 +139,8 @@ class EncryptionHeader:
             )
         if len(key) != _KEY_SIZE:
             raise EncryptedBinlogError(f"the key {self.key_id} has not 32 bytes", position=0)
+        import hashlib  # plain files need none of these
+
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
         engine = Cipher(algorithms.AES(key), modes.CBC(self.iv)).decryptor()

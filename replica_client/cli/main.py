@@ -17,6 +17,7 @@ from replica_client.cli.failures import (
     exit_status,
     one_line,
 )
+from replica_client.cli.garbage import collect_from_here
 from replica_client.cli.interruption import (
     end_at_once,
     runs_the_daemon,
@@ -84,14 +85,16 @@ def _run(words: list[str]) -> int:
         # A daemon is to be back soon after a crash: what reads arguments takes long to import.
         from replica_client.cli.serving import serve
 
+        collect_from_here()
         with options_of("toml"):
             serve(Path(words[1]))
         return DONE
-    from replica_client.cli.file_words import run_on_files
+    from replica_client.cli.plain_words import run_plain
 
     with options_of("command line"):
-        if run_on_files(words):
+        if run_plain(words):
             return DONE
     app = extra_module("replica_client.cli.app", "cli")
+    collect_from_here()
     with options_of("toml" if words[:1] == ["run"] else "command line"):
         return int(app.run_words(words))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import sys
 
+from replica_client.cli.garbage import import_without_collection
 from replica_client.cli.interruption import (
     end_at_once,
     forget_interrupts,
@@ -16,6 +17,7 @@ from replica_client.cli.interruption import (
 
 def main() -> int:
     """Run the command of this process; returns its exit status, see :func:`~replica_client.cli.main.main`."""
+    import_without_collection()
     words = sys.argv[1:]
     interrupted = 0 if runs_the_daemon(words) else 130
     end_at_once(interrupted)

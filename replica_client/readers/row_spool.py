@@ -7,7 +7,6 @@ shape and the decoder of its table at that time, so that a later ALTER does not 
 
 from __future__ import annotations
 
-import pickle
 from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeAlias
@@ -195,6 +194,8 @@ class RowSpool:
     # An item as bytes.
 
     def _packed(self, item: SpoolItem) -> bytes:
+        import pickle  # few transactions wait in a file
+
         if not isinstance(item, RowsOfEvent):
             return pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
         number = self._table_numbers.get(id(item.decoder))
@@ -205,6 +206,8 @@ class RowSpool:
         return pickle.dumps(values, pickle.HIGHEST_PROTOCOL)
 
     def _unpacked(self, data: bytes) -> SpoolItem:
+        import pickle
+
         # This process wrote it, into a file that no other can open.
         found: SpoolItem | tuple[int, BinlogEvent, int, int, str] = pickle.loads(data)
         if not isinstance(found, tuple):

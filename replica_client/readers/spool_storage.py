@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import weakref
 from typing import IO, Final
 
@@ -76,6 +75,8 @@ class SpoolStorage:
         """
         try:
             if self._file is None:
+                import tempfile  # few transactions wait in a file
+
                 self._file = tempfile.TemporaryFile(dir=self._directory, buffering=0)  # noqa: SIM115
                 # Where nobody closes it, it goes with the last of its spools.
                 weakref.finalize(self, self._file.close)
@@ -137,6 +138,8 @@ class SpoolReader:
 
 
 def _spool_error(error: OSError) -> SpoolError:
+    import tempfile
+
     return SpoolError(
         f"pending rows cannot be kept in a temporary file in {tempfile.gettempdir()}: "
         f"{error.strerror or error}; make room there, or set TMPDIR to a directory that has it"

@@ -6,7 +6,6 @@ import fnmatch
 import glob
 import io
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
@@ -281,6 +280,8 @@ def remove_tree(where: Location) -> None:
         store = ObjectStore(where)
         store.delete(*[one.name for one in store.objects()])
     else:
+        import shutil  # takes long to import
+
         shutil.rmtree(where, ignore_errors=True)
 
 

@@ -7,7 +7,11 @@ from struct import Struct
 from typing import Literal, Self
 
 from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
-from replica_client.binlog.events.query_status import QueryStatus, parse_query_status, parse_session_status
+from replica_client.binlog.events.query_status import (
+    QueryStatus,
+    parse_query_status,
+    parse_session_status,
+)
 from replica_client.codec.charsets import (
     UndecodableTextError,
     UnknownCollationError,

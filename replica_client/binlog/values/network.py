@@ -10,7 +10,6 @@ Spec: MariaDB ``sql_type_uuid``, ``sql_type_inet`` (text forms as their ``to_str
 from __future__ import annotations
 
 import ipaddress
-import uuid
 
 UUID_SIZE = 16
 INET4_SIZE = 4
@@ -19,7 +18,8 @@ INET6_SIZE = 16
 
 def decode_uuid(data: bytes) -> str:
     """A UUID's text, lower case with dashes."""
-    return str(uuid.UUID(bytes=_padded(data, UUID_SIZE)))
+    text = _padded(data, UUID_SIZE).hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def decode_inet4(data: bytes) -> str:
@@ -60,6 +60,8 @@ def _longest_zero_run(groups: list[int]) -> tuple[int, int]:
 
 def encode_uuid(value: str) -> bytes:
     """The 16 bytes of a UUID."""
+    import uuid  # no reader needs it
+
     return uuid.UUID(value).bytes
 
 

@@ -7,8 +7,6 @@ without their rows. What follows is read like any other range.
 from __future__ import annotations
 
 import mmap
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -65,6 +63,9 @@ def spooled(files: Sequence[BinlogFile]) -> list[BinlogFile]:
     found = []
     for file in files:
         if file.stream is not None:
+            import shutil  # these take long to import
+            import tempfile
+
             with tempfile.TemporaryFile() as copy:
                 shutil.copyfileobj(file.stream, copy, 1 << 20)
                 copy.flush()

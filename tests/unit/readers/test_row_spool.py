@@ -13,7 +13,6 @@ import pytest
 
 from replica_client.errors import SpoolError
 from replica_client.position.losses import Loss
-from replica_client.readers import spool_storage
 from replica_client.readers.files.binlog_file import open_binlog
 from replica_client.readers.row_spool import RowSpool, SpoolItem, SpoolMark
 from replica_client.readers.spool_storage import SpoolStorage
@@ -162,7 +161,7 @@ def test_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
 
     spool = RowSpool(SpoolStorage(0))
     spool.append(Statement("", "first"))
-    monkeypatch.setattr(spool_storage.tempfile, "TemporaryFile", lambda **_: Full())
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Full())
     with pytest.raises(SpoolError, match=f"in {tempfile.gettempdir()}: No space left.*TMPDIR"):
         spool.append(Statement("", "second"))
     assert len(spool) == 1

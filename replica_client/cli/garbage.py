@@ -1,0 +1,16 @@
+"""No garbage is looked for while modules are imported: there is none, and looking takes a tenth of the start."""
+
+from __future__ import annotations
+
+import gc
+
+
+def import_without_collection() -> None:
+    """The program begins: modules are imported next."""
+    gc.disable()
+
+
+def collect_from_here() -> None:
+    """What the command needs is imported, and stays: only what comes from here on is looked through."""
+    gc.freeze()
+    gc.enable()

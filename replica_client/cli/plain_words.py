@@ -1,0 +1,81 @@
+"""``changes``, ``events`` and ``check`` of files, and ``changes`` of a source, without other options than ``--json``.
+
+What reads options takes longer to import than a small file takes to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replica_client.cli.garbage import collect_from_here
+from replica_client.cli.sources import binlog_paths, is_live
+from replica_client.storage.location import is_url
+
+
+def run_plain(words: Sequence[str]) -> bool:
+    """Run such a command; False where it is another.
+
+    Raises:
+        ReplicaClientError: a file or the source is faulty.
+        OSError: a file cannot be read.
+    """
+    name, arguments = words[0] if words else "", words[1:]
+    sources = [word for word in arguments if word != "--json"]
+    if not sources or any(word.startswith("-") for word in sources):
+        return False
+    json = len(sources) < len(arguments)
+    if name == "changes" and len(sources) == 1 and is_live(sources[0]):
+        _follow(sources[0], json=json)
+        return True
+    if any(map(is_url, sources)):
+        return False
+    if name == "changes":
+        _changes(sources, json=json)
+    elif name == "events":
+        _events(sources, json=json)
+    elif name == "check":
+        _check(sources, json=json)
+    else:
+        return False
+    return True
+
+
+def _follow(url: str, *, json: bool) -> None:
+    from replica_client.cli.chosen_changes import ChosenChanges
+    from replica_client.cli.row_output import RowOutput
+    from replica_client.cli.source_changes import write_source_changes
+    from replica_client.readers.live.connect import connect
+
+    collect_from_here()
+    # Commits are an interval apart already.
+    write_source_changes(connect(url, save_interval=0), ChosenChanges(RowOutput(json=json)))
+
+
+def _changes(sources: Sequence[str], *, json: bool) -> None:
+    from replica_client.cli.chosen_changes import ChosenChanges
+    from replica_client.cli.file_changes import write_file_changes
+    from replica_client.cli.file_progress import file_progress
+    from replica_client.cli.row_output import RowOutput
+    from replica_client.readers.files.binlog_file import open_binlog
+
+    collect_from_here()
+    paths = binlog_paths(sources)
+    chosen = ChosenChanges(RowOutput(json=json))
+    with file_progress(paths, shares_terminal=True) as progress:
+        write_file_changes(open_binlog(paths), chosen, progress=progress)
+
+
+def _events(sources: Sequence[str], *, json: bool) -> None:
+    from replica_client.cli.event_output import EventOutput, write_file_events
+    from replica_client.readers.files.binlog_file import open_binlog
+
+    collect_from_here()
+    write_file_events(open_binlog(binlog_paths(sources)), EventOutput(json=json))
+
+
+def _check(sources: Sequence[str], *, json: bool) -> None:
+    from replica_client.binlog.options import DecodeOptions
+    from replica_client.cli.file_check import check_files
+
+    collect_from_here()
+    check_files(sources, DecodeOptions(), json=json)
