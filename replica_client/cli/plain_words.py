@@ -73,7 +73,7 @@ def _events(sources: Sequence[str], *, json: bool) -> None:
     write_file_events(open_binlog(binlog_paths(sources)), EventOutput(json=json))
 
 
-def _check(sources: Sequence[str], *, json: bool) -> None:
+def _check(sources: list[str], *, json: bool) -> None:
     from replica_client.binlog.options import DecodeOptions
     from replica_client.cli.file_check import check_files
 

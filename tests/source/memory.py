@@ -23,9 +23,13 @@ from tests.source.sizes import generating_source
 
 ITERATORS = ("events", "changes", "transactions", "batches")
 COMMANDS = {"changes --json": ("changes", "--json"), "events --json": ("events", "--json")}
-SERVICE = "service, file sink"
+SERVICES: dict[str, dict[str, Any]] = {
+    "service, file sink": {"type": "file"},
+    "service, sqlite sink": {"type": "sqlite", "unknown_tables": "create"},
+    "service, parquet sink": {"type": "parquet"},
+}
 STREAMS = "streams"
-KINDS = (*ITERATORS, *COMMANDS, SERVICE)
+KINDS = (*ITERATORS, *COMMANDS, *SERVICES)
 _ROOT = Path(__file__).parents[2]
 
 
@@ -66,8 +70,8 @@ def measure(directory: Path, kind: str, row_size: int, count: int, *, streams: i
     """
     with generating_source(directory, row_size, count) as (url, size):
         begun = time.monotonic()
-        if kind == SERVICE:
-            peak, cpu = _serve(directory, url, count + 1)
+        if kind in SERVICES:
+            peak, cpu = _serve(directory, url, count + 1, SERVICES[kind])
         else:
             if kind in COMMANDS:
                 command = ("-m", "replica_client", *COMMANDS[kind], url)
@@ -88,11 +92,11 @@ def _run(*command: str) -> tuple[int, float]:
     return usage.ru_maxrss << 10, usage.ru_utime + usage.ru_stime
 
 
-def _serve(directory: Path, url: str, rows: int) -> tuple[int, float]:
+def _serve(directory: Path, url: str, rows: int, service_sink: dict[str, Any]) -> tuple[int, float]:
     source = {"name": "s", "url": url, "start": "earliest"}
-    sink: dict[str, Any] = {"name": "lines", "type": "file", "path": str(directory / "lines")}
+    sink = {"name": "sink", "path": str(directory / "sink"), **service_sink}
     with DaemonProcess(directory, source, [sink]) as service:
-        service.until(lambda one: one.route("lines")["rows"] >= rows, timeout=600)
+        service.until(lambda one: one.route("sink")["rows"] >= rows, timeout=600)
         assert service.process is not None
         status = Path(f"/proc/{service.process.pid}/status").read_text(encoding="ascii")
         peak = next(int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line)

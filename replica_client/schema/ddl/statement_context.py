@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Self, TypeVar
+from typing import Final
 
 from replica_client.binlog.events.query import QueryEvent
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.schema.character_sets import charset_of_id
 from replica_client.schema.labels import Written
-
-_Context = TypeVar("_Context", bound="StatementContext")
 
 MODE_REAL_AS_FLOAT: Final = 0x1
 MODE_ANSI_QUOTES: Final = 0x4
@@ -89,18 +87,16 @@ class StatementContext:
         """Whether ``utf8`` means utf8mb3 or utf8mb4 as MariaDB's old_mode has it, which no event tells."""
         return self.is_mariadb and (self.version >= (10, 6, 1) or not any(self.version))
 
-    @classmethod
+    @staticmethod
     def of_query(
-        cls,
         event: QueryEvent,
         flavor: ServerFlavor,
         version: tuple[int, int, int],
         uses_temporary: bool | None = None,
-    ) -> Self:
+    ) -> StatementContext:
         """The context that a QUERY event carries."""
         status = event.session
         return _kept_context(
-            cls,
             event.schema,
             flavor,
             version,
@@ -119,7 +115,6 @@ class StatementContext:
 
 @lru_cache(maxsize=64)
 def _kept_context(
-    cls: type[_Context],
     schema: bytes,
     flavor: ServerFlavor,
     version: tuple[int, int, int],
@@ -132,9 +127,9 @@ def _kept_context(
     collation_connection: int | None,
     sets_database_charset: bool,
     uses_temporary: bool | None,
-) -> _Context:
+) -> StatementContext:
     """The context, one for the statements that a session runs one after the other."""
-    return cls(
+    return StatementContext(
         schema.decode("utf-8", "surrogateescape"),
         flavor,
         version,
