@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import pytest
 
 from replica_client.binlog.events import QueryEvent
-from replica_client.binlog.events.query_status import parse_query_status
+from replica_client.binlog.events.query_status import (
+    parse_query_status,
+    parse_session_status,
+)
 from replica_client.errors import BinlogDecodeError, TruncatedEventError
 
 CASES: list[tuple[str, dict[str, Any]]] = [
@@ -115,3 +120,36 @@ def test_text_that_is_none() -> None:
         query(b"a", 60000).query_text()
     with pytest.raises(TruncatedEventError):
         QueryEvent(1, 0, 0, b"\x04\x01", b"", b"a").query_text()
+
+
+@pytest.mark.parametrize("code", ["11", "81"])
+def test_the_session_of_ddl_is_told_whatever_its_xid_is(code: str) -> None:
+    # The variables before and behind ddl_xid, in each order: blocks of one size that have it at other offsets.
+    others = ("00 00400000", "04 2100 0800 ff00", "10 01", "07 1111", "12 ff00")
+    blocks = []
+    for first, second, third in permutations(others, 3):
+        for xid in ("1111111111111111", "0000000000000000", "3600000000000000"):
+            for order in (
+                (code, first, second, third),
+                (first, code, second, third),
+                (first, second, third, code),
+            ):
+                text = " ".join(f"{one} {xid}" if one == code else one for one in order)
+                blocks.append(bytes.fromhex(text))
+    for block in blocks + blocks[::-1]:
+        whole, session = parse_query_status(block), parse_session_status(block)
+        assert session.ddl_xid is not None
+        assert replace(session, ddl_xid=whole.ddl_xid) == whole
+
+
+@pytest.mark.parametrize(("text", "fields"), CASES)
+def test_the_session_of_other_statements_is_their_status(text: str, fields: dict[str, Any]) -> None:
+    block = bytes.fromhex(text)
+    assert parse_session_status(block).present().keys() == fields.keys()
+    assert parse_session_status(block) is parse_session_status(block)
+
+
+def test_the_session_of_a_cut_block_is_refused() -> None:
+    for size in range(1, 9):
+        with pytest.raises(TruncatedEventError, match="status variable 17"):
+            parse_session_status(bytes.fromhex("11 3600000000000000")[:size])
