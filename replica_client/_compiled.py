@@ -32,6 +32,7 @@ from replica_client import _cython
 # Literal: scripts/build_hook.py reads it without importing the package.
 COMPILED_MODULES: tuple[str, ...] = (
     "replica_client.archive.key_scan",
+    "replica_client.archive.net_positions",
     "replica_client.binlog.event_search",
     "replica_client.binlog.values.decimal",
     "replica_client.binlog.values.json_binary",

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from replica_client.archive.as_of.segment_images import LOSSLESS, PRESENT, WEIGHT
+from replica_client.archive.net_positions import net_positions
 from replica_client.errors import DataLossError
 
 Winner = Literal["first", "last"]
@@ -27,6 +28,7 @@ MEMORY: Final = 256 << 20
 
 _PARTS: Final = 64
 _STEP: Final = 32 << 20
+_MAX_NUMBER: Final = 1 << 62
 
 
 class NetImages:
@@ -105,18 +107,14 @@ class NetImages:
 
     def _net(self, table: pa.Table) -> pa.Table:
         """Images of which no two are of one key."""
-        count = table.num_rows
-        number = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count))
-        arrays = self._grouping(table)
-        names = [f"k{at}" for at in range(len(arrays))]
-        grouped = pa.table([*arrays, number, table[WEIGHT]], [*names, "n", "w"]).group_by(names)
-        wins = "min" if self._winner == "first" or not self._by_key else "max"
-        found = grouped.aggregate([("n", wins), ("w", "sum")])
-        chosen, weight = found[f"n_{wins}"], found["w_sum"]
+        first = self._winner == "first" or not self._by_key
+        keys, weights = _memory(key_numbers(self._grouping(table))), _memory(table[WEIGHT])
+        found = net_positions(keys, weights, table.num_rows, first)
+        chosen, weight = map(_numbers, found)
         if not self._by_key:
             some = pc.not_equal(weight, 0)
             chosen, weight = chosen.filter(some), weight.filter(some)
-        rows = table.take(pc.subtract(chosen, 1))
+        rows = table.take(chosen)
         return rows.set_column(rows.schema.get_field_index(WEIGHT), WEIGHT, weight)
 
     def _grouping(self, table: pa.Table) -> list[Any]:
@@ -169,6 +167,49 @@ class NetImages:
                 writer = pa.ipc.new_stream(str(self._directory / f"{part:02}"), table.schema)
                 self._writers[part] = writer
             writer.write_table(rows)
+
+
+def key_numbers(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    """Numbers of 64 bits, the same for rows with the same values; nulls are the same, too.
+
+    Args:
+        columns: at least one, of types that a dictionary can have.
+    """
+    (only, *others) = columns
+    if not others and pa.types.is_integer(only.type) and not only.null_count:
+        return only.cast(pa.int64(), safe=False)
+    numbers, size = _encoded(only)
+    for column in others:
+        more, more_size = _encoded(column)
+        if size * more_size >= _MAX_NUMBER:
+            numbers, size = _encoded(numbers)
+        numbers = pc.add(pc.multiply(numbers, pa.scalar(more_size, pa.int64())), more)
+        size *= more_size
+    return numbers
+
+
+def _encoded(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, int]:
+    """The number of each value, and how many there are."""
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        # All of it in one piece may be larger than 2 GiB.
+        kind = pa.large_string() if pa.types.is_string(kind) else pa.large_binary()
+        column = column.cast(kind)
+    whole = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], kind)
+    encoded = pc.dictionary_encode(whole, null_encoding="encode")
+    numbers = pa.chunked_array([encoded.indices.cast(pa.int64())], pa.int64())
+    return numbers, len(encoded.dictionary)
+
+
+def _memory(numbers: pa.ChunkedArray) -> pa.Buffer:
+    """The memory of numbers of 64 bits without nulls."""
+    array = pa.concat_arrays(numbers.chunks) if numbers.num_chunks else pa.array([], pa.int64())
+    buffer = array.buffers()[1] or pa.py_buffer(b"")
+    return buffer.slice(8 * array.offset, 8 * len(array))
+
+
+def _numbers(memory: bytearray) -> pa.Array:
+    return pa.Array.from_buffers(pa.int64(), len(memory) // 8, [None, pa.py_buffer(memory)])
 
 
 def _groupable(column: pa.ChunkedArray, is_key: bool) -> pa.ChunkedArray:
