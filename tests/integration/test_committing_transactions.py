@@ -6,7 +6,7 @@ Semi-synchronous replication without a replica that acknowledges keeps them so f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -21,13 +21,18 @@ from tests.servers.local import LocalServer
 
 OPTIONS = ["binlog-row-metadata=FULL"]
 ELSEWHERE = "00000000-0000-0000-0000-00000000000a"
-WAIT_MS = 4000
-"""How long a commit waits for an acknowledgement, milliseconds."""
+WAIT_MS = 60_000
+"""How long a commit waits for an acknowledgement at most, milliseconds; tests end it before."""
 
 
 @asynccontextmanager
-async def _commits(server: LocalServer, *statements: str) -> AsyncIterator[None]:
-    """Statements, each in a session of its own, that are in the binlog and not yet committed."""
+async def _commits(
+    server: LocalServer, *statements: str
+) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Statements, each in a session of its own, that are in the binlog and not yet committed.
+
+    Gives what lets them be committed; leaving the block does so too.
+    """
     if server.flavor == "mariadb":
         kind = "master"
     else:
@@ -42,10 +47,17 @@ async def _commits(server: LocalServer, *statements: str) -> AsyncIterator[None]
         with server.connect(autocommit=True) as connection, connection.cursor() as cursor:
             cursor.execute(statement)
 
+    async def commit() -> None:
+        off = f"SET GLOBAL rpl_semi_sync_{kind}_enabled = OFF"
+        await asyncio.to_thread(server.execute, off)
+
     async with asyncio.TaskGroup() as group:
         for statement in statements:
             group.create_task(asyncio.to_thread(run, statement))
-        yield
+        try:
+            yield commit
+        finally:
+            await commit()
 
 
 def _begin(server: LocalServer) -> None:
@@ -97,7 +109,7 @@ async def test_a_copy_begins_behind_those_that_are_being_committed(fresh_server)
             cursor.execute(f"SET gtid_next = '{ELSEWHERE}:1'")
         async with asyncio.timeout(60):
             async with await SourceConnection.open(parse_url(server.url())) as connection:
-                async with _commits(server, *inserts):
+                async with _commits(server, *inserts) as commit:
                     while (await owned_gtids(connection)).count < 4:  # noqa: ASYNC110
                         await asyncio.sleep(0.01)
                     waiting = asyncio.create_task(low_watermark(connection))
@@ -105,6 +117,9 @@ async def test_a_copy_begins_behind_those_that_are_being_committed(fresh_server)
                     assert not waiting.done()
                     with holder.cursor() as cursor:
                         cursor.execute("ROLLBACK")
+                    await asyncio.sleep(0.1)
+                    assert not waiting.done()
+                    await commit()
                     low = await waiting
                     seen = await connection.query("SELECT a FROM committing.t ORDER BY a")
                 status = await connection.binlog_status()

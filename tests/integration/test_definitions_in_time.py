@@ -17,7 +17,7 @@ WITHOUT_GTIDS = ("gtid-mode=OFF", "enforce-gtid-consistency=OFF", "binlog-row-me
 WAITING = (
     "plugin-load-add=semisync_source.so",
     "rpl-semi-sync-source-enabled=0",
-    "rpl-semi-sync-source-timeout=2000",
+    "rpl-semi-sync-source-timeout=20000",
     "rpl-semi-sync-source-wait-no-replica=1",
 )
 
@@ -53,8 +53,8 @@ def test_statement_in_the_binlog_that_is_not_committed(fresh_server: Any) -> Non
     async def follow() -> list[dict[str, Any]]:
         async with rc.connect(server.url(), tables=f"{database}.*") as stream:
             assert stream.position.file
+            server.execute("SET GLOBAL rpl_semi_sync_source_enabled = 0")  # ends its wait
             await asyncio.to_thread(altering.join)
-            server.execute("SET GLOBAL rpl_semi_sync_source_enabled = 0")
             server.execute(f"INSERT INTO {database}.t (id, a, b) VALUES (1, 2, 3)")
             return await _rows(stream, 1)
 
