@@ -159,3 +159,48 @@ async def test_a_rename_of_a_table_that_is_still_there_was_of_a_temporary_one(
         live.listed.forget("t")
     await live.start()
     assert await live.rows(start) == [{"a": 1, "b": 2}]
+
+
+@pytest.mark.parametrize(("errno", "asked"), [(1142, 2), (1064, 1)])
+async def test_a_source_that_does_not_show_its_tables(live: _Live, errno: int, asked: int) -> None:
+    """Names are those of positions where that is wanted; a server that has no such listings is asked once."""
+
+    def refuse(sql: str) -> None:
+        raise ServerError(errno, "42000", "not for you")
+
+    live.listed.meanwhile = refuse
+    start = live.here()
+    add_rows(live.maker, "t", (1, 2))
+    add_rows(live.maker, "u", (3,))
+    await live.start()
+    positional = AssemblyOptions(Selection(), on_unknown_table="positional")
+    assert await live.rows(start, assembly=positional) == [{"col_1": 1, "col_2": 2}, {"col_1": 3}]
+    assert len(live.listed.asked) == asked
+    with pytest.raises(UnknownTableError, match=r"shop\.t"):
+        await live.rows(start)
+    # A start at the end goes on without them, unless they are wanted.
+    assert await live.rows("latest") == []
+    with pytest.raises(ServerError, match="not for you"):
+        await live.rows("latest", assembly=AssemblyOptions(Selection(), on_unknown_table="error"))
+
+
+@pytest.mark.parametrize("live", [True], indirect=True, ids=["mariadb"])
+@pytest.mark.parametrize("altered", [True, False])
+async def test_a_rename_where_nothing_is_certain_is_of_the_table(
+    live: _Live, altered: bool
+) -> None:
+    """The source does not tell, or a table of the old name was made since."""
+    start = live.here()
+    add_statement(live.maker, "CREATE TABLE t (a INT, b INT)")
+    add_statement(live.maker, "RENAME TABLE t TO v")
+    add_rows(live.maker, "v", (1, 2))
+
+    def refuse(sql: str) -> None:
+        raise ServerError(1142, "42000", "not for you")
+
+    if altered:
+        add_statement(live.maker, "CREATE TABLE t (id INT, n INT)")
+    else:
+        live.listed.meanwhile = refuse
+    await live.start()
+    assert await live.rows(start) == [{"a": 1, "b": 2}]

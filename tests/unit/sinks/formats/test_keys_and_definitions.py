@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from itertools import pairwise
+
 import pytest
 
+from replica_client import open_binlog
 from replica_client.constants.column_types import ColumnType as T
 from replica_client.rows.absent import ABSENT
 from replica_client.schema.model import ColumnModel
 from replica_client.schema.shape import ColumnShape
+from replica_client.sinks.formats.debezium import DebeziumFormat, DebeziumOptions
 from replica_client.sinks.formats.maxwell import _column
-from replica_client.sinks.formats.message import KeyWriter
+from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message
+from tests.unit.sinks.formats.cases import LINES
 
 COLUMNS = [ColumnShape(name, T.MYSQL_TYPE_LONG) for name in ("a", "b", "c")]
 
@@ -40,3 +46,37 @@ def test_keys_of_rows(key: list[str], row: tuple[object, ...], expected: str | N
 )  # fmt: skip
 def test_columns_of_definitions(column: ColumnModel, expected: str) -> None:
     assert _column(column) == expected
+
+
+def _moved(keys: KeyChoice | None) -> list[Message]:
+    """What Debezium's format makes of an update that changes a primary key: a delete and an insert."""
+    line_format = DebeziumFormat(DebeziumOptions(), keys)
+    found: list[Message] = []
+    for transaction in open_binlog(LINES / "mysql-9.7.binlog").transactions():
+        messages = [one for one in line_format.messages(transaction) if one.kind == "row"]
+        for first, second in pairwise(messages):
+            values = [json.loads(one.value) for one in (first, second)]
+            if first.table == "kinds" and [one["op"] for one in values] == ["d", "c"]:
+                assert (values[0]["before"]["id"], values[1]["after"]["id"]) == (5, 6)
+                found += first, second
+    assert len(found) == 2
+    return found
+
+
+@pytest.mark.parametrize(
+    ("keys", "old", "new", "gone"),
+    [
+        (KeyChoice(), '{"id":5}', '{"id":6}', '{"id":5}'),
+        (KeyChoice({"*.kinds": ["id"]}), '{"id":5}', '{"id":6}', None),  # may not be unique
+        (KeyChoice({"*.kinds": ["no such column"]}), None, None, None),
+        (None, None, None, None),
+    ],
+)
+def test_debezium_names_the_other_key_of_a_row_that_got_a_new_one(
+    keys: KeyChoice | None, old: str | None, new: str | None, gone: str | None
+) -> None:
+    deleted, inserted = _moved(keys)
+    assert (deleted.key, inserted.key) == (old, new)
+    assert (deleted.gone, inserted.gone) == (gone, None)
+    assert deleted.headers == ((("__debezium.newkey", new),) if new else ())
+    assert inserted.headers == ((("__debezium.oldkey", old),) if old else ())
