@@ -17,7 +17,6 @@ from replica_client.constants.column_types import ColumnType
 from replica_client.errors import SchemaMismatchError
 from replica_client.lake import data_files, lake_catalog, rewrite, state_table
 from replica_client.lake.applier import local_runner
-from replica_client.lake.change_files import ChangeFileBuilder, ChangeFileWriter
 from replica_client.lake.change_log_rows import change_log_row_count, change_log_rows
 from replica_client.lake.delta_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog
@@ -25,9 +24,10 @@ from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.net_rows import net_rows
 from replica_client.lake.state_table import StateTable
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.schema.shape import ColumnShape, TableShape
+from replica_client.schema.shape import ColumnShape
 from tests.spark.binlogs import FILES
 from tests.spark.change_logs import contents, envelope_log, lake_of, typed_log
+from tests.unit.lake.written_files import written_file
 
 
 @pytest.fixture
@@ -103,32 +103,6 @@ def change_file(log, changes, part):
     """Changes are (kind, id, v); written as a task writes them."""
     kinds, ids, values = zip(*changes, strict=True)
     return written_file(log, COLUMNS, kinds, {"id": ids, "v": values}, part)
-
-
-def written_file(log, columns, kinds, values, part, lossless=None):
-    """Changes of the values of each column; written as a task writes them."""
-    builder = ChangeFileBuilder(TableShape("d", "t", columns))
-    count = len(kinds)
-    heads = {
-        "_change_type": pa.array(kinds).dictionary_encode(),
-        "_commit_timestamp": pa.array([1] * count, pa.int64()),
-        "_commit_version": pa.array([f"f:{part:05}"] * count).dictionary_encode(),
-        "_gtid": pa.array([""] * count).dictionary_encode(),
-        "_file": pa.array(["f"] * count).dictionary_encode(),
-        "_offset": pa.array([4] * count, pa.int64()),
-        "_event_index": pa.array([0] * count, pa.int64()),
-        "_row_index": pa.array(range(count), pa.int64()),
-        "_absent": pa.nulls(count, builder.schema.field("_absent").type),
-        "_lossless": pa.array(lossless or [None] * count, builder.schema.field("_lossless").type),
-        **{name: pa.array(given) for name, given in values.items()},
-    }
-    arrays = [heads[one.name].cast(one.type) for one in builder.schema]
-    metadata = builder.finish().schema.metadata
-    batch = pa.RecordBatch.from_arrays(arrays, schema=builder.schema)
-    writer = ChangeFileWriter(log, part)
-    writer.add(batch.replace_schema_metadata(metadata))
-    [file] = writer.finish()
-    return file
 
 
 @pytest.mark.parametrize("seed", range(2))
