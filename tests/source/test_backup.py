@@ -17,6 +17,7 @@ import pytest
 from replica_client.backup.backup_catalog import INDEX_NAME, locked
 from replica_client.backup.engine import Backup, BackupOptions
 from replica_client.binlog.encoder import event_checksum
+from replica_client.constants.event_types import EventType
 from replica_client.errors import (
     BackupError,
     BackupGapError,
@@ -32,7 +33,7 @@ from replica_client.testing import BinlogSource
 from replica_client.testing.faults import CutAt, Drip, FlipByte, InjectEvent, SendError, Stall
 from replica_client.transport.request import DumpRequest
 from replica_client.wire.server_errors import server_error
-from tests.source.binlogs import TIMESTAMP, BinlogMaker, two_files
+from tests.source.binlogs import TIMESTAMP, BinlogMaker, two_files, type_of
 from tests.source.conftest import read_all
 
 FAST = ReconnectPolicy(first_delay=0.0, max_delay=0.0)
@@ -123,12 +124,19 @@ async def test_source_crashed_behind_the_last_event_of_a_file(tmp_path, mariadb,
 @pytest.mark.timeout(300)
 @FLAVORS
 async def test_cut_at_every_byte(tmp_path, mariadb) -> None:
-    """The first connection is cut at each byte of the whole dump in turn."""
+    """The first connection is cut at each byte of the dump of a file and the next one's first event, then at some."""
     paths = two_files(tmp_path, mariadb=mariadb, transactions=1)
     async with BinlogSource(paths) as source:
         events = await read_all(source.url, DumpRequest(paths[0].name, non_block=True))
         sent = sum(len(event) + 5 for event in events) + 9
-        for after in range(sent + 1):
+        # The second file's events are of the same kinds as those of the first, between two ROTATE events.
+        _, second = (
+            at
+            for at, event in enumerate(events)
+            if type_of(event) == EventType.FORMAT_DESCRIPTION_EVENT
+        )
+        closely = sum(len(event) + 5 for event in events[: second + 1])
+        for after in [*range(closely), *range(closely, sent, 11), sent]:
             number = source.connections
             source.faults[:] = [CutAt(after, connection=number)]
             directory = tmp_path / str(after)
