@@ -16,11 +16,11 @@ from replica_client.position.groups import STEPS, Ending, State, step
 from replica_client.position.tracker import PositionTracker
 from replica_client.readers.event_feed import EventFeed
 from replica_client.readers.fast.statement_scan import StatementScan
-from replica_client.readers.fast.transaction_scan import END, TransactionScan
+from replica_client.readers.fast.transaction_scan import END, MORE, TransactionScan
 from tests.unit.readers import test_fast_path as columns
 from tests.unit.readers import test_row_fast_path as rows
 from tests.unit.readers.relocation import relocated
-from tests.unit.readers.test_fast_path import GOLDEN, events_of, file_and_transaction, sealed
+from tests.unit.readers.test_fast_path import DEMO, GOLDEN, events_of, file_and_transaction, sealed
 
 
 def _of_servers() -> dict[int, bytes]:
@@ -186,3 +186,36 @@ def test_ordinary_states_are_those_between_a_gtid_and_a_commit() -> None:
         state = step(STEPS, state, event_class)
     assert state == step(STEPS, State.BETWEEN, EventClass.GTID_BEGIN) == State.OPEN
     assert step(STEPS, state, EventClass.COMMIT) == Ending.ENDS
+
+
+@pytest.mark.parametrize("piece", [1 << 20, 700, 19])
+def test_scans_give_transactions_together_up_to_a_size(piece: int) -> None:
+    """A block ends with the transaction that makes it large enough; bytes may come in any pieces."""
+    data = (DEMO / "shop-bin.000002").read_bytes()
+    expected = boundaries(data)
+    sizes = [end - begin for begin, end in expected]
+    for step in (0, sizes[0], sizes[0] + 1, sum(sizes[:3]), sum(sizes)):
+        scan = TransactionScan(expected[0][0], 4, step)
+        found: list[tuple[int, int, int]] = []
+        ready = scan.position
+        while True:
+            found += scan.run(data[scan.position : ready], scan.position, len(data))
+            if scan.reason != MORE:
+                break
+            ready = max(ready, scan.position) + piece
+        blocks, block = [], []
+        for one in expected:
+            block.append(one)
+            if one[1] - block[0][0] >= step:
+                blocks.append(block)
+                block = []
+        blocks += [block] if block else []
+        if piece >= len(data):  # what is not whole yet is given when the bytes end, too
+            assert [(begin, end) for begin, end, _ in found] == [
+                (one[0][0], one[-1][1]) for one in blocks
+            ]
+        assert [begin for begin, _, _ in found] + [expected[-1][1]] == [expected[0][0]] + [
+            end for _, end, _ in found
+        ]
+        for begin, _, seconds in found:
+            assert seconds == int.from_bytes(data[begin : begin + 4], "little")

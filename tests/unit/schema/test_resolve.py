@@ -6,6 +6,7 @@ import pytest
 
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaMismatchError
+from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel
 from replica_client.schema.resolve import (
     find_mismatch,
@@ -187,3 +188,20 @@ def test_alike_tables_are_resolved_as_each_alone(named: bool) -> None:
                 assert (found and found.columns) == (expected and expected.columns)
                 assert found is None or (found.database, found.table) == ("e", "u")
     assert any(resolve_if_fitting(one, known) for one in shapes for known in models)
+
+
+def test_labels_whose_character_set_only_the_binlog_tells() -> None:
+    """A server keeps ? for what a column's character set lacks; where that is not known, ASCII alone is certain."""
+    history = SchemaHistory()
+    history.run("CREATE TABLE d.t (e ENUM('é','x','ж'))", MYSQL, "b.1", 4)
+    model = history.table(("d", "t"))
+    assert isinstance(model, TableModel) and model.needs_charset
+    found = {}
+    for name, collation in (("latin1", 8), ("utf8mb4", 45), ("not told", None)):
+        column = resolve(shape(col(247, length=1, collation_id=collation)), model).columns[0]
+        found[name] = (column.labels, column.unknown_labels)
+    assert found == {
+        "latin1": (("é", "x", "?"), ()),
+        "utf8mb4": (("é", "x", "ж"), ()),
+        "not told": (("é", "x", "ж"), (1, 3)),
+    }
