@@ -69,12 +69,12 @@ class TableEntry:
         return self.database, self.name
 
     def needs_copy(self, reason: str) -> None:
-        """A snapshot is due; an older one counts no more."""
+        """Mark the table for a new snapshot; an older one is no longer used."""
         self.status, self.reason = "copying", reason
         self.copy, self.building = new_id(), ""
 
     def leave_out(self, reason: str) -> None:
-        """It has no rows in the lake: those that stand still would look like current ones."""
+        """Leave the table's rows out of the lake: rows that no longer change would look like current ones."""
         self.status, self.reason, self.copy, self.files, self.building = (
             "left_out",
             reason,
@@ -174,7 +174,7 @@ class LakeCatalog:
         self._known = saved._known
 
     def save(self) -> None:
-        """Replace the file, and remove the directories that it names no more.
+        """Replace the file, and remove the directories that it no longer names.
 
         Raises:
             PositionStoreError: it cannot be written.
@@ -219,7 +219,7 @@ class LakeCatalog:
         return self.directory / TABLES / files
 
     def home(self, entry: TableEntry) -> Location:
-        """Where the current rows of a table are, which has some."""
+        """The directory with the current rows of a table that has rows."""
         assert entry.files
         return self._directory(entry.files)
 
@@ -250,5 +250,5 @@ class LakeCatalog:
 
 
 def new_id() -> str:
-    """An id that nothing else has."""
+    """A new, unique id."""
     return uuid.uuid4().hex[:16]

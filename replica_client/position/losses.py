@@ -1,4 +1,4 @@
-"""Changes that could not be delivered as rows, counted: what a position carries with it.
+"""Counts of the changes that could not be delivered as rows. They are saved with the position.
 
 By default such a change stops the stream with an error. Where the user chose to go on instead, each one
 becomes a :class:`Loss`, and a :class:`LossLedger` keeps their counts in the checkpoint of the position::
@@ -41,7 +41,7 @@ _MAX_REASON: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """One change that was not delivered, or not wholly.
+    """One change that was not delivered, or only in part.
 
     Attributes:
         kind: see :data:`LossKind`.
@@ -138,7 +138,7 @@ _Key = tuple[LossKind, str, str]
 
 
 class LossLedger:
-    """Counts losses, and knows which of them a position carries: those before it.
+    """Counts losses, and knows which of them lie before a position and are saved with it.
 
     Losses are added in the order of delivery, and positions asked for in the order of
     acknowledgement: what lies before one is added to the counts.
@@ -159,7 +159,7 @@ class LossLedger:
         """Count a loss that was delivered.
 
         Args:
-            loss: it.
+            loss: that was delivered.
             transaction: the start of its transaction.
         """
         position = Position(transaction.file, transaction.offset, None, loss.event_index)

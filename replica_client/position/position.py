@@ -51,7 +51,7 @@ def split_file_name(file: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a source's binlog, and the transactions that were committed before it.
+    """A position in a source's binlog, and the transactions that were committed before it.
 
     Positions of one source are ordered by file (``binlog.999999`` comes before ``binlog.1000000``),
     offset, event and row; the GTID set takes no part in the order, but in equality. The order of

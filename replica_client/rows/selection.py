@@ -1,4 +1,4 @@
-"""Which tables and columns are wanted."""
+"""Selection of tables and columns by patterns."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Pattern:
         self.table = re.compile(parts[1], re.DOTALL)
 
     def matches(self, database: str, table: str) -> bool:
-        """Whether a table's name is of the pattern."""
+        """Whether a table's name matches the pattern."""
         return (
             self.database.fullmatch(database) is not None
             and self.table.fullmatch(table) is not None
@@ -177,7 +177,7 @@ class Selection:
         return [one.text for one in self._wanted or () if one.text not in self._matched]
 
     def unmatched_of(self, history: SchemaHistory) -> list[str]:
-        """Those of them that match no table either that a history knows."""
+        """Those of :meth:`unmatched` that match no table of a history either."""
         selection = self.for_server(history.lower_case_names)
         for name in history.known_tables():
             selection.wants(*name)
@@ -221,6 +221,6 @@ def exact_pattern(database: str, table: str) -> str:
 
 
 def split_patterns(text: str) -> list[str]:
-    """The patterns between the commas that are in no backquotes."""
+    """The patterns of a text that commas outside backquotes separate."""
     found = re.findall(r"(?:`(?:[^`]|``)*`|[^,`]|`)+", text)
     return [part.strip() for part in found if part.strip()]

@@ -112,10 +112,10 @@ class _Token:
 
 
 def parse_where(text: str) -> Condition:
-    """The condition that a text says.
+    """Parse the text of a condition.
 
     Raises:
-        ConfigError: it is none; says at which character, and what was expected there.
+        ConfigError: the text is no condition; the message says at which character, and what was expected there.
     """
     if len(text) > MAX_SIZE:
         raise ConfigError(f"where: {len(text)} characters, more than {MAX_SIZE}")
@@ -134,7 +134,7 @@ def columns_of(condition: Condition) -> Iterator[str]:
 
 
 def where_text(condition: Condition) -> str:
-    """The text of a condition, which :func:`parse_where` makes the same of."""
+    """The text of a condition; :func:`parse_where` gives the same condition for it."""
     if isinstance(condition, Or):
         return " OR ".join(_inner(part, Or) for part in condition.parts)
     if isinstance(condition, And):

@@ -1,4 +1,4 @@
-"""Who may log in to a server of binlog files."""
+"""Accounts that may log in to a server of binlog files."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Account:
 
 
 def nobody(user: str, plugin: str) -> Account:
-    """The account of a name that nobody has; no password is right for it."""
+    """The account for a user name that does not exist; no password is right for it."""
     return Account(user, plugin, ClearPassword(secrets.token_bytes(32)), exists=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one client may cost. None: without a limit.
+    """Limits for each client; None is no limit.
 
     Attributes:
         login_timeout: seconds until a connection must be logged in.

@@ -30,8 +30,8 @@ NO_UUID = "00000000-0000-0000-0000-000000000000"
 class BinlogServer:
     """Serves the files of a library to any client of the protocol.
 
-    Flavor, version, server id and checksums are those of the last file. It executes no SQL: it answers
-    what replicas ask, and refuses everything else.
+    Flavor, version, server id and checksums are those of the last file. It executes no SQL: it answers the
+    statements that replicas send, and refuses everything else.
 
     Args:
         library: the files.
@@ -42,7 +42,7 @@ class BinlogServer:
             that version has by default.
         tls: context for clients that ask for TLS.
         tls_required: refuse logins without TLS.
-        limits: what one client may cost.
+        limits: for each client.
         answers: rows for statements by their text: ``{"SELECT 1": (["1"], [(1,)])}``.
         semi_sync: ask clients that offer it for semi-synchronous acknowledgements.
         unix_socket: path to listen on as well.
@@ -150,7 +150,7 @@ class BinlogServer:
     # What sessions ask and report.
 
     def account(self, user: str) -> Account:
-        """The account of a name; of one that nobody has, an account that no password opens."""
+        """The account of a user name; for an unknown name an account that no password opens."""
         return self._accounts.get(user) or nobody(user, self.default_plugin)
 
     def rsa_key(self) -> RSAPrivateKey:
@@ -158,7 +158,7 @@ class BinlogServer:
         return certificates.rsa_key()
 
     def refusal(self, connection_id: int, user: str, *, secure: bool) -> ServerError | None:
-        """Why a login may not go on, before its password is looked at."""
+        """The reason to refuse a login before its password is checked; None when there is none."""
         if self._tls_required and not secure:
             return ServerError(
                 3159, "08004", "Connections using insecure transport are prohibited: ask for TLS"
@@ -197,7 +197,7 @@ class BinlogServer:
         ]
 
     def kill(self, connection_id: int, user: str) -> None:
-        """End a connection of the same user.
+        """Close a connection of the same user.
 
         Raises:
             ServerError: there is none of that number, or it is another user's.
@@ -210,7 +210,7 @@ class BinlogServer:
         found[1].cancel()
 
     def dump_begins(self, session: ServerSession) -> None:
-        """End an older dump of the same replica."""
+        """End an older dump of the replica that starts a new one."""
         if self._on_dump is not None:
             self._on_dump()
         for other in self.sessions:

@@ -1,4 +1,4 @@
-"""What a client asks of a dump, and where it begins."""
+"""What a client requests in a dump, and where the dump begins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replica_client.transport.server_info import parse_version
 
 @dataclass(frozen=True, slots=True)
 class DumpOrder:
-    """What a client asked for.
+    """The dump that a client requested.
 
     Attributes:
         file: name, empty: the first one, or the one that GTIDs lead to.

@@ -64,7 +64,7 @@ class ServedFile:
         server_id: of the server that wrote it.
         head_size: where the first event after the descriptive ones is.
         previous: GTIDs of all files before it; None when it does not say.
-        transactions: which stand where in it.
+        transactions: of the file, by position.
         following: the file after it, once it was purged; None before.
     """
 
@@ -111,7 +111,7 @@ class ServedFile:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
-        """Keep the file on disk open while it is read; it may be removed meanwhile."""
+        """Keep the file on disk open while it is read, so that it may be removed meanwhile."""
         if self._handle is None and self.path is not None:
             self._handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         self._readers += 1
@@ -125,7 +125,7 @@ class ServedFile:
 
     @contextlib.asynccontextmanager
     async def present(self) -> AsyncIterator[None]:
-        """Have all of it here while it is read."""
+        """Keep the whole file in memory while it is read."""
         with self.opened():
             yield
 
@@ -148,7 +148,7 @@ class ServedFile:
         return size if self._limit is None else min(size, self._limit)
 
     def grow(self) -> bool:
-        """Look whether the file on disk has become larger; one that was appended to in memory has not."""
+        """Check whether the file on disk has grown. A file that was appended to in memory never has."""
         if self.path is None or self._extra:
             return False
         size = self._size_on_disk()
@@ -263,7 +263,7 @@ class ServedFile:
         )
 
     def executed(self) -> GtidSet | MariadbGtidSet:
-        """GTIDs of all files up to the end of this one. What was counted once is not read again."""
+        """GTIDs of all files up to the end of this one. Events that were counted are not read again."""
         return self.transactions.executed()
 
     def sent_description(self, from_start: bool = True, keep_created: bool = True) -> bytes:

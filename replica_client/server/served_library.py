@@ -1,4 +1,4 @@
-"""All files of a server, in order, and what can be asked of them as a whole."""
+"""All files of a server, in order, and what follows from them together."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def make_event(
     timestamp: int = 0,
     flags: int = 0,
 ) -> bytes:
-    """The bytes of an event that the source makes up."""
+    """The bytes of an artificial event."""
     size = HEADER_SIZE + len(body.encode(EventContext(format, type_code, flags)))
     header = EventHeader(
         timestamp, type_code, server_id, size + format.checksum_size, next_position, flags
@@ -57,7 +57,7 @@ def fatal(message: str) -> ServerError:
 
 
 class BinlogLibrary:
-    """The files; growing them wakes every dump that waits at the end.
+    """The files. When they grow, every dump that waits at the end goes on.
 
     Args:
         paths: binlog files in order, or one directory of them.
@@ -88,12 +88,12 @@ class BinlogLibrary:
 
     @property
     def flavor(self) -> ServerFlavor:
-        """By the last file's format description."""
+        """As the last file's format description says."""
         return self.files[-1].flavor
 
     @property
     def server_version(self) -> str:
-        """By the last file's format description."""
+        """As the last file's format description says."""
         return self.files[-1].format.server_version
 
     @property
@@ -179,7 +179,7 @@ class BinlogLibrary:
         self._wake()
 
     def refresh(self) -> bool:
-        """Look on disk for files that have grown and files that are new; returns whether there are any.
+        """Look on disk for new files and for files that have grown; returns whether there are any.
 
         New files are those of the directories that the library was made of. One whose head is not written yet
         comes with a later look.
@@ -273,7 +273,7 @@ class BinlogLibrary:
         self._listeners[listener] = None
 
     def unsubscribe(self, listener: Callable[[], None]) -> None:
-        """No more of it."""
+        """Stop calling a function that :meth:`subscribe` was given."""
         self._listeners.pop(listener, None)
 
     def _wake(self) -> None:

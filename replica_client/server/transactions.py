@@ -1,4 +1,4 @@
-"""Which transactions stand where in a served file."""
+"""The transactions of a served file, and their positions."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Transactions:
 
     @property
     def position(self) -> int:
-        """Up to which transactions were counted."""
+        """The position up to which transactions were counted."""
         return self._position
 
     def counted(self) -> GtidSet | MariadbGtidSet:
@@ -82,7 +82,7 @@ class Transactions:
         return self._mariadb if self._mysql is None else self._mysql.snapshot()
 
     def count_some(self, limit: int | None = None) -> bool:
-        """Count a piece more, up to a position; False when there is no whole event more."""
+        """Count another piece, up to a position; False when no whole event is left."""
         data = self._file.read(self._position, _PIECE_SIZE)
         starts, size = find_events(data, _TABLE)
         if not size:

@@ -1,4 +1,4 @@
-"""The little SQL that a server of binlog files understands: what clients of a source say."""
+"""The small part of SQL that a server of binlog files understands: the statements that replicas send."""
 
 from __future__ import annotations
 

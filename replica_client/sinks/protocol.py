@@ -1,4 +1,4 @@
-"""What a sink is: where changes go, and what it promises of them.
+"""The protocol of sinks: where changes go, and what a sink guarantees.
 
 A sink is driven by one task, in this order::
 
@@ -39,7 +39,7 @@ from replica_client.readers.transaction import Transaction
 
 
 class Guarantee(StrEnum):
-    """How often a sink shows a change, whatever dies and comes back."""
+    """How often a sink shows a change when processes are killed and started again."""
 
     EXACTLY_ONCE = "exactly-once"
     """Once: position and data are committed together, or what comes again changes nothing."""
@@ -63,7 +63,7 @@ class Sink(Protocol):
     holds_position: bool
 
     async def open(self) -> Checkpoint | None:
-        """Make ready, and repair what a crash left.
+        """Prepare the sink, and repair what a crash left behind.
 
         Returns:
             The checkpoint of the last commit, None when there is none or the sink holds none.
@@ -96,16 +96,16 @@ class Sink(Protocol):
         ...
 
     async def close(self) -> None:
-        """Give back what is held; what was not committed is dropped. May be called at any time."""
+        """Release all resources; what was not committed is dropped. It may be called at any time."""
         ...
 
 
 @runtime_checkable
 class ProbedSink(Sink, Protocol):
-    """A sink that can tell whether it could be opened, without changing anything."""
+    """A sink that can check whether it could be opened, without changing anything."""
 
     async def probe(self) -> None:
-        """Look whether the sink can be used now; nothing is made, and no other process disturbed.
+        """Check whether the sink can be used now. It creates nothing and disturbs no other process.
 
         Raises:
             SinkError: it cannot; says why and what to do.

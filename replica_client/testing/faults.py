@@ -19,7 +19,7 @@ class Fault:
     """Base of all faults."""
 
     def applies(self, connection: int) -> bool:
-        """Whether it is meant for a connection."""
+        """Whether the fault applies to a connection."""
         wanted: int | None = getattr(self, "connection", None)
         return wanted is None or wanted == connection
 
@@ -43,9 +43,10 @@ class CutAt(Fault):
 
 @dataclass(frozen=True, slots=True)
 class CutInFile(Fault):
-    """Close the connection when the bytes of a file before ``offset`` were sent.
+    """Close the connection once the bytes of a file before ``offset`` have been sent.
 
-    Wherever the dump began; a dump that begins behind the offset is not cut. Without compression.
+    It does not matter where the dump began; a dump that begins behind the offset is not cut. It works only without
+    compression.
     """
 
     file: str
@@ -56,7 +57,7 @@ class CutInFile(Fault):
 
 @dataclass(frozen=True, slots=True)
 class Stall(Fault):
-    """Send nothing for a while, the connection staying open; no heartbeats either."""
+    """Send nothing for a while, not even heartbeats; the connection stays open."""
 
     after: int = 0
     seconds: float = 3600.0

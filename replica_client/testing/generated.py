@@ -1,4 +1,4 @@
-"""A binlog file that is made while it is read: transactions larger than any disk needs to hold."""
+"""A binlog file that is generated while it is read, for transactions that are too large for a disk."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ CHECKSUM_SIZE = 4
 
 
 class GeneratedFile(ServedFile):
-    """A file whose middle is one event again and again, each with its own position and CRC.
+    """A file whose middle repeats one event; each repetition has its own position and CRC.
 
     Add it to a running source with ``source.library.add(file)``.
 
     Args:
-        name: as the source calls it.
+        name: of the file, as the source lists it.
         before: the file up to the first repetition, magic number included.
         event: the event that is repeated, with checksum.
         count: how often.
-        after: events behind the repetitions; their positions are set right.
+        after: events behind the repetitions; their positions are corrected.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Transactions on tables whose names a sink might confuse, or follow out of its directory."""
+"""Transactions on tables whose names a sink might confuse, or use as a path out of its directory."""
 
 from __future__ import annotations
 

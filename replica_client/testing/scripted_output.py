@@ -19,11 +19,11 @@ class ScriptedEndError(ConnectionError):
 
 
 class ScriptedOutput(Output):
-    """Sends packets as the faults of a connection want it; they count compressed bytes.
+    """Sends packets and applies the faults of a connection. Faults count compressed bytes.
 
     Args:
         writer: to the client.
-        faults: those of this connection. Few bytes are collected where one is near.
+        faults: of this connection. Close to a fault only few bytes are collected before they are sent.
     """
 
     def __init__(self, writer: asyncio.StreamWriter, faults: Sequence[Fault]) -> None:
@@ -50,7 +50,7 @@ class ScriptedOutput(Output):
         self.sequence = (self.sequence - 1) & 0xFF
 
     def cut_after(self, size: int, reset: bool) -> None:
-        """Close the connection when ``size`` bytes more than those that are queued were sent."""
+        """Close the connection once the queued bytes and ``size`` more have been sent."""
         self._cuts.append(CutAt(self._sent[False] + self.pending_size + size, reset))
         self._scripted = True
 

@@ -23,7 +23,7 @@ _PACKET_HEADER_SIZE = 4
 
 
 class ScriptedSender(DumpSender):
-    """One dump, as the faults of its connection want it."""
+    """One dump, with the faults of its connection applied."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ScriptedSession(ServerSession):
-    """Serves one client as the faults of its connection want it.
+    """Serves one client, with the faults of its connection applied.
 
     Attributes:
         acknowledged: (file, position) of semi-synchronous acknowledgements.

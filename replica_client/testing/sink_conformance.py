@@ -1,4 +1,4 @@
-"""A test of any sink: killed at every step, and inside of steps, it shows what its guarantee says.
+"""A test for any sink: it is killed at every step and inside of steps, and must keep its guarantee.
 
 Authors of sinks derive a class in a test module, which pytest collects::
 
@@ -48,7 +48,7 @@ _GONE_SECONDS = 10.0
 
 
 class SimulatedCrashError(BaseException):
-    """Ends a sink's work as a kill would: nothing catches it."""
+    """Ends a sink's work as a kill would; no code catches it."""
 
 
 @dataclass
@@ -74,11 +74,11 @@ class SinkConformance:
     # To override.
 
     def make_sink(self, target: Path) -> Sink:
-        """A new sink on what is stored at a place; not opened."""
+        """A new sink on the data that is stored at a place; it is not opened yet."""
         raise NotImplementedError
 
     async def content(self, target: Path) -> Any:
-        """What a reader sees at a place now.
+        """What a reader of the sink's data sees now.
 
         The same for the same changes. Of a sink that is at least once, a list in order.
         """
@@ -94,7 +94,7 @@ class SinkConformance:
         return list(open_binlog(_DATA, assembly=options).transactions())
 
     async def abandon(self, sink: Sink) -> None:
-        """Do what the system does for a process that is killed: close its connections, nothing more."""
+        """Do what the operating system does when a process is killed: close its connections and nothing else."""
 
     # The tests.
 
@@ -136,7 +136,7 @@ class SinkConformance:
         asyncio.run(run())
 
     def test_what_is_not_committed_is_not_kept(self, tmp_path: Path) -> None:
-        """What was written behind the last commit is gone after a kill, and comes only once."""
+        """What was written after the last commit is gone after a kill, and is delivered only once."""
         transactions = self.transactions()
         first = next(at for at, one in enumerate(transactions) if not one.schema_changes)
         expected = self._expected(tmp_path)
@@ -161,7 +161,7 @@ class SinkConformance:
         self._assert_same(target, expected)
 
     def test_a_part_is_not_shown(self, tmp_path: Path) -> None:
-        """Of a transaction that is not complete nothing is shown."""
+        """A transaction that is not complete is not visible."""
         transactions = self.transactions()
         first = next(at for at, one in enumerate(transactions) if not one.complete)
         target = self._target(tmp_path, "parts")
@@ -181,7 +181,7 @@ class SinkConformance:
         asyncio.run(run())
 
     def test_names_stay_apart_and_inside(self, tmp_path: Path) -> None:
-        """Tables with names that are alike, or lead elsewhere, are as many tables, at their place."""
+        """Tables with similar names, or names that look like paths, stay separate and inside the sink's directory."""
         above = self._target(tmp_path, "above")
         target = self._target(above, "place")
         count = len(HOSTILE_NAMES)
@@ -202,7 +202,7 @@ class SinkConformance:
         assert list(above.iterdir()) == [target]
 
     def test_killed_at_every_step(self, tmp_path: Path) -> None:
-        """Killed once, before each call of a method in turn, it ends as if it had not been."""
+        """A sink that is killed once, before each call of a method in turn, ends with the same content."""
         expected = self._expected(tmp_path)
         steps = self._count(lambda step: self._run(self._target(tmp_path, "count"), _Saved(), step))
         for at in range(0, steps, self.step_stride):
@@ -212,7 +212,7 @@ class SinkConformance:
             self._assert_same(target, expected)
 
     def test_killed_again_and_again(self, tmp_path: Path) -> None:
-        """Killed after a few calls until all is done, it ends as if it had not been."""
+        """A sink that is killed after every few calls ends with the same content."""
         expected = self._expected(tmp_path)
         parts = max(transaction.part for transaction in self.transactions())
         # Enough for the longest way from one commit to the next.
@@ -227,7 +227,7 @@ class SinkConformance:
             self._assert_same(target, expected)
 
     def test_killed_inside_of_steps(self, tmp_path: Path) -> None:
-        """Killed before and in the middle of system calls on files, likewise."""
+        """A sink that is killed before and within system calls on files ends with the same content."""
         if not self.system_calls:
             return
         expected = self._expected(tmp_path)

@@ -1,4 +1,4 @@
-"""A source made of binlog files: the replication protocol without a server."""
+"""A source that serves binlog files: the replication protocol without a server."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class BinlogSource(BinlogServer):
         self.seen_statements.append(sql)
 
     def refusal(self, connection_id: int, user: str, *, secure: bool) -> ServerError | None:
-        """Why a login may not go on: a scripted refusal."""
+        """The scripted reason to refuse a login; None when there is none."""
         for fault in self._faults_of(connection_id):
             if isinstance(fault, RefuseLogin):
                 return ServerError(fault.errno, fault.sqlstate, fault.message)
@@ -165,7 +165,7 @@ class BinlogSource(BinlogServer):
 def run_source(
     paths: PathLike | Iterable[PathLike], port: int = 0, *, host: str = "127.0.0.1"
 ) -> None:
-    """Serve binlog files until interrupted, and print the URL first: a source without asyncio."""
+    """Print the URL and serve binlog files until interrupted: a source without asyncio."""
 
     async def serve() -> None:
         async with BinlogSource(paths, host=host, port=port) as source:

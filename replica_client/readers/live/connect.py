@@ -1,4 +1,4 @@
-"""A live source by its URL and what is wanted of it."""
+"""Opening a live source by its URL and options."""
 
 from __future__ import annotations
 

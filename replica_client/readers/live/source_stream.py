@@ -125,7 +125,7 @@ class SourceStream(AsynchronousOnly):
 
     @property
     def generation(self) -> int:
-        """How many dumps were begun so far."""
+        """How many dumps were started so far."""
         return self._link.generation
 
     @property
@@ -161,7 +161,7 @@ class SourceStream(AsynchronousOnly):
 
     @property
     def caught_up(self) -> bool:
-        """Whether everything that came from the source was given, and it is waited for."""
+        """Whether everything that the source sent was delivered, and the stream waits for the source."""
         return self._events.waits
 
     @property
@@ -171,7 +171,7 @@ class SourceStream(AsynchronousOnly):
 
     @property
     def loss(self) -> ReplicaClientError | None:
-        """Why the connection is lost; None while there is one."""
+        """The error that the connection was lost with; None while there is a connection."""
         return self._link.loss
 
     @property

@@ -36,7 +36,7 @@ _FORMAT_DESCRIPTION = int(EventType.FORMAT_DESCRIPTION_EVENT)
 
 
 class StreamEvents:
-    """Every event once and in order: a connection that is lost is opened again where it was.
+    """Gives every event once and in order. A lost connection is opened again where it was.
 
     Args:
         link: opens connections.
@@ -46,7 +46,7 @@ class StreamEvents:
 
     Attributes:
         is_open: whether the stream is wanted.
-        waits: whether everything that came was given, and the source is waited for.
+        waits: whether everything that came was delivered, and the stream waits for the source.
         resume: where the stream started.
         until: no transaction that begins there or later is taken.
     """

@@ -194,8 +194,8 @@ def test_scans_give_transactions_together_up_to_a_size(piece: int) -> None:
     data = (DEMO / "shop-bin.000002").read_bytes()
     expected = boundaries(data)
     sizes = [end - begin for begin, end in expected]
-    for step in (0, sizes[0], sizes[0] + 1, sum(sizes[:3]), sum(sizes)):
-        scan = TransactionScan(expected[0][0], 4, step)
+    for size in (0, sizes[0], sizes[0] + 1, sum(sizes[:3]), sum(sizes)):
+        scan = TransactionScan(expected[0][0], 4, size)
         found: list[tuple[int, int, int]] = []
         ready = scan.position
         while True:
@@ -206,7 +206,7 @@ def test_scans_give_transactions_together_up_to_a_size(piece: int) -> None:
         blocks, block = [], []
         for one in expected:
             block.append(one)
-            if one[1] - block[0][0] >= step:
+            if one[1] - block[0][0] >= size:
                 blocks.append(block)
                 block = []
         blocks += [block] if block else []
