@@ -44,6 +44,7 @@ def test_spliced_images_are_those_of_their_values(seed: int) -> None:
             expected += encode_image(kept_samples, kept_flags[row % 2], [values[at] for at in kept])
         assert splicer.images(data, bits[0], bits[1], written) == expected
         first = encode_image(samples, flags[0], [None] * count)
+        assert splicer.image(first, 0, bits[0], written, bytearray()) == len(first)
         out = bytearray(b"before")
         assert splicer.image(first + data, 0, bits[0], written, out) == len(first)
         assert out.startswith(b"before")
