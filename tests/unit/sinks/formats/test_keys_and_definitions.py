@@ -80,3 +80,30 @@ def test_debezium_names_the_other_key_of_a_row_that_got_a_new_one(
     assert (deleted.gone, inserted.gone) == (gone, None)
     assert deleted.headers == ((("__debezium.newkey", new),) if new else ())
     assert inserted.headers == ((("__debezium.oldkey", old),) if old else ())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "key", "gone"),
+    [
+        (None, (1, 2, 3), '{"a":1,"b":2}', None),
+        ((1, 2, 3), None, '{"a":1,"b":2}', '{"a":1,"b":2}'),
+        ((1, 2, 3), (1, 2, 9), '{"a":1,"b":2}', None),
+        ((1, 2, 3), (1, 5, 3), '{"a":1,"b":5}', '{"a":1,"b":2}'),
+        # An after image has what it left out as the one before has it.
+        ((1, 2, 3), (ABSENT, 5, ABSENT), '{"a":1,"b":5}', '{"a":1,"b":2}'),
+        ((1, 2, 3), (ABSENT, ABSENT, 9), '{"a":1,"b":2}', None),
+        (None, None, None, None),
+    ],
+)
+@pytest.mark.parametrize("unique", [True, False])
+def test_keys_of_changes(
+    before: tuple[object, ...] | None,
+    after: tuple[object, ...] | None,
+    key: str | None,
+    gone: str | None,
+    unique: bool,
+) -> None:
+    writer = KeyWriter(COLUMNS, ["a", "b"], lambda _: str, unique=unique)
+    assert writer.of_change(before, after) == (key, gone if unique else None)
+    if before is not None and after is not None:
+        assert writer.is_changed(before, after) is (gone is not None)
