@@ -63,11 +63,11 @@ class RedisServer:
         """End it as a crash would."""
         assert self._process is not None
         self._process.send_signal(signal.SIGKILL)
-        self._process.wait(10)
+        self._process.wait(60)
 
     def stop(self) -> None:
         """End it."""
         assert self._process is not None
         if self._process.poll() is None:
             self._process.terminate()
-            self._process.wait(10)
+            self._process.wait(60)

@@ -83,7 +83,7 @@ class RelayProcess:
 
     def status(self) -> dict[str, Any]:
         url = f"http://127.0.0.1:{self.status_port}/status.json"
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=30) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
 

@@ -48,7 +48,7 @@ def logger():
 async def get(service, path):
     def fetch():
         try:
-            with urllib.request.urlopen(f"{service.http.url}{path}", timeout=10) as answer:
+            with urllib.request.urlopen(f"{service.http.url}{path}", timeout=60) as answer:
                 return answer.status, answer.read()
         except urllib.error.HTTPError as error:
             with error:

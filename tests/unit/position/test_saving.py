@@ -31,7 +31,7 @@ class SlowStore(rc.FilePositionStore):
         self.saves.append(position.offset)
         self.begins.append(time.monotonic())
         self.begun.set()
-        assert self.goes_on.wait(10)
+        assert self.goes_on.wait(60)
         super().save(position, state)
         self.at_once -= 1
 

@@ -36,5 +36,5 @@ def test_run_source(tmp_path) -> None:
         assert versions(int(url.rpartition(":")[2].strip("/"))) == ["9.7.4"]
     finally:
         process.send_signal(2)
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
         process.stdout.close()
