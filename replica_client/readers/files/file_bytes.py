@@ -200,20 +200,27 @@ class EventSource:
         stream: what to read, behind the magic.
         file: name for errors.
         cipher: decrypts what is read, for a file that MySQL encrypted.
+        events: an empty queue whose memory is used again; None: one of its own.
 
     Attributes:
         events: whole events that were cut and not taken.
         position: offset in the plain file of what is behind :attr:`events`.
     """
 
-    def __init__(self, stream: BinaryIO, file: str, cipher: ContentCipher | None = None) -> None:
+    def __init__(
+        self,
+        stream: BinaryIO,
+        file: str,
+        cipher: ContentCipher | None = None,
+        events: EventQueue | None = None,
+    ) -> None:
         self._stream = stream
         self._read_into = getattr(stream, "readinto", None) if cipher is None else None
         self._file = file
         self._cipher = cipher
         self._read = MAGIC_SIZE
         self._is_in_memory = isinstance(stream, InMemoryBytes) and cipher is None
-        self.events = EventQueue()
+        self.events = EventQueue() if events is None else events
         if isinstance(stream, InMemoryBytes) and cipher is None:
             self.events.lend(stream.memory, stream.offset)
         self.position = MAGIC_SIZE
@@ -349,8 +356,16 @@ class EventSource:
         )
 
 
-def open_events(stream: BinaryIO, file: str, options: DecodeOptions) -> EventSource:
+def open_events(
+    stream: BinaryIO, file: str, options: DecodeOptions, events: EventQueue | None = None
+) -> EventSource:
     """Check a file's first bytes, and stand before its first event.
+
+    Args:
+        stream: what to read.
+        file: its name, for errors.
+        options: how events are decoded.
+        events: an empty queue whose memory is used again; None: one of its own.
 
     Raises:
         BinlogDecodeError: not a binlog, or encrypted and no key of ``options`` fits.
@@ -358,10 +373,10 @@ def open_events(stream: BinaryIO, file: str, options: DecodeOptions) -> EventSou
     try:
         magic = stream.read(MAGIC_SIZE)
         if file_kind(magic) is FileKind.PLAIN:
-            return EventSource(stream, file)
+            return EventSource(stream, file, None, events)
         head = magic + stream.read(ENCRYPTION_HEADER_SIZE - MAGIC_SIZE)
         cipher = EncryptionHeader.decode(head).open(options.keys)
         cipher.check_magic(cipher.apply(stream.read(MAGIC_SIZE), 0))
-        return EventSource(stream, file, cipher)
+        return EventSource(stream, file, cipher, events)
     except BinlogDecodeError as error:
         raise error.at(file=file) from error.__cause__

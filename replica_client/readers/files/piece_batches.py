@@ -6,9 +6,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, BinaryIO
 
 from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.event_queue import EventQueue
 from replica_client.errors import DataLossError, ReplicaClientError
 from replica_client.position.losses import loss_kinds
 from replica_client.position.prepared import PreparedLedger
@@ -18,6 +19,7 @@ from replica_client.readers.fast.row_fast_path import RowFastPath
 from replica_client.readers.files.file_batches import FileBatches, FileSteps
 from replica_client.readers.files.file_bytes import BinlogFile, open_events
 from replica_client.readers.files.file_prepared import FilePrepared
+from replica_client.readers.files.in_memory_bytes import InMemoryBytes
 from replica_client.readers.files.pieces import PIECE_SIZE, Piece, files_between
 from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.transaction import Transaction
@@ -43,6 +45,7 @@ class Decoding:
         max_rows: rows that a batch has at most.
         notices: whether schema changes and losses are given, too.
         sizes: of the batches of pieces, so that those of the next ones have room at once.
+        queues: of pieces that were read, empty: the next ones read into memory that is there already.
     """
 
     assembly: AssemblyOptions
@@ -51,6 +54,7 @@ class Decoding:
     max_rows: int
     notices: bool = False
     sizes: BatchSizes = field(default_factory=dict)
+    queues: list[EventQueue] = field(default_factory=list)
 
 
 class PieceReading:
@@ -114,17 +118,28 @@ class PieceReading:
             with outside(turn):
                 stream = file.open()
             with stream:
+                events = self._queue(stream)
                 with outside(turn):
-                    source = open_events(stream, file.name, how.decode)
+                    source = open_events(stream, file.name, how.decode, events)
                 for ready in steps.read(source, file.name, start.offset):
                     if how.where is None:
                         yield from ready
                         continue
                     for transaction in ready:
                         yield from chosen_rows(batches, transaction, how.where)
+                if events is not None:
+                    # After a fault the memory goes.
+                    events.clear()
+                    how.queues.append(events)
             if steps.stopped:
                 break
         yield from batches.flush()
+
+    def _queue(self, stream: BinaryIO) -> EventQueue | None:
+        """An empty queue for what is read of a file; None where its memory is that of the file."""
+        if isinstance(stream, InMemoryBytes):
+            return None
+        return self._how.queues.pop() if self._how.queues else EventQueue()
 
     def _assembler(self, history: SchemaHistory, rows: PreparedRows) -> TransactionAssembler:
         return TransactionAssembler(self._how.assembly, self._how.decode, None, history, rows)

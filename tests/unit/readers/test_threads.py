@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import replica_client as rc
+from replica_client.codec.event_queue import EventQueue
 from replica_client.errors import ConfigError, ReplicaClientError
 from replica_client.readers.files import pieces
 from tests.golden.test_server_files import expectation, keys_of
@@ -146,3 +147,22 @@ def test_an_iterator_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_how_many_threads() -> None:
     with pytest.raises(ConfigError, match="threads 0: at least 1"):
         rc.open_binlog(DATA, threads=0)
+
+
+def test_pieces_are_read_into_memory_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread reads its next piece into the memory of one before."""
+    made: list[EventQueue] = []
+
+    def make() -> EventQueue:
+        made.append(EventQueue())
+        return made[-1]
+
+    monkeypatch.setattr(pieces, "PIECE_SIZE", 1000)
+    monkeypatch.setattr("replica_client.readers.files.piece_batches.EventQueue", make)
+    for threads in (1, 2):
+        made.clear()
+        tables = rc.scan_binlog(DATA, threads=threads)
+        rows = sum(batch.num_rows for batch in tables["shop.orders"].reader())
+        assert rows == tables["shop.orders"].reader().read_all().num_rows
+        # Two readings of the table, each with queues of its own.
+        assert 2 <= len(made) <= 2 * threads
