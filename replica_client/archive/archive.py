@@ -121,7 +121,7 @@ class Found:
             if not asked:
                 continue
             for rows in transaction.rows:
-                for change in rows:
+                for change in asked[0].changes(rows) if len(asked) == 1 else rows:
                     if any(test.takes(change) for test in asked):
                         yield transaction, rows, change
 

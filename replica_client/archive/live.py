@@ -6,6 +6,7 @@ import datetime
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -13,7 +14,7 @@ from replica_client.archive.contents import SeenSchemas
 from replica_client.binlog.options import DecodeOptions
 from replica_client.position.position import Position
 from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.files.piece_batches import chosen_rows
+from replica_client.readers.files.piece_batches import ChosenRows
 from replica_client.readers.live.connect import connect
 from replica_client.readers.live.follow import FollowedSource
 from replica_client.readers.notices import batches_of
@@ -108,7 +109,7 @@ class LiveTables:
         if where is None:
             make = lambda one: batches_of(batches, one, notices=False)  # noqa: E731
         else:
-            make = lambda one: chosen_rows(batches, one, where)  # noqa: E731
+            make = partial(ChosenRows(where).batches, batches)
         with self._open(replace(self._assembly, selection=selection)) as stream:
             for transaction in stream.transactions():
                 if self._is_behind(transaction) or transaction.start >= self._end:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -22,11 +22,14 @@ from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.readers.start_position import Start, timestamp_of
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
+from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.conditions import is_equal, matches
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
+from replica_client.rows.row_screen import AFTER, BEFORE, EITHER
+from replica_client.rows.screens import Screens, Wanted
 from replica_client.rows.selection import Selection
-from replica_client.rows.where import Condition, Value
+from replica_client.rows.where import And, Comparison, Condition, Value
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.shape import TableShape
 from replica_client.storage.files import open_file, read_at
@@ -50,6 +53,26 @@ class ColumnStep:
     column: str
     before: Value | None = None
     after: Value | None = None
+
+    def wanted(self, shape: TableShape) -> list[Wanted]:
+        """What its images have to meet; that the value changed is to be seen besides.
+
+        Raises:
+            ConfigError: the table has no such column, or a value is of another kind.
+        """
+        if self.column not in shape.column_names:
+            raise ConfigError(f"{shape.database}.{shape.table} has no column {self.column!r}")
+        column = shape.columns[shape.column_names.index(self.column)]
+        return [
+            (
+                Comparison(
+                    self.column, "=", literal_of(column, value) if isinstance(value, str) else value
+                ),
+                image,
+            )
+            for value, image in ((self.before, BEFORE), (self.after, AFTER))
+            if value is not None
+        ]
 
     def takes(self, change: Change) -> bool:
         """Whether a change is such a step.
@@ -210,6 +233,35 @@ class ChangeTest:
         self._question = question
         self._selection = Selection(question.patterns)
         self._shapes: dict[TableShape, tuple[tuple[int, ...], tuple[Value, ...]]] = {}
+        self._screens = Screens(self._wanted)
+
+    def changes(self, rows: RowsOfEvent) -> Iterator[Change]:
+        """The changes of an event that may be asked for; the others are not decoded.
+
+        Raises:
+            BinlogDecodeError: the event does not fit the table.
+        """
+        return self._screens.changes(rows)
+
+    def _wanted(self, shape: TableShape) -> list[Wanted] | None:
+        """What the images of a table's changes have to meet, in the order of :meth:`takes`."""
+        question = self._question
+        found: list[Wanted] = []
+        try:
+            if question.key is not None:
+                columns, values = key_literals(shape, question.key)
+                tests = [
+                    Comparison(shape.columns[at].name, "=", value)
+                    for at, value in zip(columns, values, strict=True)
+                ]
+                found.append((And(tuple(tests)), EITHER))
+            if question.step is not None:
+                found += question.step.wanted(shape)
+        except ConfigError:
+            return None  # it is told when a change comes
+        if question.where is not None:
+            found.append((question.where, EITHER))
+        return found
 
     def takes(self, change: Change) -> bool:
         """Whether a change is asked for.

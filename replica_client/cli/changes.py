@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,7 +16,9 @@ from replica_client.position.losses import LOSSES_KEY, LossLedger
 from replica_client.position.prepared import PREPARED_KEY, PreparedLedger
 from replica_client.position.stores.object import position_file as open_position_file
 from replica_client.readers.saved_state import reading_state_of
-from replica_client.rows.row_change import Change
+
+if TYPE_CHECKING:
+    from replica_client.rows.where import Condition
 
 EXAMPLE = "replica-client changes mysql://repl@db1/ --tables 'shop.*' --json"
 
@@ -157,7 +157,7 @@ def changes(
         write_file_changes(reader, chosen, store, progress)
 
 
-def _condition(text: str | None) -> Callable[[Change], bool] | None:
+def _condition(text: str | None) -> Condition | None:
     """What ``--where`` asks for.
 
     Raises:
@@ -165,10 +165,9 @@ def _condition(text: str | None) -> Callable[[Change], bool] | None:
     """
     if text is None:
         return None
-    from replica_client.rows.conditions import matches
     from replica_client.rows.where import parse_where
 
-    return partial(matches, parse_where(text))
+    return parse_where(text)
 
 
 def _output(*, json: bool, csv: bool, parquet: str | None, arrow: str | None) -> ChangeOutput:

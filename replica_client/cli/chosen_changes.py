@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from replica_client.cli.acknowledging import Output
 from replica_client.position.position import Position
@@ -11,6 +12,9 @@ from replica_client.readers.inside import position_at
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.row_change import Change
+
+if TYPE_CHECKING:
+    from replica_client.rows.where import Condition
 
 
 class ChangeOutput(Output, Protocol):
@@ -44,7 +48,7 @@ class ChosenChanges:
 
     Args:
         output: where they go.
-        where: says whether a change is wanted; None: all are.
+        where: what one of a change's rows has to meet; None: nothing.
         limit: how many at most; None: all.
 
     Attributes:
@@ -55,12 +59,21 @@ class ChosenChanges:
     def __init__(
         self,
         output: ChangeOutput,
-        where: Callable[[Change], bool] | None = None,
+        where: Condition | None = None,
         limit: int | None = None,
     ) -> None:
         self.output = output
         self.done = False
         self._where = where
+        self._changes: Callable[[RowsOfEvent], Iterator[Change]] = iter
+        self._wants: Callable[[Change], bool] = _all
+        # What it takes is long to import, and most runs have no condition.
+        if where is not None:
+            from replica_client.rows.conditions import matches
+            from replica_client.rows.screens import condition_screens
+
+            self._changes = condition_screens(where).changes
+            self._wants = partial(matches, where)
         self._left = limit
         self._before: Position | Transaction | None = None
 
@@ -81,11 +94,11 @@ class ChosenChanges:
             self.output.write(transaction)
             return transaction
         for rows in transaction.rows:
-            for change in rows:
+            for change in self._changes(rows):
                 if self.done:
                     self.output.completed()
                     return self._position_of(transaction, change)
-                if self._where is None or self._where(change):
+                if self._wants(change):
                     self.output.write_change(transaction, rows, change)
                     if self._left is not None:
                         self._left -= 1
@@ -100,3 +113,7 @@ class ChosenChanges:
         if isinstance(before, Transaction):
             before = before.position
         return position_at(transaction.start if before is None else before, (transaction, change))
+
+
+def _all(_: Change) -> bool:
+    return True

@@ -1,5 +1,6 @@
 from replica_client.rows.image cimport Cursor, Plan, RowImageDecoder
 from replica_client.rows.row_change cimport Change, ChangeOrigin
+from replica_client.rows.row_screen cimport RowScreen, Walk
 
 cdef class RowsOfEvent:
     cdef bytes _data
@@ -20,6 +21,8 @@ cdef class RowsOfEvent:
     cdef long long _inner_index
     cdef long long _first_row
     cdef long long _timestamp
+    cdef object _changes(self, RowScreen screen)
+    cdef object _iterate_event(self, RowScreen screen)
 
 cdef RowsOfEvent undecoded_rows(
     bytes data, Py_ssize_t images_start, Py_ssize_t images_end, int kind, bytes columns_before,
@@ -37,6 +40,10 @@ cdef class ChangeIterator:
     cdef Cursor _cursor
     cdef Plan _before
     cdef Plan _after
+    cdef RowScreen _screen
+    cdef Walk _before_walk
+    cdef Walk _after_walk
     cpdef object begin(self, bytes data, Py_ssize_t start, Py_ssize_t end, bytes columns_before,
                        bytes columns_after)
+    cdef bint _pass_over(self) except -1
     cdef Change _take(self)

@@ -25,9 +25,11 @@ else:
 if cython.compiled:
     from cython.cimports.replica_client.rows.image import Cursor, Plan, RowImageDecoder
     from cython.cimports.replica_client.rows.row_change import Change, ChangeOrigin
+    from cython.cimports.replica_client.rows.row_screen import RowScreen, Walk
 else:
     from replica_client.rows.image import Cursor, Plan, RowImageDecoder
     from replica_client.rows.row_change import Change, ChangeOrigin
+    from replica_client.rows.row_screen import RowScreen, Walk
 
 _PARTIAL_UPDATE = cython.declare(cython.int, int(EventType.PARTIAL_UPDATE_ROWS_EVENT))
 _KINDS = ("insert", "update", "delete")
@@ -168,8 +170,14 @@ class RowsOfEvent:
         return f"{self._gtid}{self._gtid_number}" if self._gtid_number else self._gtid
 
     def __iter__(self) -> Iterator[Change]:
+        changes: Iterator[Change] = self._changes(None)
+        return changes
+
+    @cython.cfunc
+    def _changes(self, screen: RowScreen | None) -> Any:
+        """The changes that a screen lets pass; None: all."""
         if self._data is None:
-            return self._iterate_event()
+            return self._iterate_event(screen)
         shape = self._shape
         origin: ChangeOrigin = ChangeOrigin(
             _KINDS[self._kind],
@@ -184,6 +192,7 @@ class RowsOfEvent:
             self._gtid_number,
         )
         changes: ChangeIterator = ChangeIterator(origin, self._decoder, 0, self._data[4])
+        changes._screen = screen
         try:
             changes.begin(
                 self._data,
@@ -194,8 +203,7 @@ class RowsOfEvent:
             )
         except BinlogDecodeError as error:
             raise located(error, self.event) from error.__cause__
-        given: Iterator[Change] = changes
-        return given
+        return changes
 
     def count(self, skipper: RowImageDecoder | None = None) -> int:
         """How many rows there are, without those that are passed over; no value is decoded.
@@ -227,7 +235,8 @@ class RowsOfEvent:
             raise located(error, self.event) from error.__cause__
         return int(found)
 
-    def _iterate_event(self) -> Iterator[Change]:
+    @cython.cfunc
+    def _iterate_event(self, screen: RowScreen | None) -> Any:
         event, shape = self.event, self.shape
         body = event.body
         origin = ChangeOrigin(
@@ -243,12 +252,14 @@ class RowsOfEvent:
         )
         try:
             images = self._decoder.images_of(body)
-            changes = ChangeIterator(origin, self._decoder, self._first_row, event.header.type_code)
+            changes: ChangeIterator = ChangeIterator(
+                origin, self._decoder, self._first_row, event.header.type_code
+            )
+            changes._screen = screen
             changes.begin(images, 0, len(images), body.columns_before, body.columns_after)
         except BinlogDecodeError as error:
             raise located(error, event) from error.__cause__
-        given: Iterator[Change] = changes
-        return given
+        return changes
 
     def _fields(self) -> tuple[Any, ...]:
         return (
@@ -284,6 +295,20 @@ class RowsOfEvent:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RowsOfEvent, self._fields()
+
+
+def passing_changes(rows: RowsOfEvent, screen: RowScreen | None) -> Iterator[Change]:
+    """The changes of an event that a screen lets pass; the others are not decoded.
+
+    Args:
+        rows: of the event.
+        screen: of its decoder; None: all pass.
+
+    Raises:
+        BinlogDecodeError: as of the rows themselves.
+    """
+    found: Iterator[Change] = rows._changes(screen)
+    return found
 
 
 @cython.cfunc
@@ -355,6 +380,9 @@ class ChangeIterator:
         self._is_insert = origin.kind == "insert"
         self._is_delete = origin.kind == "delete"
         self._is_partial = type_code == _PARTIAL_UPDATE
+        self._screen: RowScreen | None = None
+        self._before_walk: Walk | None = None
+        self._after_walk: Walk | None = None
 
     @cython.ccall
     def begin(
@@ -382,6 +410,15 @@ class ChangeIterator:
         self._after = self._before
         if columns_after is not None and not self._is_insert:
             self._after = self._decoder._plan(columns_after)
+        if self._is_partial:
+            # Differences of documents are not found by their lengths alone.
+            self._screen = None
+        screen: RowScreen | None = self._screen
+        if screen is not None:
+            if not self._is_insert:
+                self._before_walk = screen._walk(self._before)
+            if not self._is_delete:
+                self._after_walk = screen._walk(self._after)
         return None
 
     def __iter__(self) -> ChangeIterator:
@@ -390,6 +427,8 @@ class ChangeIterator:
     def __next__(self) -> Change:
         try:
             while self._cursor.offset < self._cursor.end:
+                if self._screen is not None and self._pass_over():
+                    break
                 change: Change | None = self._take()
                 if change is not None:
                     return change
@@ -402,6 +441,16 @@ class ChangeIterator:
                 event_name=event_type_name(self._type_code),
             ) from error.__cause__
         raise StopIteration
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _pass_over(self) -> cython.bint:
+        """Pass over the rows that the screen keeps back; whether no other one is left."""
+        screen: RowScreen | None = self._screen
+        if screen is None:
+            return False
+        self._row_index += screen._pass_over(self._cursor, self._before_walk, self._after_walk)
+        return self._cursor.offset >= self._cursor.end
 
     @cython.cfunc
     def _take(self) -> Change | None:

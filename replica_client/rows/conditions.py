@@ -37,7 +37,16 @@ from replica_client.errors import ConfigError, DataLossError
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
-from replica_client.rows.where import And, Condition, IsNull, Not, OneOf, Or, Value
+from replica_client.rows.where import (
+    And,
+    Comparison,
+    Condition,
+    IsNull,
+    Not,
+    OneOf,
+    Or,
+    Value,
+)
 
 _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "=": operator.eq,
@@ -136,15 +145,22 @@ def _outcome(condition: Condition, row: Row) -> _Outcome:
             f"there is no column {condition.column!r}, only {', '.join(row.columns)};"
             " choose tables that have it"
         ) from None
-    if value is ABSENT:
-        return _Undecided(condition.column)
-    if isinstance(condition, IsNull):
+    return _Undecided(condition.column) if value is ABSENT else value_outcome(condition, value)
+
+
+def value_outcome(test: Comparison | OneOf | IsNull, value: Any) -> bool | None:
+    """Whether a value of the column passes a test; None where SQL does not know.
+
+    Raises:
+        ConfigError: a literal is of another kind than the column.
+    """
+    if isinstance(test, IsNull):
         return value is None
     if value is None:
         return None
-    if isinstance(condition, OneOf):
-        return any(_compared(condition.column, value, "=", one) for one in condition.values)
-    return _compared(condition.column, value, condition.operator, condition.value)
+    if isinstance(test, OneOf):
+        return any(_compared(test.column, value, "=", one) for one in test.values)
+    return _compared(test.column, value, test.operator, test.value)
 
 
 def _joined(parts: tuple[Condition, ...], row: Row, decisive: bool) -> _Outcome:

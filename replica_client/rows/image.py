@@ -239,6 +239,11 @@ class RowImageDecoder:
         # What texts of its rows begin with.
         self.lines: Any = None
 
+    def column(self, at: int) -> Column:
+        """How the column of a number is read."""
+        column: Column = self._columns[at]
+        return column
+
     def _fields(self) -> tuple[Any, ...]:
         # Without keys: row images are not encrypted, and keys are to stay where they are.
         return self.shape, replace(self.options, keys={}), self.column_names, self._keep_diffs

@@ -27,6 +27,7 @@ from replica_client.readers.turns import Turn, outside
 from replica_client.rows.batches import BatchSizes
 from replica_client.rows.batching import BatchAssembler, RecordBatch
 from replica_client.rows.conditions import matches
+from replica_client.rows.screens import condition_screens
 from replica_client.rows.where import Condition
 from replica_client.schema.history import SchemaHistory
 
@@ -99,6 +100,7 @@ class PieceReading:
         )
         assembler = self._assembler(self.history, prepared)
         batches = BatchAssembler(how.max_rows, how.decode, sizes=how.sizes)
+        chosen: ChosenRows | None = None
         if how.where is None:
             steps: FileSteps = FileBatches(
                 feed,
@@ -111,6 +113,7 @@ class PieceReading:
                 turn=turn,
             )
         else:
+            chosen = ChosenRows(how.where)
             rows = RowFastPath(feed, assembler, True)
             steps = FileSteps(feed, assembler, rows, piece.stop, turn)
         for start, file in files_between(piece.files, piece.start, piece.stop):
@@ -122,11 +125,11 @@ class PieceReading:
                 with outside(turn):
                     source = open_events(stream, file.name, how.decode, events)
                 for ready in steps.read(source, file.name, start.offset):
-                    if how.where is None:
+                    if chosen is None:
                         yield from ready
                         continue
                     for transaction in ready:
-                        yield from chosen_rows(batches, transaction, how.where)
+                        yield from chosen.batches(batches, transaction)
                 if events is not None:
                     # After a fault the memory goes.
                     events.clear()
@@ -145,23 +148,32 @@ class PieceReading:
         return TransactionAssembler(self._how.assembly, self._how.decode, None, history, rows)
 
 
-def chosen_rows(
-    batches: BatchAssembler, transaction: Transaction, where: Condition
-) -> Iterator[RecordBatch]:
-    """The batches that the changes of a transaction fill that meet a condition.
+class ChosenRows:
+    """The changes that meet a condition, on their way into batches.
 
-    Raises:
-        ConfigError: the condition does not fit the table.
-        DataLossError: a row image lacks what decides.
+    Args:
+        where: the condition, which one of a change's rows has to meet.
     """
-    version, stamp = transaction.commit_version, transaction.commit_timestamp_us
-    if stamp is None and transaction.xa_commit:
-        stamp = transaction.timestamp * 1_000_000
-    for rows in transaction.rows:
-        for change in rows:
-            if matches(where, change):
-                known = change.timestamp * 1_000_000 if stamp is None else stamp
-                yield from batches.add_change(rows, change, version, known)
+
+    def __init__(self, where: Condition) -> None:
+        self._where = where
+        self._screens = condition_screens(where)
+
+    def batches(self, batches: BatchAssembler, transaction: Transaction) -> Iterator[RecordBatch]:
+        """The batches that the changes of a transaction fill.
+
+        Raises:
+            ConfigError: the condition does not fit the table.
+            DataLossError: a row image lacks what decides.
+        """
+        version, stamp = transaction.commit_version, transaction.commit_timestamp_us
+        if stamp is None and transaction.xa_commit:
+            stamp = transaction.timestamp * 1_000_000
+        for rows in transaction.rows:
+            for change in self._screens.changes(rows):
+                if matches(self._where, change):
+                    known = change.timestamp * 1_000_000 if stamp is None else stamp
+                    yield from batches.add_change(rows, change, version, known)
 
 
 def decoded_in_order(

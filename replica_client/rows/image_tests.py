@@ -1,0 +1,396 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""Tests of columns by the bytes that row images have of them.
+
+A test gives TRUE, FALSE or NULL where :mod:`replica_client.rows.conditions` gives that for the decoded row,
+and UNSURE where only the decoded row tells, be it an error. Numbers, texts and bytes are compared where they
+lie. Of other columns the value is decoded and asked for by the rules themselves, once for all rows that have
+the same bytes.
+
+This module is compiled where that is possible and runs as it stands everywhere else.
+:mod:`replica_client.rows.screens` makes the tests of a condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cython
+
+from replica_client.errors import ReplicaClientError
+
+if cython.compiled:
+    from cython.cimports.replica_client.codec.memory import (
+        load_be,
+        load_le,
+        load_signed,
+        longs,
+        same_bytes,
+        utf8_ok,
+    )
+    from cython.cimports.replica_client.rows.image import Column, RowImageDecoder
+else:
+    from replica_client.codec.memory import (
+        load_be,
+        load_le,
+        load_signed,
+        longs,
+        same_bytes,
+        utf8_ok,
+    )
+    from replica_client.rows.image import Column, RowImageDecoder
+
+FALSE, TRUE, NULL, UNSURE = 0, 1, 2, 3
+NULL_OFFSET, ABSENT_OFFSET = -1, -2
+"""What stands for the offset of a value that is NULL, or that the image left out."""
+SIGNED, UNSIGNED, BIG_ENDIAN, YEAR = 0, 1, 2, 3
+"""How an integer lies in an image."""
+EQUAL, LESS, LESS_OR_EQUAL, GREATER, GREATER_OR_EQUAL = 0, 1, 2, 3, 4
+BIAS = 1 << 63
+"""What is taken off unsigned numbers, so that they compare as signed ones."""
+
+_FALSE = cython.declare(cython.int, FALSE)
+_TRUE = cython.declare(cython.int, TRUE)
+_NULL = cython.declare(cython.int, NULL)
+_UNSURE = cython.declare(cython.int, UNSURE)
+_ABSENT_OFFSET = cython.declare(cython.longlong, ABSENT_OFFSET)
+_SIGNED = cython.declare(cython.int, SIGNED)
+_UNSIGNED = cython.declare(cython.int, UNSIGNED)
+_BIG_ENDIAN = cython.declare(cython.int, BIG_ENDIAN)
+_EQUAL = cython.declare(cython.int, EQUAL)
+_LESS = cython.declare(cython.int, LESS)
+_LESS_OR_EQUAL = cython.declare(cython.int, LESS_OR_EQUAL)
+_GREATER = cython.declare(cython.int, GREATER)
+_BIAS = cython.declare(cython.ulonglong, BIAS)
+_SPACE = cython.declare(cython.int, 0x20)
+# Outcomes that are kept, and bytes of a value that has one.
+_MAX_KEPT = cython.declare(cython.Py_ssize_t, 1 << 16)
+_MAX_SIZE = cython.declare(cython.Py_ssize_t, 64)
+_FAULTS = (ReplicaClientError, ValueError, OverflowError, LookupError, TypeError, ArithmeticError)
+
+
+@cython.cclass
+class ImageTest:
+    """A test of an image; of this class, what only the decoded row tells."""
+
+    def __init__(self) -> None:
+        pass
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _outcome(
+        self,
+        data: cython.p_const_uchar,
+        offsets: cython.p_longlong,
+        sizes: cython.p_longlong,
+    ) -> cython.int:
+        """The outcome for an image, of whose values offsets and sizes are given by slot."""
+        return _UNSURE
+
+
+@cython.final
+@cython.cclass
+class JoinedTest(ImageTest):
+    """AND, or OR.
+
+    Args:
+        parts: in order.
+        decisive: the outcome of a part that decides: TRUE of an OR, FALSE of an AND.
+    """
+
+    def __init__(self, parts: list[ImageTest], decisive: int) -> None:
+        self._parts = parts
+        self._decisive = decisive
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _outcome(
+        self,
+        data: cython.p_const_uchar,
+        offsets: cython.p_longlong,
+        sizes: cython.p_longlong,
+    ) -> cython.int:
+        found: cython.int = 1 - self._decisive
+        outcome: cython.int
+        part: ImageTest
+        for part in self._parts:
+            outcome = part._outcome(data, offsets, sizes)
+            # Behind what is not sure nothing is looked at: it may be an error.
+            if outcome == self._decisive or outcome == _UNSURE:
+                return outcome
+            if outcome == _NULL:
+                found = outcome
+        return found
+
+
+@cython.final
+@cython.cclass
+class NotTest(ImageTest):
+    """NOT of a test."""
+
+    def __init__(self, part: ImageTest) -> None:
+        self._part = part
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _outcome(
+        self,
+        data: cython.p_const_uchar,
+        offsets: cython.p_longlong,
+        sizes: cython.p_longlong,
+    ) -> cython.int:
+        outcome: cython.int = self._part._outcome(data, offsets, sizes)
+        return 1 - outcome if outcome <= _TRUE else outcome
+
+
+@cython.cclass
+class ValueTest(ImageTest):
+    """A test of one column, which the rules themselves are asked for.
+
+    Args:
+        slot: of the column.
+        decoder: of the images.
+        column: which.
+        ask: gives True, False or None for a value.
+    """
+
+    def __init__(
+        self,
+        slot: int,
+        decoder: RowImageDecoder,
+        column: Column,
+        ask: Callable[[Any], bool | None],
+    ) -> None:
+        self._slot = slot
+        self._decoder = decoder
+        self._column = column
+        self._ask: Any = ask
+        self._known: dict[bytes, int] = {}
+        self._for_null = self._asked(None)
+
+    def _asked(self, value: Any) -> int:
+        try:
+            found = self._ask(value)
+        except _FAULTS:
+            return UNSURE
+        return NULL if found is None else TRUE if found else FALSE
+
+    def _of_bytes(self, raw: bytes) -> int:
+        """The outcome for a value that is not NULL."""
+        data: cython.p_const_uchar = raw
+        try:
+            value = self._decoder._value(self._column, data, 0, len(raw))
+            if self._column.as_python:
+                value = value.to_python()
+        except _FAULTS:
+            return UNSURE
+        return self._asked(value)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _by_value(
+        self,
+        data: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        size: cython.Py_ssize_t,
+    ) -> cython.int:
+        raw: bytes = data[at : at + size]
+        known = self._known.get(raw)
+        if known is None:
+            known = self._of_bytes(raw)
+            if size <= _MAX_SIZE:
+                if len(self._known) >= _MAX_KEPT:
+                    self._known.clear()
+                self._known[raw] = known
+        return known
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _where_it_lies(
+        self,
+        data: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        size: cython.Py_ssize_t,
+    ) -> cython.int:
+        """The outcome for the value at an offset."""
+        return self._by_value(data, at, size)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _outcome(
+        self,
+        data: cython.p_const_uchar,
+        offsets: cython.p_longlong,
+        sizes: cython.p_longlong,
+    ) -> cython.int:
+        at: cython.longlong = offsets[self._slot]
+        if at >= 0:
+            return self._where_it_lies(
+                data,
+                cython.cast(cython.Py_ssize_t, at),
+                cython.cast(cython.Py_ssize_t, sizes[self._slot]),
+            )
+        return _UNSURE if at == _ABSENT_OFFSET else self._for_null
+
+
+@cython.final
+@cython.cclass
+class NullTest(ValueTest):
+    """IS NULL, of a column whose values are never None."""
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _where_it_lies(
+        self,
+        data: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        size: cython.Py_ssize_t,
+    ) -> cython.int:
+        return _FALSE
+
+
+@cython.final
+@cython.cclass
+class NumberTest(ValueTest):
+    """Whether an integer is in one of some ranges.
+
+    Args:
+        slot, decoder, column, ask: as of :class:`ValueTest`.
+        form: how it lies there.
+        ranges: the first and the last number of each; less :data:`BIAS` where they are unsigned.
+        negated: whether it has to be in none.
+    """
+
+    def __init__(
+        self,
+        slot: int,
+        decoder: RowImageDecoder,
+        column: Column,
+        ask: Callable[[Any], bool | None],
+        form: int,
+        ranges: list[tuple[int, int]],
+        negated: bool,
+    ) -> None:
+        ValueTest.__init__(self, slot, decoder, column, ask)
+        self._form = form
+        self._negated = negated
+        self._count = len(ranges)
+        self._memory = bytearray(16 * max(self._count, 1))
+        self._bounds: Any = longs(self._memory)
+        i: cython.Py_ssize_t
+        for i in range(self._count):
+            self._bounds[2 * i], self._bounds[2 * i + 1] = ranges[i]
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _where_it_lies(
+        self,
+        data: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        size: cython.Py_ssize_t,
+    ) -> cython.int:
+        number: cython.longlong
+        width: cython.int = cython.cast(cython.int, size)
+        if self._form == _SIGNED:
+            number = load_signed(data, at, width)
+        elif self._form == _UNSIGNED:
+            number = cython.cast(cython.longlong, load_le(data, at, width) - _BIAS)
+        elif self._form == _BIG_ENDIAN:
+            number = cython.cast(cython.longlong, load_be(data, at, width) - _BIAS)
+        else:
+            number = data[at] + 1900 if data[at] else 0
+        bounds: cython.p_longlong = self._bounds
+        found: cython.bint = False
+        i: cython.Py_ssize_t
+        for i in range(self._count):
+            if bounds[2 * i] <= number <= bounds[2 * i + 1]:
+                found = True
+                break
+        return _TRUE if found != self._negated else _FALSE
+
+
+@cython.final
+@cython.cclass
+class BytesTest(ValueTest):
+    """Whether bytes, or a text in UTF-8, compare with one of some literals.
+
+    Args:
+        slot, decoder, column, ask: as of :class:`ValueTest`.
+        literals: as the column has them.
+        sign: how they are compared.
+        negated: whether none may.
+        is_text: whether it is text, which has to be UTF-8.
+        trims: whether spaces at its end do not count.
+        length: bytes that it has, if it is not of any length; -1.
+    """
+
+    def __init__(
+        self,
+        slot: int,
+        decoder: RowImageDecoder,
+        column: Column,
+        ask: Callable[[Any], bool | None],
+        literals: list[bytes],
+        sign: int,
+        negated: bool,
+        is_text: bool,
+        trims: bool,
+        length: int,
+    ) -> None:
+        ValueTest.__init__(self, slot, decoder, column, ask)
+        self._literals = literals
+        self._sign = sign
+        self._negated = negated
+        self._is_text = is_text
+        self._trims = trims
+        self._length = length
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _where_it_lies(
+        self,
+        data: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        size: cython.Py_ssize_t,
+    ) -> cython.int:
+        whole: cython.Py_ssize_t = size
+        found: cython.bint = False
+        literal: bytes
+        if self._length >= 0 and size != self._length:
+            return self._by_value(data, at, size)
+        if self._trims:
+            while size and data[at + size - 1] == _SPACE:
+                size -= 1
+        if self._is_text and not utf8_ok(data, at, whole):
+            return self._by_value(data, at, whole)
+        for literal in self._literals:
+            if self._compares(data, at, size, literal):
+                found = True
+                break
+        return _TRUE if found != self._negated else _FALSE
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _compares(
+        self,
+        data: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        size: cython.Py_ssize_t,
+        literal: bytes,
+    ) -> cython.bint:
+        other: cython.p_const_uchar = literal
+        count: cython.Py_ssize_t = len(literal)
+        if self._sign == _EQUAL:
+            return size == count and same_bytes(data, at, other, 0, size)
+        shared: cython.Py_ssize_t = size if size < count else count
+        i: cython.Py_ssize_t = 0
+        while i < shared and data[at + i] == other[i]:
+            i += 1
+        order: cython.Py_ssize_t = size - count
+        if i < shared:
+            order = 1 if data[at + i] > other[i] else -1
+        if self._sign == _LESS:
+            return order < 0
+        if self._sign == _LESS_OR_EQUAL:
+            return order <= 0
+        return order > 0 if self._sign == _GREATER else order >= 0

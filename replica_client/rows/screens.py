@@ -1,0 +1,221 @@
+"""Conditions as tests of row images, so that the changes that do not meet them are not decoded.
+
+The rules stand in :mod:`replica_client.rows.conditions`: a change that a screen lets pass is decoded and asked
+for by them; one that it keeps back surely does not meet the condition. Values of other columns are not looked at
+in changes that are kept back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
+from functools import partial
+from typing import TypeAlias
+
+from replica_client.rows.change import RowsOfEvent, passing_changes
+from replica_client.rows.column_ops import ColumnOp, column_op
+from replica_client.rows.conditions import value_outcome
+from replica_client.rows.image import Column, RowImageDecoder
+from replica_client.rows.image_tests import (
+    BIAS,
+    BIG_ENDIAN,
+    EQUAL,
+    FALSE,
+    GREATER,
+    GREATER_OR_EQUAL,
+    LESS,
+    LESS_OR_EQUAL,
+    SIGNED,
+    TRUE,
+    UNSIGNED,
+    YEAR,
+    BytesTest,
+    ImageTest,
+    JoinedTest,
+    NotTest,
+    NullTest,
+    NumberTest,
+    ValueTest,
+)
+from replica_client.rows.row_change import Change
+from replica_client.rows.row_screen import EITHER, RowScreen
+from replica_client.rows.where import (
+    And,
+    Condition,
+    IsNull,
+    Not,
+    OneOf,
+    Operator,
+    Or,
+    Value,
+)
+from replica_client.schema.shape import TableShape
+
+Wanted: TypeAlias = tuple[Condition, int]
+"""A condition, and which image has to meet it: one of those of :mod:`~replica_client.rows.row_screen`."""
+
+_MAX_SCREENS = 4096
+_FORMS = {
+    ColumnOp.SIGNED: SIGNED,
+    ColumnOp.UNSIGNED: UNSIGNED,
+    ColumnOp.BIT: BIG_ENDIAN,
+    ColumnOp.YEAR: YEAR,
+}
+_SIGNS: dict[Operator, int] = {
+    "=": EQUAL,
+    "!=": EQUAL,
+    "<": LESS,
+    "<=": LESS_OR_EQUAL,
+    ">": GREATER,
+    ">=": GREATER_OR_EQUAL,
+}
+_TEXTS = (ColumnOp.UTF8, ColumnOp.UTF8_CHAR)
+_STRINGS = (*_TEXTS, ColumnOp.BYTES, ColumnOp.BINARY)
+_PERHAPS_NONE = (ColumnOp.UNKNOWN, ColumnOp.CONVERT, ColumnOp.NULL)
+
+
+class Screens:
+    """The screens of one question, by table.
+
+    Args:
+        wanted: gives what the changes of a table have to meet, in the order in which it is asked for; None where
+            each has to be decoded.
+    """
+
+    def __init__(self, wanted: Callable[[TableShape], Sequence[Wanted] | None]) -> None:
+        self._wanted = wanted
+        # A screen keeps its decoder alive, so that its id stays its own.
+        self._screens: dict[int, RowScreen | None] = {}
+        self._decoders: list[RowImageDecoder] = []
+
+    def changes(self, rows: RowsOfEvent) -> Iterator[Change]:
+        """The changes of an event that may meet what is wanted, decoded one by one.
+
+        Raises:
+            BinlogDecodeError: the event does not fit the table, as of the rows themselves.
+        """
+        decoder = rows.decoder
+        number = id(decoder)
+        if number not in self._screens:
+            if len(self._screens) >= _MAX_SCREENS:
+                self._screens.clear()
+                self._decoders.clear()
+            self._screens[number] = self._made(rows.shape, decoder)
+            self._decoders.append(decoder)
+        return passing_changes(rows, self._screens[number])
+
+    def _made(self, shape: TableShape, decoder: RowImageDecoder) -> RowScreen | None:
+        wanted = self._wanted(shape)
+        if not wanted:
+            return None
+        maker = _TestMaker(decoder)
+        tests = [(maker.test(condition), image) for condition, image in wanted]
+        return RowScreen(decoder, maker.slots, tests)
+
+
+def condition_screens(condition: Condition) -> Screens:
+    """The screens of a condition that one of a change's rows has to meet."""
+    return Screens(lambda _: [(condition, EITHER)])
+
+
+class _TestMaker:
+    """Makes tests of the images of one decoder.
+
+    Attributes:
+        slots: of the columns that they look at, by number of the column.
+    """
+
+    def __init__(self, decoder: RowImageDecoder) -> None:
+        self._decoder = decoder
+        self.slots: dict[int, int] = {}
+
+    def test(self, condition: Condition) -> ImageTest:
+        """The test of a condition."""
+        if isinstance(condition, (And, Or)):
+            parts = [self.test(part) for part in condition.parts]
+            return JoinedTest(parts, FALSE if isinstance(condition, And) else TRUE)
+        if isinstance(condition, Not):
+            return NotTest(self.test(condition.part))
+        shape, name = self._decoder.shape, condition.column
+        if name not in self._decoder.column_names or shape.column_names.count(name) != 1:
+            return ImageTest()
+        at = shape.column_names.index(name)
+        reader = column_op(shape.columns[at], self._decoder.options)
+        as_python = reader.is_temporal and self._decoder.options.temporals == "python"
+        slot = self.slots.setdefault(at, len(self.slots))
+        column = self._decoder.column(at)
+        ask = partial(value_outcome, condition)
+        if isinstance(condition, IsNull):
+            never_none = reader.op not in _PERHAPS_NONE and not as_python
+            return (NullTest if never_none else ValueTest)(slot, self._decoder, column, ask)
+        literals = condition.values if isinstance(condition, OneOf) else (condition.value,)
+        sign: Operator = "=" if isinstance(condition, OneOf) else condition.operator
+        form = _FORMS.get(reader.op)
+        if form is not None and all(map(_is_exact, literals)):
+            ranges = [found for one in literals for found in _range(one, sign, form)]
+            return NumberTest(slot, self._decoder, column, ask, form, ranges, sign == "!=")
+        if reader.op in _STRINGS:
+            known = _encoded(literals, is_text=reader.op in _TEXTS)
+            if known is not None:
+                return self._string(slot, column, ask, known, sign, reader.op, reader.length)
+        return ValueTest(slot, self._decoder, column, ask)
+
+    def _string(
+        self,
+        slot: int,
+        column: Column,
+        ask: Callable[[object], bool | None],
+        literals: list[bytes],
+        sign: Operator,
+        op: ColumnOp,
+        length: int,
+    ) -> ImageTest:
+        return BytesTest(
+            slot,
+            self._decoder,
+            column,
+            ask,
+            literals,
+            _SIGNS[sign],
+            sign == "!=",
+            op in _TEXTS,
+            op == ColumnOp.UTF8_CHAR,
+            length if op == ColumnOp.BINARY else -1,
+        )
+
+
+def _is_exact(literal: Value) -> bool:
+    return isinstance(literal, int) or (isinstance(literal, Decimal) and literal.is_finite())
+
+
+def _range(literal: Value, sign: Operator, form: int) -> Iterable[tuple[int, int]]:
+    """The integers that compare with a number, as :class:`NumberTest` takes them; none, or one range."""
+    assert isinstance(literal, (int, Decimal))
+    bias = BIAS if form in (UNSIGNED, BIG_ENDIAN) else 0
+    first, last = -BIAS + bias, BIAS - 1 + bias
+    low, high = math.floor(literal), math.ceil(literal)
+    if sign in ("=", "!="):
+        first, last = max(first, high), min(last, low)
+    elif sign in ("<", "<="):
+        last = min(last, high - 1 if sign == "<" else low)
+    else:
+        first = max(first, low + 1 if sign == ">" else high)
+    if first <= last:
+        yield first - bias, last - bias
+
+
+def _encoded(literals: Sequence[Value], *, is_text: bool) -> list[bytes] | None:
+    """Literals as a string column has them; None where only the rules know."""
+    found = []
+    for one in literals:
+        if isinstance(one, bytes) and not is_text:
+            found.append(one)
+        elif isinstance(one, str):
+            try:
+                found.append(one.encode())
+            except UnicodeEncodeError:
+                return None
+        else:
+            return None
+    return found
