@@ -34,7 +34,7 @@ cdef class BytesTest(ValueTest):
     cdef list _literals
     cdef int _sign
     cdef bint _negated
-    cdef bint _is_text
+    cdef int _checked
     cdef bint _trims
     cdef Py_ssize_t _length
     cdef bint _compares(self, const unsigned char* data, Py_ssize_t at, Py_ssize_t size,

@@ -46,6 +46,8 @@ NULL_OFFSET, ABSENT_OFFSET = -1, -2
 SIGNED, UNSIGNED, BIG_ENDIAN, YEAR = 0, 1, 2, 3
 """How an integer lies in an image."""
 EQUAL, LESS, LESS_OR_EQUAL, GREATER, GREATER_OR_EQUAL = 0, 1, 2, 3, 4
+BYTES, UTF8, ASCII = 0, 1, 2
+"""What strings are compared as they lie: all, those in UTF-8, or those in ASCII."""
 BIAS = 1 << 63
 """What is taken off unsigned numbers, so that they compare as signed ones."""
 
@@ -61,12 +63,32 @@ _EQUAL = cython.declare(cython.int, EQUAL)
 _LESS = cython.declare(cython.int, LESS)
 _LESS_OR_EQUAL = cython.declare(cython.int, LESS_OR_EQUAL)
 _GREATER = cython.declare(cython.int, GREATER)
+_UTF8 = cython.declare(cython.int, UTF8)
+_ASCII = cython.declare(cython.int, ASCII)
+_HIGH_BITS = cython.declare(cython.ulonglong, 0x8080808080808080)
 _BIAS = cython.declare(cython.ulonglong, BIAS)
 _SPACE = cython.declare(cython.int, 0x20)
 # Outcomes that are kept, and bytes of a value that has one.
 _MAX_KEPT = cython.declare(cython.Py_ssize_t, 1 << 16)
 _MAX_SIZE = cython.declare(cython.Py_ssize_t, 64)
 _FAULTS = (ReplicaClientError, ValueError, OverflowError, LookupError, TypeError, ArithmeticError)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _is_ascii(
+    data: cython.p_const_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t
+) -> cython.bint:
+    end: cython.Py_ssize_t = at + size
+    bits: cython.ulonglong = 0
+    while end - at >= 8:
+        bits |= load_le(data, at, 8)
+        at += 8
+    while at < end:
+        bits |= data[at]
+        at += 1
+    return not bits & _HIGH_BITS
 
 
 @cython.cclass
@@ -319,7 +341,7 @@ class BytesTest(ValueTest):
         literals: as the column has them.
         sign: how they are compared.
         negated: whether none may.
-        is_text: whether it is text, which has to be UTF-8.
+        checked: BYTES; UTF8 or ASCII: what else the rules are asked for, be it text of another kind or none.
         trims: whether spaces at its end do not count.
         length: bytes that it has, if it is not of any length; -1.
     """
@@ -333,7 +355,7 @@ class BytesTest(ValueTest):
         literals: list[bytes],
         sign: int,
         negated: bool,
-        is_text: bool,
+        checked: int,
         trims: bool,
         length: int,
     ) -> None:
@@ -341,7 +363,7 @@ class BytesTest(ValueTest):
         self._literals = literals
         self._sign = sign
         self._negated = negated
-        self._is_text = is_text
+        self._checked = checked
         self._trims = trims
         self._length = length
 
@@ -361,7 +383,9 @@ class BytesTest(ValueTest):
         if self._trims:
             while size and data[at + size - 1] == _SPACE:
                 size -= 1
-        if self._is_text and not utf8_ok(data, at, whole):
+        if self._checked == _UTF8 and not utf8_ok(data, at, whole):
+            return self._by_value(data, at, whole)
+        if self._checked == _ASCII and not _is_ascii(data, at, whole):
             return self._by_value(data, at, whole)
         for literal in self._literals:
             if self._compares(data, at, size, literal):

@@ -13,13 +13,16 @@ from decimal import Decimal
 from functools import partial
 from typing import TypeAlias
 
+from replica_client.errors import ReplicaClientError
 from replica_client.rows.change import RowsOfEvent, passing_changes
-from replica_client.rows.column_ops import ColumnOp, column_op
+from replica_client.rows.column_ops import ColumnOp, ColumnReader, column_op
 from replica_client.rows.conditions import value_outcome
-from replica_client.rows.image import Column, RowImageDecoder
+from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.image_tests import (
+    ASCII,
     BIAS,
     BIG_ENDIAN,
+    BYTES,
     EQUAL,
     FALSE,
     GREATER,
@@ -29,6 +32,7 @@ from replica_client.rows.image_tests import (
     SIGNED,
     TRUE,
     UNSIGNED,
+    UTF8,
     YEAR,
     BytesTest,
     ImageTest,
@@ -70,8 +74,7 @@ _SIGNS: dict[Operator, int] = {
     ">": GREATER,
     ">=": GREATER_OR_EQUAL,
 }
-_TEXTS = (ColumnOp.UTF8, ColumnOp.UTF8_CHAR)
-_STRINGS = (*_TEXTS, ColumnOp.BYTES, ColumnOp.BINARY)
+_ALL_ASCII = bytes(range(128))
 _PERHAPS_NONE = (ColumnOp.UNKNOWN, ColumnOp.CONVERT, ColumnOp.NULL)
 
 
@@ -155,34 +158,45 @@ class _TestMaker:
         if form is not None and all(map(_is_exact, literals)):
             ranges = [found for one in literals for found in _range(one, sign, form)]
             return NumberTest(slot, self._decoder, column, ask, form, ranges, sign == "!=")
-        if reader.op in _STRINGS:
-            known = _encoded(literals, is_text=reader.op in _TEXTS)
-            if known is not None:
-                return self._string(slot, column, ask, known, sign, reader.op, reader.length)
-        return ValueTest(slot, self._decoder, column, ask)
-
-    def _string(
-        self,
-        slot: int,
-        column: Column,
-        ask: Callable[[object], bool | None],
-        literals: list[bytes],
-        sign: Operator,
-        op: ColumnOp,
-        length: int,
-    ) -> ImageTest:
+        checked = _checked(reader)
+        known = None if checked is None else _encoded(literals, is_text=checked != BYTES)
+        if known is None or checked is None:
+            return ValueTest(slot, self._decoder, column, ask)
+        trims = reader.op == ColumnOp.UTF8_CHAR or (
+            checked == ASCII and _text_of(reader, b" ") == ""
+        )
         return BytesTest(
             slot,
             self._decoder,
             column,
             ask,
-            literals,
+            known,
             _SIGNS[sign],
             sign == "!=",
-            op in _TEXTS,
-            op == ColumnOp.UTF8_CHAR,
-            length if op == ColumnOp.BINARY else -1,
+            checked,
+            trims,
+            reader.length if reader.op == ColumnOp.BINARY else -1,
         )
+
+
+def _checked(reader: ColumnReader) -> int | None:
+    """Which strings of a column are compared as they lie; None: none."""
+    if reader.op in (ColumnOp.BYTES, ColumnOp.BINARY):
+        return BYTES
+    if reader.op in (ColumnOp.UTF8, ColumnOp.UTF8_CHAR):
+        return UTF8
+    # Of another character set those whose characters are their bytes, where it has ASCII.
+    is_ascii = reader.op == ColumnOp.CONVERT and _text_of(reader, _ALL_ASCII) == _ALL_ASCII.decode()
+    return ASCII if is_ascii and reader.prefix else None
+
+
+def _text_of(reader: ColumnReader, data: bytes) -> str | None:
+    """What a column's function makes of bytes; None where that is no text."""
+    try:
+        found = reader.convert(data) if callable(reader.convert) else None
+    except (ReplicaClientError, ValueError, OverflowError, LookupError):
+        return None
+    return found if isinstance(found, str) else None
 
 
 def _is_exact(literal: Value) -> bool:
