@@ -75,6 +75,7 @@ COMPILED_MODULES: tuple[str, ...] = (
     "replica_client.rows.row_screen",
     "replica_client.rows.runs",
     "replica_client.rows.table_lines",
+    "replica_client.rows.text_columns",
     "replica_client.rows.value_text",
     "replica_client.wire.framing",
 )

@@ -1,8 +1,13 @@
-"""First copies: chunks of tables, read by executors into files of the change log.
+"""First copies: chunks of tables, read by executors into files of the tables to be.
 
-A chunk's file belongs to no version of the change log until the stream has passed all places at which
-the chunks of its table were read. A note beside says that a chunk is done, so that a run that was
-killed goes on where it was.
+A chunk has a file in the change log, with a row that tells what it is
+(:data:`~replica_client.lake.applier.SNAPSHOT_CHUNK`). Its rows are in data files of the directory in which the table is
+put together, in the table's types, and are not written again. Of a table without a primary key they are in the chunk's
+file, as text: equal rows are counted by it.
+
+A chunk's files belong to no version of the change log, or of a table, until the stream has passed all positions at
+which the chunks of its table were read. A manifest beside says that a chunk is done, so that a run that was killed
+goes on where it was.
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
@@ -19,10 +24,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replica_client.errors import ReplicaClientError, ServerError, SinkError
+from replica_client.lake import rewrite
 from replica_client.lake.applier import SNAPSHOT, SNAPSHOT_CHUNK
 from replica_client.lake.change_log_files import COMPRESSION, Statistics
-from replica_client.lake.parquet_files import new_file
+from replica_client.lake.copied_columns import copied_rows
+from replica_client.lake.lake_table import LakeTable
+from replica_client.lake.parquet_files import make_directory, new_file
+from replica_client.lake.rewrite import NewFile, Rewrite
 from replica_client.position.position import Position
+from replica_client.rows.buffers import allocate
 from replica_client.rows.json_values import value_to_json
 from replica_client.rows.row import Row
 from replica_client.schema.model import TableModel
@@ -36,6 +46,7 @@ from replica_client.wire.server_errors import CHANGED_ERRORS
 _PLAN: Final = "plan.json"
 _TRIES: Final = 5
 _PAUSE: Final = 1.0
+_DATA_SIZE: Final = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +61,7 @@ class ChunkTask:
         number: of the chunk.
         table: its table as it is defined.
         part: which rows, as JSON.
+        directory: in which the table is put together.
         locking: see :data:`~replica_client.snapshot.Locking`.
         schema: of the change log.
     """
@@ -61,6 +73,7 @@ class ChunkTask:
     number: int
     table: TableModel
     part: list[Any]
+    directory: Location
     locking: Locking
     schema: pa.Schema
 
@@ -78,6 +91,7 @@ class ChunkManifest:
         low: see :class:`~replica_client.snapshot.Window`; as text.
         high: likewise.
         named: likewise; ``""`` for a manifest of an older release.
+        data_files: of the table, as :class:`~replica_client.lake.rewrite.NewFile` has them.
     """
 
     path: str
@@ -88,6 +102,7 @@ class ChunkManifest:
     low: str
     high: str
     named: str = ""
+    data_files: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
     def read(cls, path: Location) -> Self | None:
@@ -133,8 +148,10 @@ def copy_chunk(task: ChunkTask) -> ChunkManifest | ChunkRefusal:
         TransportError: it cannot be reached.
     """
     known = ChunkManifest.read(manifest_path(task.manifests, task.number))
-    if known is not None and file_or_none(task.change_log / known.path) is not None:
-        return known
+    if known is not None:
+        files = [task.directory / one["path"] for one in known.data_files]
+        if all(file_or_none(one) is not None for one in (task.change_log / known.path, *files)):
+            return known
     for attempt in range(1, _TRIES + 1):
         try:
             return _copy(task)
@@ -157,10 +174,15 @@ def _copy(task: ChunkTask) -> ChunkManifest:
     name = f"copy-{task.copy}-{task.number:08}-{uuid.uuid4().hex[:8]}.{COMPRESSION}.parquet"
     path = task.change_log / name
     statistics = Statistics()
+    data_files: list[NewFile] = []
     try:
         with new_file(path) as made:
             with pq.ParquetWriter(made.stream, task.schema, compression=COMPRESSION) as writer:
-                count, window = asyncio.run(_read(task, writer, statistics))
+                if task.table.primary_key:
+                    reading_of = _read_columns(task, writer, statistics, data_files)
+                else:
+                    reading_of = _read_rows(task, writer, statistics)
+                count, window = asyncio.run(reading_of)
         manifest = ChunkManifest(
             name,
             made.size,
@@ -170,17 +192,55 @@ def _copy(task: ChunkTask) -> ChunkManifest:
             str(window.low),
             str(window.high),
             str(window.named or ""),
+            [asdict(file) for file in data_files],
         )
         data = json.dumps(asdict(manifest)).encode()
         write_file(manifest_path(task.manifests, task.number), data)
         return manifest
-    except OSError as error:
-        raise SinkError(
-            f"{path}: {error.strerror or error}; free space, then start again"
-        ) from None
+    except BaseException as error:
+        rewrite.remove(task.directory, data_files)
+        if isinstance(error, OSError):
+            raise SinkError(
+                f"{path}: {error.strerror or error}; free space, then start again"
+            ) from None
+        raise
 
 
-async def _read(
+async def _read_columns(
+    task: ChunkTask, writer: pq.ParquetWriter, statistics: Statistics, data_files: list[NewFile]
+) -> tuple[int, Window]:
+    """Read the rows into data files of the table."""
+    part, shape = KeyRange.from_json(task.part), LakeTable(task.table)
+    parts: list[pa.Table] = []
+    count = size = 0
+
+    def write() -> None:
+        nonlocal size
+        rows = pa.concat_tables(parts)
+        work = Rewrite(task.directory, (), 0, shape.schema, shape.key, shape.is_ordered, added=rows)
+        data_files.extend(rewrite.run(work) or ())
+        parts.clear()
+        size = 0
+
+    make_directory(task.directory)
+    async with await SourceConnection.open(task.connect) as connection:
+        async with reading(connection, task.table, part, locking=task.locking) as chunk:
+            async for found in chunk.columns(allocate):
+                rows = copied_rows(shape, found.texts, found.value)
+                parts.append(rows)
+                count += rows.num_rows
+                size += rows.nbytes
+                if size >= _DATA_SIZE:
+                    write()
+            if parts:
+                write()
+            batch = _Rows(task, chunk.window).last(count, data_files)
+            writer.write_batch(batch)
+            statistics.add(batch)
+            return count, chunk.window
+
+
+async def _read_rows(
     task: ChunkTask, writer: pq.ParquetWriter, statistics: Statistics
 ) -> tuple[int, Window]:
     part = KeyRange.from_json(task.part)
@@ -193,7 +253,7 @@ async def _read(
                 count += len(rows)
                 writer.write_batch(batch)
                 statistics.add(batch)
-            batch = maker.last(count)
+            batch = maker.last(count, ())
             writer.write_batch(batch)
             statistics.add(batch)
             return count, chunk.window
@@ -229,7 +289,7 @@ class _Rows:
         ]
         return self._batch(SNAPSHOT, texts, first)
 
-    def last(self, count: int) -> pa.RecordBatch:
+    def last(self, count: int, data_files: Sequence[NewFile]) -> pa.RecordBatch:
         """The row behind them, which tells what they are."""
         task = self._task
         stated = {
@@ -239,6 +299,7 @@ class _Rows:
             "low": self._window.low.sort_key(),
             "high": self._window.high.sort_key(),
             "definition": task.table.to_json(),
+            "data_files": [asdict(file) for file in data_files],
         }
         return self._batch(SNAPSHOT_CHUNK, [json.dumps(stated)], count)
 

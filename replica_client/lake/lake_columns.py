@@ -56,7 +56,11 @@ _GEOMETRIES: Final = frozenset(
         *("multipolygon", "geometrycollection", "geomcollection"),
     )
 )
-_BINARIES: Final = frozenset(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"))
+BINARY_KINDS: Final = frozenset(
+    ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+)
+"""Kinds of columns whose values are bytes, whatever their character set."""
+
 _AS_TEXT: Final = frozenset(("time", "uuid", "inet4", "inet6"))
 _TEMPORAL: Final = {
     "date": pa.date32(),
@@ -117,7 +121,7 @@ def lake_column(column: ColumnModel) -> LakeColumn:
         return _temporal(name, _TEMPORAL[kind])
     if kind == "json":
         return LakeColumn(name, pa.string(), msgspec.Raw, _documents)
-    if kind in _BINARIES or (kind in TEXT_KINDS and column.charset == "binary"):
+    if kind in BINARY_KINDS or (kind in TEXT_KINDS and column.charset == "binary"):
         return LakeColumn(name, pa.binary(), dict[str, str] | None, _binaries)
     if kind in ("enum", "set"):
         return LakeColumn(name, pa.string(), str | int | None, _labels)

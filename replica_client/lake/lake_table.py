@@ -120,11 +120,18 @@ class LakeTable:
         for at, column in enumerate(self.columns):
             member = f"c{at}"
             arrays.append(column.to_arrow([getattr(row, member) for row in rows], lossless))
-        if LOSSLESS in self.schema.names:
-            arrays.append(_lossless_array(lossless, len(rows)))
         if not self.source_key:
-            arrays.append(pa.array(row_keys or [], pa.string()))
-        return pa.Table.from_arrays(arrays, schema=self.schema)
+            return self.of_arrays(
+                arrays, lossless, len(rows), pa.array(row_keys or [], pa.string())
+            )
+        return self.of_arrays(arrays, lossless, len(rows))
+
+    def of_arrays(
+        self, arrays: Sequence[pa.Array], lossless: Lossless, count: int, *row_keys: pa.Array
+    ) -> pa.Table:
+        """The Arrow table of columns that have their types; ``row_keys`` where there is no primary key."""
+        kept = [_lossless_array(lossless, count)] if LOSSLESS in self.schema.names else []
+        return pa.Table.from_arrays([*arrays, *kept, *row_keys], schema=self.schema)
 
     def key_table(self, keys: Sequence[Any]) -> pa.Table:
         """The key columns of keys as :meth:`keys` gives them, and ``_lossless`` where a date needs it."""

@@ -90,7 +90,7 @@ def run(work: Rewrite) -> list[NewFile] | None:
         size = base * rows.num_rows // max(before, 1) if base and before else rows.nbytes // 3
         pieces = max(1, size // (SPLIT_SIZE // 2)) if size > SPLIT_SIZE else 1
         if work.ordered and (pieces > 1 or len(work.paths) != 1):
-            rows = rows.sort_by([(name, "ascending") for name in work.key])
+            rows = _sorted(rows, work.key)
         step = -(-rows.num_rows // pieces)
         return [_write(work, rows.slice(at, step)) for at in range(0, rows.num_rows, step)]
     except (OSError, StorageError, pa.ArrowInvalid) as error:
@@ -98,6 +98,15 @@ def run(work: Rewrite) -> list[NewFile] | None:
         raise SinkError(
             f"{work.directory}: {', '.join(work.paths) or 'a new file'}: {reason}; what was committed before is whole"
         ) from None
+
+
+def _sorted(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Rows in the order of their key, in which they mostly come."""
+    first, count = rows[key[0]].combine_chunks(), rows.num_rows
+    if len(key) == 1 and not first.null_count:
+        if pc.all(pc.less(first.slice(0, count - 1), first.slice(1))).as_py():
+            return rows
+    return rows.sort_by([(name, "ascending") for name in key])
 
 
 def _rows(work: Rewrite) -> pa.Table | None:

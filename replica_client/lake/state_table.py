@@ -134,6 +134,19 @@ class StateTable:
         self._commit(delta, removed, added, step)
         return len(removed) + len(added), len(data_files) - len(removed)
 
+    def add_files(self, files: Sequence[NewFile], step: int) -> None:
+        """Let files with more rows be in the table, in one commit.
+
+        Raises:
+            SinkError: it failed; nothing of it is visible.
+        """
+        delta = self._open()
+        if delta is None:
+            raise SinkError(f"{self.directory}: the table is gone; restore it, or start over")
+        done = delta.transaction_version(self._pipeline)
+        if done is None or done < step:
+            self._commit(delta, [], files, step)
+
     def plan_merges(
         self, log: Location, changes: Sequence[ChangeFile], step: int, since: str = ""
     ) -> list[Merge] | None:

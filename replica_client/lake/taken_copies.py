@@ -20,6 +20,7 @@ from replica_client.lake.change_files import ChangeFile
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry, new_id
 from replica_client.lake.log_tables import ROWS, by_table
 from replica_client.lake.log_versions import ChangeLogVersions, LoggedVersion
+from replica_client.lake.rewrite import NewFile
 from replica_client.lake.state_table import StateTable
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.model import TableModel
@@ -122,22 +123,28 @@ def _put_together(tables: Tables, version: LoggedVersion, step: int) -> tuple[_C
     catalog, count = tables.catalog, 0
     copy: _Copy | None = None
     low = high = ""
+    data_files: list[NewFile] = []
     for file in sorted(version.files, key=lambda file: file.path):
         rows = tables.log.rows([file], sort=False)
         stated = json.loads(rows["after"][rows.num_rows - 1].as_py())
         entry = catalog.tables.get((stated["database"], stated["table"]))
         if entry is None or entry.status != "copying" or entry.copy != stated["copy"]:
             return None, count
-        if not entry.building:
+        if copy is None:
             entry.model = TableModel.from_json(*entry.table, stated["definition"])
-            entry.building = new_id()
+            entry.building = entry.building or new_id()
             tables.building(entry).create()
         low, high = min(low or stated["low"], stated["low"]), max(high, stated["high"])
         copy = copy or _Copy(entry, tables.building(entry), "", "", 0)
-        if copy.state.step < step:
+        if rows.num_rows > 1 and copy.state.step < step:
             tables.apply_net_rows(copy.state, rows.slice(0, rows.num_rows - 1), step)
+        data_files += [NewFile(**one) for one in stated.get("data_files", ())]
         count += rows.num_rows - 1
         step += 1
+    if copy is not None and data_files:
+        copy.state.add_files(data_files, step)
+        step += 1
+        count += sum(file.rows for file in data_files)
     if copy is not None:
         assert copy.entry.model is not None
         copy.low, copy.step = low, step

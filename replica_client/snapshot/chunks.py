@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from replica_client.position.position import Position
 from replica_client.rows.row import Row, row_class
+from replica_client.rows.text_columns import TextColumns
 from replica_client.schema.model import TableModel
 from replica_client.snapshot.column_selects import selected
 from replica_client.snapshot.ranges import KeyRange, condition, table_name
@@ -15,6 +17,8 @@ from replica_client.snapshot.watermarks import Locking, Window, begin_between, l
 from replica_client.transport.connection import SourceConnection
 
 ROWS_AT_ONCE = 2000
+COLUMN_ROWS = 32768
+COLUMN_SIZE = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,19 @@ class Chunk:
     rows: Sequence[Row]
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnsOfChunk:
+    """Rows of a chunk as columns.
+
+    Attributes:
+        texts: the bytes that the server sent.
+        value: makes the value that the stream would give, of the bytes of a column.
+    """
+
+    texts: TextColumns
+    value: Callable[[int, bytes], Any]
+
+
 class ChunkReading:
     """A chunk that is being read; its rows come in lists.
 
@@ -47,7 +64,9 @@ class ChunkReading:
         self.window = window
         self._connection = connection
         self._table = table
-        self._part = part
+        self._ways = [selected(column) for column in table.columns if not column.hidden]
+        names = ", ".join(way.expression for way in self._ways)
+        self._sql = f"SELECT {names} FROM {table_name(table)}{condition(table, part)}"
 
     async def rows(self, size: int = ROWS_AT_ONCE) -> AsyncIterator[list[Row]]:
         """The rows, as they come.
@@ -56,13 +75,9 @@ class ChunkReading:
             ServerError: the source refuses, e.g. because the table is another one now.
             TransportError: the connection failed.
         """
-        columns = [column for column in self._table.columns if not column.hidden]
-        ways = [selected(column) for column in columns]
-        make = row_class(tuple(column.name for column in columns))
-        names = ", ".join(way.expression for way in ways)
-        converters = [way.convert for way in ways]
-        sql = f"SELECT {names} FROM {table_name(self._table)}{condition(self._table, self._part)}"
-        async for found in self._connection.stream(sql, size=size):
+        make = row_class(tuple(c.name for c in self._table.columns if not c.hidden))
+        converters = [way.convert for way in self._ways]
+        async for found in self._connection.stream(self._sql, size=size):
             yield [
                 make(
                     value if value is None or convert is None else convert(value)
@@ -70,6 +85,36 @@ class ChunkReading:
                 )
                 for row in found
             ]
+
+    async def columns(
+        self, allocate: Callable[[int], Any], rows: int = COLUMN_ROWS, size: int = COLUMN_SIZE
+    ) -> AsyncIterator[ColumnsOfChunk]:
+        """The rows as columns of bytes, as they come.
+
+        Args:
+            allocate: see :class:`~replica_client.rows.text_columns.TextColumns`.
+            rows: at most so many at once.
+            size: bytes behind which no more rows are taken at once.
+
+        Raises:
+            ServerError: the source refuses, e.g. because the table is another one now.
+            TransportError: the connection failed.
+            ProtocolError: the answer is not one.
+        """
+
+        def value(column: int, data: bytes) -> Any:
+            found, convert = stream.value(column, data), self._ways[column].convert
+            return found if convert is None else convert(found)
+
+        async with self._connection.row_stream(self._sql) as stream:
+            taken = TextColumns(len(self._ways), rows, size, allocate)
+            async for payloads in stream.payloads():
+                at = 0
+                while (at := taken.add(payloads, at)) < len(payloads):
+                    yield ColumnsOfChunk(taken, value)
+                    taken = TextColumns(len(self._ways), rows, size, allocate)
+            if taken.count:
+                yield ColumnsOfChunk(taken, value)
 
 
 async def _named(connection: SourceConnection, table: TableModel) -> Position:

@@ -11,7 +11,7 @@ import ssl
 import struct
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -42,6 +42,7 @@ from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.dump import DEFAULT_QUEUE_SIZE, DumpProtocol, DumpStream
 from replica_client.transport.login import LoginConnection
 from replica_client.transport.request import DumpRequest, random_server_id
+from replica_client.transport.row_stream import RowStream
 from replica_client.transport.server_info import BinlogStatus, ServerInfo, parse_version
 from replica_client.wire.command_packets import ComRegisterSlave
 from replica_client.wire.dump_session import DumpSession
@@ -238,6 +239,16 @@ class SourceConnection:
             TransportError: the connection failed, or ``read_timeout`` passed without rows.
             ProtocolError: the answer is not one.
         """
+        async with self.row_stream(sql, args) as rows:
+            async for payloads in rows.payloads():
+                for at in range(0, len(payloads), size):
+                    with _translated(f"a row at {self.options.address}", self.options):
+                        found = rows.decoded(payloads[at : at + size])
+                    yield found
+
+    @asynccontextmanager
+    async def row_stream(self, sql: str, args: Sequence[Any] = ()) -> AsyncIterator[RowStream]:
+        """Run a statement whose rows are taken as they come; as :meth:`stream`, without decoding them."""
         connection = self._live()
         connection.begin_answer(None)
         what = f"{sql.split(maxsplit=1)[0]} at {self.options.address}"
@@ -245,10 +256,9 @@ class SourceConnection:
         try:
             cursor = await self._in_time(what, connection.cursor(_QuietStream))
             await self._in_time(what, cursor.execute(sql, tuple(args) or None))
-            while rows := await self._in_time(what, cursor.fetchmany(size)):
-                yield [tuple(row) for row in rows]
-            await self._in_time(what, cursor.close())
-            ended = True
+            rows = RowStream(connection, lambda work: self._in_time(what, work))
+            yield rows
+            ended = rows.ended
         finally:
             if not ended:
                 connection.close()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from replica_client.errors import (
     ConnectionLostError,
     PacketSequenceError,
     PacketTooLargeError,
+    ProtocolError,
     TlsError,
     UnexpectedPacketError,
 )
@@ -33,9 +35,9 @@ from replica_client.wire.auth.certificate_proof import fingerprint_of
 from replica_client.wire.auth.plugin import Credentials
 from replica_client.wire.compressed_packets import Compression, FrameDecoder, encode_frames
 from replica_client.wire.connection_phase import NO_CAPABILITY, LoginSession
-from replica_client.wire.framing import MAX_PIECE_SIZE
+from replica_client.wire.framing import MAX_PIECE_SIZE, PacketFramer
 from replica_client.wire.handshake import HandshakeV10
-from replica_client.wire.packets import ERR_HEADER
+from replica_client.wire.packets import EOF_HEADER, ERR_HEADER, MAX_EOF_SIZE
 from replica_client.wire.server_errors import server_error_of
 
 MAX_GREETING_SIZE = 4096
@@ -43,9 +45,11 @@ MAX_GREETING_SIZE = 4096
 MAX_LOGIN_SIZE = 1 << 20
 """Bytes of one packet before the login is done: nobody there has proven anything."""
 _READ_SIZE = 1 << 16
+_ROWS_READ_SIZE = 1 << 18
 _VALUE_SIZE = 64
 
 _ERR = bytes([ERR_HEADER])
+_EOF = bytes([EOF_HEADER])
 
 
 class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
@@ -256,6 +260,67 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
             self.close()
             raise ConnectionLostError(f"{self._options.address} closed the connection") from error
 
+    async def row_payloads(self) -> AsyncIterator[list[bytes]]:
+        """The payloads of the rows of an answer whose columns were read, as they come.
+
+        Raises:
+            ConnectionLostError: the connection ended.
+            ServerError: the server ended the rows with an error.
+            ProtocolError: a packet is not one.
+        """
+        # Where frames are compressed, they are what is numbered.
+        number = -1 if self._frames is not None else self._next_seq_id
+        framer = PacketFramer(self._options.max_packet_size, sequence=number)
+        while True:
+            data = await self._some()
+            try:
+                found = framer.feed(data)
+                if framer.fault is not None:
+                    raise framer.fault
+            except ProtocolError:
+                self.close()
+                raise
+            if not found:
+                continue
+            last = found[-1]
+            if last[:1] == _ERR:
+                self._end_rows()
+                raise server_error_of(last)
+            if last[:1] == _EOF and len(last) < MAX_EOF_SIZE:
+                found.pop()
+                if found:
+                    yield found
+                self._end_rows()
+                return
+            yield found
+
+    def _end_rows(self) -> None:
+        result, self._result = self._result, None
+        if result is not None:
+            result.unbuffered_active = False
+
+    async def _some(self) -> bytes:
+        """Bytes that are there, at least one."""
+        reader: asyncio.StreamReader = self._reader
+        try:
+            if self._plain:
+                data, self._plain = bytes(self._plain), bytearray()
+                return data
+            while True:
+                data = await reader.read(_ROWS_READ_SIZE)
+                if not data:
+                    raise asyncio.IncompleteReadError(b"", 1)
+                if self._frames is None:
+                    return data
+                if plain := bytes(self._frames.feed(data)):
+                    return plain
+        except asyncio.CancelledError:
+            self._close_on_cancel()
+            raise
+        except (asyncio.IncompleteReadError, OSError) as error:
+            self.close()
+            raise ConnectionLostError(f"{self._options.address} closed the connection") from error
+
     def _write_bytes(self, data: bytes) -> None:
         if self.compression is not None:
             data = encode_frames(data, self.compression)[0]
@@ -339,6 +404,12 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         self._socket_transport = None
         self._close_reason = "The connection is used by a dump"
         return writer, rest
+
+    @property
+    def open_result(self) -> Any:
+        """The driver's result whose rows are not read yet; None where there is none."""
+        result = self._result
+        return result if result is not None and result.unbuffered_active else None
 
     @property
     def open_socket(self) -> Any:

@@ -23,7 +23,7 @@ from replica_client.lake.copies import (
     copies_directory,
     copy_chunk,
 )
-from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
+from replica_client.lake.lake_catalog import LakeCatalog, TableEntry, new_id
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.state_table import Runner, Work
@@ -154,6 +154,7 @@ class LakeRun:
         assert self._options.connect is not None
         plans = asyncio.run(self._plans(wanted))
         tasks: list[ChunkTask] = []
+        planned: list[tuple[TableEntry, CopyPlan, Location]] = []
         for entry in wanted:
             plan = plans[entry.table]
             if isinstance(plan, _Unread):
@@ -161,6 +162,10 @@ class LakeRun:
                 continue
             manifests = self._manifests(entry.copy)
             plan.save(manifests)
+            entry.building = entry.building or new_id()
+            planned.append((entry, plan, manifests))
+        self.catalog.save()  # the directories that executors write to have names
+        for entry, plan, manifests in planned:
             tasks += [
                 ChunkTask(
                     self._options.connect,
@@ -170,6 +175,7 @@ class LakeRun:
                     number,
                     plan.table,
                     part,
+                    self.catalog.staging(entry),
                     self._config.lake.locking,
                     self._schema,
                 )
@@ -191,7 +197,8 @@ class LakeRun:
         for entry in wanted:
             if (refusal := refused.get(entry.copy)) is not None:
                 self._say(f"{'.'.join(entry.table)} is copied again: {refusal.reason}")
-                self._forget(entry.copy, found.get(entry.copy, ()))
+                directory = self.catalog.staging(entry)
+                self._forget(entry.copy, found.get(entry.copy, ()), directory)
                 self._unread[entry.table] = _Unread(entry.copy, refusal.end)
             elif entry.copy in found:
                 self._read[entry.table] = entry.copy, found[entry.copy]
@@ -279,8 +286,14 @@ class LakeRun:
                     entry.leave_out(unread.reason)
                     self.catalog.save()
 
-    def _forget(self, copy: str, manifests: Sequence[ChunkManifest]) -> None:
+    def _forget(
+        self, copy: str, manifests: Sequence[ChunkManifest], directory: Location | None = None
+    ) -> None:
+        """Remove the files of a copy; those in the directory of a table that is gone went with it."""
         remove_files(*(self._config.change_log / manifest.path for manifest in manifests))
+        if directory is not None:
+            names = (one["path"] for manifest in manifests for one in manifest.data_files)
+            remove_files(*(directory / name for name in names))
         remove_tree(self._manifests(copy))
 
     @property

@@ -1,0 +1,101 @@
+"""Columns of a text result set in the types of state tables.
+
+Most are cast by Arrow; the values of those that it cannot cast exactly are made one by one, each different value once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from replica_client.lake.lake_columns import BINARY_KINDS, LakeColumn, Lossless
+from replica_client.lake.lake_table import LakeTable
+from replica_client.rows.json_values import value_to_json
+from replica_client.rows.text_columns import TextColumns
+from replica_client.schema.model import TEXT_KINDS, ColumnModel
+
+Value = Callable[[int, bytes], Any]
+"""Makes the value of a column, by its number, of the bytes that the server sent."""
+
+_PLAIN_TEXTS: Final = TEXT_KINDS - {"enum", "set"}
+_TEXTS: Final = _PLAIN_TEXTS | {"time", "uuid", "inet4", "inet6", "json"}
+_TEMPORAL: Final = frozenset(("date", "datetime", "timestamp"))
+_INTEGERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "bit", "year"))
+
+
+def copied_rows(table: LakeTable, found: TextColumns, value: Value) -> pa.Table:
+    """Rows of a state table with a primary key.
+
+    Args:
+        table: what it looks like.
+        found: its columns, as :mod:`replica_client.snapshot` selects them.
+        value: makes a value.
+
+    Raises:
+        ReplicaClientError: a value is not of its column.
+    """
+    models = [column for column in table.model.columns if not column.hidden]
+    lossless: Lossless = {}
+    arrays = []
+    for at, (model, column) in enumerate(zip(models, table.columns, strict=True)):
+        buffers, nulls = found.columns[at].buffers()
+        texts = pa.Array.from_buffers(pa.binary(), found.count, buffers, nulls)
+        array = _cast(model, column, texts)
+        if array is None:
+            array = _made(column, texts, partial(value, at), lossless)
+        arrays.append(array)
+    return table.of_arrays(arrays, lossless, found.count)
+
+
+def _cast(model: ColumnModel, column: LakeColumn, texts: pa.Array) -> pa.Array | None:
+    """The column cast by Arrow; None where that is not exact."""
+    kind, wanted = model.kind, column.type
+    if pa.types.is_binary(wanted):
+        return texts if kind in BINARY_KINDS or kind in _PLAIN_TEXTS else None
+    try:
+        if kind in _TEXTS:
+            found = texts.cast(pa.string())
+            if kind == "json":
+                return pc.if_else(pc.equal(found, "null"), pa.scalar(None, pa.string()), found)
+            return found
+        text = texts.cast(pa.string())
+        if kind in _INTEGERS:
+            if pa.types.is_decimal(wanted):
+                return text.cast(pa.uint64()).cast(wanted)
+            return text.cast(wanted)
+        if kind in ("float", "double"):
+            return text.cast(pa.float64()).cast(wanted)
+        if kind == "decimal" and pa.types.is_decimal(wanted):
+            return text.cast(wanted)
+        if kind in _TEMPORAL:
+            if wanted == pa.timestamp("us", "UTC"):
+                return pc.assume_timezone(text.cast(pa.timestamp("us")), "UTC")
+            return text.cast(wanted)
+    except pa.ArrowInvalid:
+        return None
+    return None
+
+
+def _made(
+    column: LakeColumn, texts: pa.Array, value: Callable[[bytes], Any], lossless: Lossless
+) -> pa.Array:
+    """The column by its values."""
+    if pa.types.is_temporal(column.type):  # what cannot be held is known by its row
+        return column.to_arrow(_decoded(column, texts.to_pylist(), value), lossless)
+    encoded = texts.dictionary_encode()
+    made = column.to_arrow(_decoded(column, encoded.dictionary.to_pylist(), value), lossless)
+    return made.take(encoded.indices)
+
+
+def _decoded(
+    column: LakeColumn, found: Sequence[bytes | None], value: Callable[[bytes], Any]
+) -> list[Any]:
+    # As the values of the change log's rows are made.
+    texts = ["null" if one is None else value_to_json(value(one)) for one in found]
+    made: list[Any] = msgspec.json.decode(f"[{','.join(texts)}]", type=list[column.decoded])  # type: ignore[name-defined]
+    return made

@@ -1,0 +1,71 @@
+"""The rows of a statement's answer as the server sends them, and what its values are in Python."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from pymysql.connections import MysqlPacket
+
+from replica_client.constants.column_types import ColumnType
+from replica_client.transport.login import LoginConnection
+
+InTime = Callable[[Awaitable[Any]], Awaitable[Any]]
+"""Waits for something as long as the connection may be silent."""
+
+
+class RowStream:
+    """An answer whose columns are known, and whose rows are not read yet.
+
+    Args:
+        connection: that answers.
+        in_time: waits for it.
+
+    Attributes:
+        ended: whether the last row was taken.
+    """
+
+    def __init__(self, connection: LoginConnection, in_time: InTime) -> None:
+        self._connection = connection
+        self._in_time = in_time
+        self._result = connection.open_result
+        self.ended = self._result is None
+        if self._result is not None:
+            for at, field in enumerate(self._result.fields):
+                if field.type_code == ColumnType.MYSQL_TYPE_VECTOR:
+                    # The driver does not know it, and takes it for text.
+                    self._result.converters[at] = (None, None)
+
+    async def payloads(self) -> AsyncIterator[list[bytes]]:
+        """The payloads of the packets with rows, as they come.
+
+        Raises:
+            ServerError: the server ended the rows with an error.
+            TransportError: the connection failed, or ``read_timeout`` passed without rows.
+            ProtocolError: a packet is not one.
+        """
+        if self._result is None:
+            return
+        found = self._connection.row_payloads()
+        while (payloads := await self._in_time(anext(found, None))) is not None:
+            yield payloads
+        self.ended = True
+
+    def decoded(self, payloads: list[bytes]) -> list[tuple[Any, ...]]:
+        """Rows as the driver gives them.
+
+        Raises:
+            ValueError: a text is not of its character set.
+        """
+        read = self._result._read_row_from_packet
+        return [read(MysqlPacket(payload, "utf-8")) for payload in payloads]
+
+    def value(self, column: int, data: bytes) -> Any:
+        """A value that is not NULL as the driver gives it.
+
+        Raises:
+            ValueError: a text is not of its character set.
+        """
+        encoding, convert = self._result.converters[column]
+        value = data if encoding is None else data.decode(encoding)
+        return value if convert is None else convert(value)
