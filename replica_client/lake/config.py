@@ -23,7 +23,7 @@
 
     [lake]
     current = true                     # keep current-state tables; false: the change log only
-    chunk_rows = 50000                 # of a copy's chunk
+    chunk_rows = 200000                # of a copy's chunk
     locking = "never"                  # or "brief": a copy begins under a global read lock
     distribute_above = "16m"           # of files to merge: executors do it instead of the driver
     retain = "7 days"                  # of the change log, where all tables have taken it; default: all of it
@@ -50,12 +50,13 @@ from typing import Any, Literal
 
 from replica_client.errors import ConfigError
 from replica_client.lake.source_options import SourceOptions, nearest
-from replica_client.snapshot import DEFAULT_CHUNK_ROWS, Locking
+from replica_client.snapshot import Locking
 from replica_client.storage.location import Location, ObjectUrl, is_url, local_path, location
 from replica_client.storage.sizes import size_of
 from replica_client.storage.toml_file import TomlFile
 
 DEFAULT_INTERVAL = "1 second"
+_CHUNK_ROWS = 200_000
 
 # Key in [source] -> the source's option, and whether it is a path, a list or a plain value.
 _SOURCE_KEYS = {
@@ -132,7 +133,7 @@ class LakeConfig:
 
     current: bool = True
     copies: bool = False
-    chunk_rows: int = DEFAULT_CHUNK_ROWS
+    chunk_rows: int = _CHUNK_ROWS
     locking: Locking = "never"
     distribute_above: int = DEFAULT_DISTRIBUTE_ABOVE
     report: str = "report.html"
@@ -301,7 +302,7 @@ class _Reader:
         locking = given.get("locking", "never")
         if locking not in _LOCKING:
             raise self.wrong("lake", "locking", f"{locking!r}; {nearest(locking, _LOCKING)}")
-        rows = given.get("chunk_rows", str(DEFAULT_CHUNK_ROWS))
+        rows = given.get("chunk_rows", str(_CHUNK_ROWS))
         if not rows.isdecimal() or not int(rows):
             raise self.wrong("lake", "chunk_rows", "give a whole number above 0")
         size = size_of(given.get("distribute_above", str(DEFAULT_DISTRIBUTE_ABOVE)))

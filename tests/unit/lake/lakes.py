@@ -1,6 +1,7 @@
 """A change log written by hand, and the lake that is made of it."""
 
 import json
+from dataclasses import asdict
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,8 +12,10 @@ from replica_client.lake.applier import Applier, local_runner
 from replica_client.lake.change_log_files import Statistics, commit_files, open_change_log
 from replica_client.lake.change_log_schema import CHANGE_LOG_SCHEMA, statement_json
 from replica_client.lake.lake_catalog import LakeCatalog
+from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.log_versions import ChangeLogVersions
-from replica_client.lake.parquet_files import new_file
+from replica_client.lake.parquet_files import make_directory, new_file
+from replica_client.lake.rewrite import Rewrite
 from replica_client.position.position import Position
 from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.statement_context import StatementContext
@@ -70,17 +73,27 @@ class HandLog:
         """The place of what comes behind all that was added."""
         return Position("b.000001", self.offset + 1).sort_key()
 
-    def copy(self, table, copy, create, chunks):
-        """A version with the copy of a table; each chunk is its low and high place, and its rows."""
+    def copy(self, table, copy, create, chunks, directory=None):
+        """A version with the copy of a table; each chunk is its low and high position, and its rows.
+
+        They are in data files in the directory where one is given, else with the chunks.
+        """
         history = SchemaHistory()
         history.run(create, CONTEXT, "b.000001", 4)
         stated = {"database": "d", "table": table, "copy": copy}
         stated["definition"] = history.table(("d", table)).to_json()
         actions = []
+        shape = LakeTable(history.table(("d", table)))
         for number, (low, high, rows) in enumerate(chunks):
-            for at, row in enumerate(rows):
+            data_files = []
+            if directory is not None and rows:
+                make_directory(directory)
+                found = shape.to_arrow(shape.decode([json.dumps(row) for row in rows]))
+                work = Rewrite(directory, (), 0, shape.schema, shape.key, True, added=found)
+                data_files = [asdict(file) for file in work.run()]
+            for at, row in enumerate(() if directory is not None else rows):
                 self.add("snapshot", table, None, row, row=at)
-            text = json.dumps({**stated, "low": low, "high": high})
+            text = json.dumps({**stated, "low": low, "high": high, "data_files": data_files})
             self.add("snapshot_chunk", table, None, text, row=len(rows))
             actions.append(self._file(f"copy-{copy}-{number:08}.parquet"))
         commit_files(self.directory, f"{self._pipeline}/snapshot/{copy}", 1, actions)

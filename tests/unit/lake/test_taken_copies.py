@@ -6,7 +6,7 @@ import pytest
 
 from replica_client.lake import applier as applier_module
 from replica_client.lake import lake_catalog, state_table, taken_copies
-from replica_client.lake.lake_catalog import LakeCatalog
+from replica_client.lake.lake_catalog import LakeCatalog, new_id
 from replica_client.lake.log_versions import ChangeLogVersions
 from tests.unit.lake.lakes import HandLog, applier, rows_of
 
@@ -59,6 +59,15 @@ def copies_of(lake):
     return {name: entry.copy for (_, name), entry in LakeCatalog.load(lake).tables.items()}
 
 
+def staged(lake, names):
+    """Directories into which rows of copies are read, by table."""
+    catalog = LakeCatalog.load(lake)
+    for name in names:
+        catalog.tables["d", name].building = new_id()
+    catalog.save()
+    return {name: catalog.staging(catalog.tables["d", name]) for name in names}
+
+
 def copied_lake(log, lake, rng, names):
     """A log in which all tables are copied while they change; nothing is taken behind the first version."""
     source = Source(log, rng, names)
@@ -77,8 +86,9 @@ def copied_lake(log, lake, rng, names):
     for _ in range(3):
         source.change(names, 12)
     copies = copies_of(lake)
+    directories = staged(lake, keyed[::2])
     for name in names:
-        log.copy(name, copies[name], create(name), chunks[name])
+        log.copy(name, copies[name], create(name), chunks[name], directories.get(name))
     source.change(names, 6)
     return source.rows
 
