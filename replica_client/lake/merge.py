@@ -8,7 +8,7 @@ one. Where keys have no order, or are counted (tables without a primary key), th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -111,7 +111,7 @@ class Merged:
 
 
 @dataclass(frozen=True)
-class _Net:
+class Net:
     """Keys that were touched, and the rows among them that are there afterwards."""
 
     keys: pa.Table
@@ -297,8 +297,8 @@ def _keys(shape: LakeTable, rows: pa.Table) -> pa.Table:
     return pa.table(columns)
 
 
-def _by_key(work: Merge, shape: LakeTable) -> _Net | None:
-    """The newest state of each key."""
+def _by_key(work: Merge, shape: LakeTable, *, backward: bool = False) -> Net | None:
+    """The newest state of each key; backward: the one before the first change."""
     rows = _read(work, shape)
     if rows is None:
         return None
@@ -316,15 +316,43 @@ def _by_key(work: Merge, shape: LakeTable) -> _Net | None:
         column = one_array(ordered[name])
         one = pc.not_equal(column.slice(1), column.slice(0, count - 1))
         differs = one if differs is None else pc.or_(differs, one)
-    last = pa.concat_arrays([differs, pa.array([True])])
-    newest = order.filter(last)
-    ended = rows["operation"].take(newest)
-    stays = one_array(pc.invert(pc.is_in(ended, value_set=_BEFORE)))
-    left = rows.take(newest.filter(stays))
-    return _Net(keys.filter(last), in_lake_types(shape, left))
+    end = pa.array([True])
+    ends = pa.concat_arrays([end, differs] if backward else [differs, end])
+    outermost = order.filter(ends)
+    is_before = one_array(pc.is_in(rows["operation"].take(outermost), value_set=_BEFORE))
+    left = rows.take(outermost.filter(is_before if backward else pc.invert(is_before)))
+    return Net(keys.filter(ends), in_lake_types(shape, left))
 
 
-def _rewritten(work: Merge, shape: LakeTable, net: _Net) -> Merged:
+def undone(work: Merge, there: pa.Table) -> Net | None:
+    """What the rows of a table were before changes; None where there are none of it.
+
+    Args:
+        work: its changes, without data files.
+        there: the rows behind the changes.
+
+    Raises:
+        SinkError: a file cannot be read.
+        SchemaMismatchError: rows are not of the table.
+        DataLossError: rows came that are not there.
+    """
+    shape = LakeTable(work.model)
+    try:
+        if shape.source_key:
+            return _by_key(work, shape, backward=True)
+        rows = _read(work, shape)
+        if rows is None:
+            return None
+        net = _net_of_copies(work, shape, rows, lambda wanted: _digests(there, wanted), -1)
+        return Net(shape.key_table(net.keys), net.rows)
+    except (OSError, StorageError, pa.ArrowInvalid) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:300]
+        raise SinkError(
+            f"{work.log}: {reason}; a file of the change log cannot be read: was it removed (retain, vacuum)?"
+        ) from None
+
+
+def _rewritten(work: Merge, shape: LakeTable, net: Net) -> Merged:
     """Each data file without the keys, and with the rows of its range."""
     removed: list[str] = []
     added: list[NewFile] = []
@@ -369,6 +397,29 @@ def _by_copies(work: Merge, shape: LakeTable) -> NetRows | None:
     rows = _read(work, shape)
     if rows is None:
         return None
+
+    def there(wanted: pa.Array) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for file in work.data_files:
+            found += _digests(read_parquet(work.directory / file.path, [COPY_KEY]), wanted)
+        return found
+
+    return _net_of_copies(work, shape, rows, there, 1)
+
+
+def _digests(rows: pa.Table, wanted: pa.Array) -> Counter[str]:
+    heads = pc.list_element(pc.split_pattern(rows[COPY_KEY], "#"), 0)
+    return Counter(heads.filter(pc.is_in(heads, value_set=wanted)).to_pylist())
+
+
+def _net_of_copies(
+    work: Merge,
+    shape: LakeTable,
+    rows: pa.Table,
+    there: Callable[[pa.Array], Counter[str]],
+    sign: int,
+) -> NetRows:
+    """What changes come to; ``sign`` -1: what their contrary does."""
     if DIGEST not in rows.column_names or rows[DIGEST].null_count:
         raise SchemaMismatchError(
             f"{work.model.database}.{work.model.name}: the binlog says that it has a primary key, and the lake "
@@ -379,15 +430,10 @@ def _by_copies(work: Merge, shape: LakeTable) -> NetRows | None:
     change: Counter[str] = Counter()
     newest: dict[str, int] = {}
     for at, (digest, gone) in enumerate(zip(digests, goes, strict=True)):
-        change[digest] += -1 if gone else 1
+        change[digest] += -sign if gone else sign
         newest[digest] = at
     wanted = pa.array([digest for digest, count in change.items() if count], pa.string())
-    there: Counter[str] = Counter()
-    for file in work.data_files:
-        kept = read_parquet(work.directory / file.path, [COPY_KEY])[COPY_KEY]
-        heads = pc.list_element(pc.split_pattern(kept, "#"), 0)
-        there.update(heads.filter(pc.is_in(heads, value_set=wanted)).to_pylist())
-    return _counted(work.model, shape, rows, change, newest, there)
+    return _counted(work.model, shape, rows, change, newest, there(wanted))
 
 
 def _counted(

@@ -113,7 +113,7 @@ def _rows(work: Rewrite) -> pa.Table | None:
     parts = []
     for path in work.paths:
         found = read_parquet(work.directory / path)
-        kept = _kept(work, found)
+        kept = without_keys(found, work.removed, work.key)
         unchanged = kept.num_rows == found.num_rows and work.renamed is None
         if unchanged and (work.added is None or not work.added.num_rows):
             return None
@@ -123,23 +123,23 @@ def _rows(work: Rewrite) -> pa.Table | None:
     return pa.concat_tables(parts) if parts else work.schema.empty_table()
 
 
-def _kept(work: Rewrite, found: pa.Table) -> pa.Table:
-    if work.removed is not None and work.removed.num_rows:
-        removed = work.removed
-        for name in work.key:
+def without_keys(found: pa.Table, removed: pa.Table | None, key: Sequence[str]) -> pa.Table:
+    """Rows of a state table but for those of some keys (:meth:`LakeTable.key_table`)."""
+    if removed is not None and removed.num_rows:
+        for name in key:
             at = removed.schema.get_field_index(name)
             removed = removed.set_column(at, name, removed[name].cast(found[name].type))
-        texts = unheld(removed, work.key)
-        removed = comparable(removed, work.key, texts)
-        keys = comparable(found, work.key, texts)
-        if len(work.key) == 1:
-            name = work.key[0]
+        texts = unheld(removed, key)
+        removed = comparable(removed, key, texts)
+        keys = comparable(found, key, texts)
+        if len(key) == 1:
+            name = key[0]
             found = found.filter(pc.invert(pc.is_in(keys[name], value_set=removed[name])))
         else:
             numbers = pa.array(range(found.num_rows), pa.int64())
             left = keys.append_column("_place", numbers).join(
                 removed,
-                keys=list(work.key),
+                keys=list(key),
                 join_type="left anti",
             )
             found = found.take(left["_place"].sort())

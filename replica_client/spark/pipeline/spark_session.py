@@ -22,6 +22,9 @@ from replica_client.errors import ConfigError
 from replica_client.spark.pipeline.java import java_home
 
 DEFAULT_MASTER = "local[*]"
+_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
+"""No row passes through Java here, and compiling its code a second time takes a third of its CPU time."""
+
 _SESSION = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "8"}
 
 
@@ -68,6 +71,7 @@ def make_session(
         "spark.python.authenticate.socketTimeout": "120s",
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir(), "replica-client-warehouse")),
         "spark.log.level": "WARN" if verbose else "OFF",
+        **({"spark.driver.defaultJavaOptions": _JAVA_OPTIONS} if local else {}),
         **(settings or {}),
     }.items():
         conf.set(key, value)

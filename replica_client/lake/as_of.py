@@ -1,0 +1,277 @@
+"""Tables of a lake as they were: what the change log has behind a moment, taken back from the tables of now.
+
+The images before changes stand in the change files, so that older versions of the Delta tables are not needed. A moment
+is one position of the binlog, so that tables read at it belong together. What cannot be taken back exactly (a statement
+that made the table what it is, a copy that was read behind the moment, files that are gone) is refused.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from replica_client.errors import ConfigError, SinkError, StorageError
+from replica_client.lake.applier import STEPS, first_untaken
+from replica_client.lake.change_files import ChangeFile
+from replica_client.lake.change_log_files import LOSS
+from replica_client.lake.delta_files import delta_rows, open_delta
+from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
+from replica_client.lake.lake_table import COPY_KEY, LakeTable
+from replica_client.lake.log_tables import ROWS
+from replica_client.lake.log_versions import ChangeLogVersions, LoggedVersion
+from replica_client.lake.merge import Merge, undone
+from replica_client.lake.net_rows import net_rows
+from replica_client.lake.parquet_files import in_schema, read_parquet
+from replica_client.lake.rewrite import without_keys
+from replica_client.lake.taken_copies import is_copy
+from replica_client.position.position import Position
+from replica_client.readers.start_position import parse_start
+from replica_client.storage.location import Location
+
+_TRIES: Final = 5
+_END: Final = "\U0010ffff"  # behind every position
+_OPPOSITE: Final = {"insert": "delete", "delete": "insert", "update": "update"}
+
+
+@dataclass(frozen=True)
+class LakeMoment:
+    """A moment of a lake.
+
+    Attributes:
+        when: as it was given.
+        behind: changes of this ``_commit_version`` or a later one are behind it.
+    """
+
+    when: str
+    behind: str
+
+
+class LakePast:
+    """Reads the tables of a lake as they were.
+
+    Args:
+        lake: its directory or URL.
+        log: its change log.
+    """
+
+    def __init__(self, lake: Location, log: Location) -> None:
+        self._lake = lake
+        self._log = ChangeLogVersions(log)
+        self._catalog = self._load()
+        self._first_untaken = first_untaken(self._catalog.step)
+
+    def _load(self) -> LakeCatalog:
+        catalog = LakeCatalog.load(self._lake)
+        if catalog is None:
+            raise ConfigError(f"{self._lake}: no lake with current tables; run the pipeline first")
+        return catalog
+
+    def moment(self, when: str) -> LakeMoment:
+        """A moment: behind the transaction of a GTID, before what begins at a time or at ``FILE:OFFSET``.
+
+        Raises:
+            ConfigError: the lake does not have it; says why.
+            SinkError: the change log cannot be read.
+        """
+        start = parse_start(when, "latest", "--at")
+        if start == "latest":
+            return LakeMoment(when, _END)
+        if start == "earliest":
+            raise ConfigError("--at earliest: give a GTID, a time or FILE:OFFSET")
+        if isinstance(start, datetime.datetime):
+            return LakeMoment(when, self._at_time(when, start))
+        if start.file:
+            return self._reached(LakeMoment(when, start.sort_key()))
+        return LakeMoment(when, self._behind_gtid(when))
+
+    def _taken(self) -> Iterator[LoggedVersion]:
+        """The versions whose changes are in the tables, the newest first."""
+        for number in range(self._first_untaken - 1, -1, -1):
+            version = self._log.version(number)
+            if not is_copy(version):
+                yield version
+
+    def _columns(self, version: LoggedVersion, names: list[str]) -> Iterator[pa.Table]:
+        for file in version.files:
+            try:
+                yield read_parquet(self._log.directory / file.path, names)
+            except (OSError, StorageError, pa.ArrowInvalid) as error:
+                text = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
+                raise SinkError(
+                    f"{self._log.directory / file.path}: {text}: the change log has forgotten what is needed"
+                ) from None
+
+    def _behind_gtid(self, when: str) -> str:
+        wanted = when.strip()
+        for version in self._taken():
+            for found in self._columns(version, ["_gtid", "_commit_version"]):
+                at = pc.index(found["_gtid"].cast(pa.string()), wanted.lower()).as_py()
+                if at >= 0:
+                    return str(found["_commit_version"].cast(pa.string())[at].as_py()) + "\0"
+        raise ConfigError(
+            f"--at {when}: the lake has taken no changes of this GTID; give one that changed a table of it, "
+            "FILE:OFFSET, or a time"
+        )
+
+    def _at_time(self, when: str, moment: datetime.datetime) -> str:
+        """The first transaction of then or later; there must be one before it, too."""
+        wanted = pa.scalar(int(moment.timestamp() * 1_000_000), pa.int64())
+        first, earlier = "", False
+        for version in self._taken():
+            for found in self._columns(version, ["_commit_timestamp", "_commit_version"]):
+                times = found["_commit_timestamp"].cast(pa.int64())
+                later = found["_commit_version"].filter(pc.greater_equal(times, wanted))
+                if len(later):
+                    least = pc.min(later.cast(pa.string())).as_py()
+                    first = min(first or least, least)
+                earlier |= len(later) < found.num_rows
+        if not first:
+            raise ConfigError(f"--at {when}: the lake has no change of then or later yet")
+        if not earlier:
+            raise ConfigError(f"--at {when}: the change log begins later")
+        return first
+
+    def _reached(self, moment: LakeMoment) -> LakeMoment:
+        for version in self._taken():
+            for file in version.files:
+                if file.last and file.last >= moment.behind:
+                    return moment
+        raise ConfigError(f"--at {moment.when}: the lake has no change of there or later yet")
+
+    def read(self, table: tuple[str, str], moment: LakeMoment) -> pa.Table:
+        """The rows of a table at a moment, in the lake's types.
+
+        Raises:
+            ConfigError: the lake does not have them; says why.
+            SinkError: a file cannot be read.
+            DataLossError: the changes do not fit the table.
+        """
+        for _ in range(_TRIES):
+            entry = self._entry(table)
+            delta = open_delta(self._catalog.home(entry))
+            pipelines = self._pipelines()
+            step = max((delta.transaction_version(one) or -1 for one in pipelines), default=-1)
+            if step <= self._catalog.step:
+                shape = LakeTable(_model_of(entry))
+                rows = delta_rows(delta, self._catalog.home(entry)).to_table()
+                return self._back(entry, shape, in_schema(rows, shape.schema, None), moment)
+            self._catalog = self._load()  # a run wrote it meanwhile
+        raise ConfigError(f"{'.'.join(table)}: a run is writing it; try again")
+
+    def _entry(self, table: tuple[str, str]) -> TableEntry:
+        entry = self._catalog.tables.get(table)
+        if entry is None or entry.status != "current":
+            why = "there is none" if entry is None else f"it is {entry.status} ({entry.reason})"
+            raise ConfigError(f"{'.'.join(table)}: not a current table of this lake: {why}")
+        return entry
+
+    def _pipelines(self) -> set[str]:
+        """The applications that count steps."""
+        for version in self._taken():
+            return set(version.transactions)
+        return set()
+
+    def _back(
+        self, entry: TableEntry, shape: LakeTable, rows: pa.Table, moment: LakeMoment
+    ) -> pa.Table:
+        parts = list(self._parts(entry, moment))
+        for part in reversed(parts):
+            if isinstance(part, pa.Table):
+                rows = _without_rows(shape, rows, part)
+                continue
+            work = Merge(
+                self._catalog.home(entry), shape.model, (), self._log.directory, part,
+                since=moment.behind,
+            )  # fmt: skip
+            net = undone(work, rows)
+            if net is not None:
+                kept = without_keys(rows, net.keys, shape.key)
+                rows = pa.concat_tables([kept, net.rows.cast(shape.schema)])
+        return rows
+
+    def _parts(
+        self, entry: TableEntry, moment: LakeMoment
+    ) -> Iterator[pa.Table | tuple[ChangeFile, ...]]:
+        """The changes of a table behind a moment, in order: rows of the envelope, or change files."""
+        inside = self._catalog.step % STEPS != STEPS - 1
+        waiting: list[ChangeFile] = []
+        for version in self._log.since(moment.behind, self._first_untaken + inside):
+            if is_copy(version):
+                self._check_copy(entry, version, moment)
+                continue
+            for files, rows in self._log.runs(version):
+                mine = [one for one in files if (one.database, one.table) == entry.table]
+                if rows is not None:
+                    rows = rows.filter(pc.greater_equal(rows["_commit_version"], moment.behind))
+                    self._check_statements(entry, rows, moment)
+                    chosen = pc.and_(
+                        pc.equal(rows["database"], entry.database),
+                        pc.equal(rows["table"], entry.name),
+                    )
+                    rows = rows.filter(pc.and_(chosen, pc.is_in(rows["operation"], value_set=ROWS)))
+                if inside and version.number == self._first_untaken and (mine or rows):
+                    raise ConfigError(
+                        f"{'.'.join(entry.table)}: a run ended in the midst of a batch; run the pipeline, then read"
+                    )
+                waiting += mine
+                if rows is not None and rows.num_rows:
+                    if waiting:
+                        yield tuple(waiting)
+                        waiting = []
+                    yield rows
+        if waiting:
+            yield tuple(waiting)
+
+    def _check_copy(self, entry: TableEntry, version: LoggedVersion, moment: LakeMoment) -> None:
+        for file in version.files:
+            found = self._log.rows([file], sort=False)
+            stated = json.loads(found["after"][found.num_rows - 1].as_py())
+            name = stated["database"], stated["table"]
+            if name == entry.table and stated["high"] > moment.behind:
+                raise ConfigError(
+                    f"{'.'.join(entry.table)}: the lake copied it behind {moment.when}, and knows nothing of before"
+                )
+
+    def _check_statements(self, entry: TableEntry, rows: pa.Table, moment: LakeMoment) -> None:
+        """Refuse where a statement behind the moment may have made the table what it is."""
+        others = rows.filter(pc.invert(pc.is_in(rows["operation"], value_set=ROWS)))
+        for row in others.to_pylist():
+            text = str(json.loads(row["after"] or "{}").get("statement", ""))
+            names = (row["database"], row["table"])
+            if (
+                names == entry.table
+                or row["operation"] == LOSS
+                or (row["database"] == entry.database and not row["table"])
+                or entry.name.casefold() in text.casefold()
+            ):
+                raise ConfigError(
+                    f"{'.'.join(entry.table)}: {row['operation']} at {row['_file']}:{row['_offset']} is behind "
+                    f"{moment.when} ({text[:80]}), and is not taken back; read the archive: replica-client as-of"
+                )
+
+
+def _model_of(entry: TableEntry) -> Any:
+    assert entry.model is not None
+    return entry.model
+
+
+def _without_rows(shape: LakeTable, rows: pa.Table, part: pa.Table) -> pa.Table:
+    """Take rows of the envelope back."""
+    kinds = [_OPPOSITE[one] for one in reversed(part["operation"].to_pylist())]
+    before, after = part["before"].to_pylist()[::-1], part["after"].to_pylist()[::-1]
+
+    def copies(digests: Iterable[str]) -> Counter[str]:
+        wanted = pa.array(sorted(set(digests)), pa.string())
+        heads = pc.list_element(pc.split_pattern(rows[COPY_KEY], "#"), 0)
+        return Counter(heads.filter(pc.is_in(heads, value_set=wanted)).to_pylist())
+
+    net = net_rows(shape, kinds, after, before, copies)
+    kept = without_keys(rows, shape.key_table(net.keys), shape.key)
+    return pa.concat_tables([kept, net.rows.cast(shape.schema)])
