@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from replica_client.lake.as_of import LakePast
+from replica_client.lake.lake_past import LakePast
 from tests.spark.change_logs import lake_of, typed_log
 
 TABLES = {

@@ -1,4 +1,4 @@
-"""Tables of a lake as they were: equal to the server's SELECT behind every transaction; refused where they cannot be."""
+"""Tables of a lake as they were: equal to the server's SELECT behind every transaction; else refused."""
 
 import pytest
 
@@ -6,7 +6,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
 from replica_client.errors import ConfigError
-from replica_client.lake.as_of import LakePast
+from replica_client.lake.lake_past import LakePast
 from tests.integration.lake_moments import prove_moments
 from tests.spark.change_logs import lake_of, typed_log
 

@@ -31,7 +31,6 @@ from replica_client.lake.net_rows import net_rows
 from replica_client.lake.parquet_files import in_schema, read_parquet
 from replica_client.lake.rewrite import without_keys
 from replica_client.lake.taken_copies import is_copy
-from replica_client.position.position import Position
 from replica_client.readers.start_position import parse_start
 from replica_client.storage.location import Location
 
