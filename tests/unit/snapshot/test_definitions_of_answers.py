@@ -17,9 +17,9 @@ TABLES: Rows = [
     ("shop", "lines", "BASE TABLE", "latin1_swedish_ci"),
 ]
 COLUMNS: Rows = [
-    ("shop", "Orders", "id", "int unsigned", None, "NO", "auto_increment", ""),
-    ("shop", "Orders", "note", "varchar(20)", "utf8mb4", "YES", "", ""),
-    ("shop", "lines", "n", "tinyint(1)", None, "YES", "INVISIBLE", ""),
+    ("shop", "Orders", "id", "int unsigned", None, "NO", "auto_increment", "", None, ""),
+    ("shop", "Orders", "note", "varchar(20)", "utf8mb4", "YES", "", "", "x", "why"),
+    ("shop", "lines", "n", "tinyint(1)", None, "YES", "INVISIBLE", "", "1", ""),
 ]
 KEYS: Rows = [("shop", "Orders", "id", None)]
 
