@@ -27,6 +27,8 @@ _OWN = {
     "parquet": "replica_client.sinks.parquet.parquet_sink:make",
     "redis": "replica_client.sinks.redis_streams.stream_sink:make",
     "kafka": "replica_client.sinks.kafka.kafka_sink:make",
+    "http": "replica_client.sinks.webhook.webhook_sink:make",
+    "nats": "replica_client.sinks.nats_jetstream.nats_sink:make",
 }
 _EXTRAS = {
     "pyarrow": "arrow",
@@ -34,6 +36,8 @@ _EXTRAS = {
     "confluent_kafka": "kafka",
     "psycopg": "postgres",
     "duckdb": "duckdb",
+    "httpx": "http",
+    "nats": "nats",
     "msgspec": "daemon",
 }
 
@@ -48,7 +52,7 @@ def make_sink(kind: str, table: Mapping[str, object]) -> Sink:
 
     Args:
         kind: its name: ``file``, ``stdout``, ``sqlite``, ``mysql``, ``postgres``, ``duckdb``, ``parquet``,
-            ``redis``, ``kafka``, or an entry point's.
+            ``redis``, ``kafka``, ``http``, ``nats``, or an entry point's.
         table: its options; secrets in it are resolved.
 
     Raises:

@@ -20,9 +20,11 @@ from replica_client.sinks.mirror.duckdb_options import DuckdbOptions
 from replica_client.sinks.mirror.mysql_sink import MysqlOptions
 from replica_client.sinks.mirror.postgres_sink import PostgresOptions
 from replica_client.sinks.mirror.sqlite_sink import SqliteOptions
+from replica_client.sinks.nats_jetstream.nats_options import NatsOptions
 from replica_client.sinks.parquet.parquet_sink import ParquetOptions
 from replica_client.sinks.redis_streams.stream_sink import RedisOptions
 from replica_client.sinks.registry import sink_kinds
+from replica_client.sinks.webhook.webhook_options import WebhookOptions
 
 _SINKS: Mapping[str, type[msgspec.Struct]] = {
     "file": FileOptions,
@@ -34,6 +36,8 @@ _SINKS: Mapping[str, type[msgspec.Struct]] = {
     "parquet": ParquetOptions,
     "redis": RedisOptions,
     "kafka": KafkaOptions,
+    "http": WebhookOptions,
+    "nats": NatsOptions,
 }
 
 

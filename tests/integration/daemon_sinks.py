@@ -12,6 +12,7 @@ from typing import Any
 from tests.integration.daemon_kills import DATABASE, STDOUT, ProvedSink
 from tests.integration.sink_comparison import (
     Compared,
+    compare_lines,
     compare_sink,
     expected_transactions,
     without_clock,
@@ -32,7 +33,7 @@ _KAFKA: dict[str, dict[str, Any]] = {
     "kafka-debezium": {"format": "debezium"},
     "kafka-maxwell": {"format": "maxwell", "headers": True},
 }
-SINKS = (*_FILES, "stdout", "mysql", "postgres", "redis", *_KAFKA)
+SINKS = (*_FILES, "stdout", "mysql", "postgres", "redis", "http", "nats", *_KAFKA)
 
 
 @contextmanager
@@ -68,6 +69,10 @@ def _sink(
         return _postgres(name, stack)
     if name in _KAFKA:
         return _kafka(name, stack)
+    if name == "http":
+        return _http(name, stack)
+    if name == "nats":
+        return _nats(name, stack)
     return _proved(name, _FILES[name](directory / name))
 
 
@@ -77,6 +82,38 @@ def _postgres(name: str, stack: contextlib.ExitStack) -> ProvedSink:
     postgres = PostgresServer(Path(stack.enter_context(tempfile.TemporaryDirectory())))
     stack.callback(postgres.stop)
     return _proved(name, {"type": "postgres", "url": postgres.url})
+
+
+def _http(name: str, stack: contextlib.ExitStack) -> ProvedSink:
+    from tests.integration.event_receiver import KEY, EventReceiver
+
+    receiver = EventReceiver(faults=0.02)
+    stack.callback(receiver.close)
+    options = {"type": "http", "url": f"{receiver.url}/changes", "key": KEY}
+    return _lines(name, options, lambda: receiver.lines.get("/changes", []))
+
+
+def _nats(name: str, stack: contextlib.ExitStack) -> ProvedSink:
+    from tests.integration.nats_server import NatsServer
+
+    server = NatsServer(Path(stack.enter_context(tempfile.TemporaryDirectory())))
+    stack.callback(server.stop)
+    # No pause of the proof is longer than this.
+    options = {"type": "nats", "url": server.url, "stream": "changes", "duplicate_window": 3600.0}
+    return _lines(
+        name, options, lambda: [data.decode() for _, data in server.messages("changes")], server
+    )
+
+
+def _lines(
+    name: str, options: dict[str, Any], read: Callable[[], list[str]], server: Any = None
+) -> ProvedSink:
+    """A sink of events, which shows each once."""
+
+    def compare(source: LocalServer) -> Compared:
+        return compare_lines(read(), options, source, [f"{DATABASE}.*"], None, None, exactly=True)
+
+    return ProvedSink(name, options, compare, server)
 
 
 def _kafka(name: str, stack: contextlib.ExitStack) -> ProvedSink:

@@ -82,13 +82,13 @@ def compare_sink(
     if kind == "file":
         name = options.get("name", "changes")
         got = file_lines(Path(options["path"]), name)
-        return _compare_lines(got, options, server, tables, start, stop, exactly=True)
+        return compare_lines(got, options, server, tables, start, stop, exactly=True)
     if kind == "stdout":
         assert output is not None, "stdout: output is wanted"
         got = text_lines(output.read_text("utf-8"))
-        return _compare_lines(got, options, server, tables, start, stop, exactly=False)
+        return compare_lines(got, options, server, tables, start, stop, exactly=False)
     if kind == "redis":
-        return _compare_lines(
+        return compare_lines(
             redis_lines(options), options, server, tables, start, stop, exactly=True
         )
     if kind == "parquet":
@@ -155,7 +155,7 @@ def expected_transactions(
         yield line_format.lines(transaction)
 
 
-def _compare_lines(
+def compare_lines(
     got: list[str],
     options: Mapping[str, Any],
     server: LocalServer,
@@ -165,6 +165,7 @@ def _compare_lines(
     *,
     exactly: bool,
 ) -> Compared:
+    """Compare lines in order with those that the source's binlog files give."""
     clean = without_clock(options.get("format", "native"))
     expected = [clean(line) for line in expected_lines(options, server, tables, start, stop)]
     found = [clean(line) for line in got]

@@ -279,6 +279,7 @@ def test_casts_of_the_stand_in_convert_as_c_does() -> None:
 DISTRIBUTIONS = {
     "confluent_kafka": "confluent-kafka",
     "singer_sdk": "singer-sdk",
+    "nats": "nats-py",
     "prometheus_client": "prometheus-client",
     "pymysql": "PyMySQL",
     "cython": "Cython",
@@ -328,6 +329,7 @@ def test_every_third_party_import_is_declared() -> None:
                 allowed |= extras["cli"]
             allowed |= extras["spark"] | extras["arrow"] | extras["daemon"] | extras["redis"]
             allowed |= extras["kafka"] | extras["postgres"] | extras["duckdb"]
+            allowed |= extras["http"] | extras["nats"]
             if file.startswith("replica_client/storage/"):
                 allowed |= extras["storage"]
             if file.startswith("replica_client/integrations/"):

@@ -26,13 +26,13 @@ from replica_client.position.stores.growing import GrowingKeys
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.formats.line_format import make_format
 from replica_client.sinks.formats.message import KeyChoice, Message
+from replica_client.sinks.formats.message_spool import MessageSpool
 from replica_client.sinks.kafka.kafka_errors import kafka_errors
 from replica_client.sinks.kafka.kafka_options import (
     KafkaOptions,
     format_options,
     read_kafka_options,
 )
-from replica_client.sinks.kafka.message_spool import MessageSpool
 from replica_client.sinks.kafka.position_topic import position_record, read_position
 from replica_client.sinks.kafka.topic_names import TopicNames
 from replica_client.sinks.kafka.topic_writer import TopicWriter

@@ -15,7 +15,7 @@ from replica_client.sinks.json_lines.file_sink import FileSink
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink, sink_kinds
 
-NEEDED = {"duckdb": "duckdb"}
+NEEDED = {"duckdb": "duckdb", "http": "httpx", "nats": "nats"}
 """Packages that the environment of all tests has, and that of the quick ones has not."""
 
 
@@ -69,7 +69,17 @@ def skip_without(kind: str) -> None:
             {"bootstrap_servers": "h", "security_protocol": "SASL_SSL"},
             "sasl_mechanism: PLAIN",
         ),
-        ("rabbit", {}, "no sink is called 'rabbit'; there are duckdb, file, kafka"),
+        ("http", {"url": "ftp://h"}, "sink http: url"),
+        ("http", {"url": "http://u:p@h/"}, "url: it has a password"),
+        ("http", {"url": "http://h/", "events": 0}, "events: at least 1"),
+        ("http", {"url": "http://h/", "key": "whsec_?"}, "key: base64"),
+        ("http", {"url": "http://h/", "headers": {"Host": "x"}}, "headers: Host is set by"),
+        ("http", {"url": "http://h/", "headers": {"A": "x\r\nB: y"}}, "headers: 'A': printable"),
+        ("nats", {"url": "http://h"}, "sink nats: url"),
+        ("nats", {"url": "nats://h", "stream": "a.b"}, "stream: letters"),
+        ("nats", {"url": "nats://h", "subject": "a.*"}, "subject: letters"),
+        ("nats", {"url": "nats://h", "messages": 0}, "messages: at least 1"),
+        ("rabbit", {}, "no sink is called 'rabbit'; there are duckdb, file, http, kafka"),
     ],
 )
 def test_wrong_options_are_named(kind: str, table: dict[str, object], message: str) -> None:
@@ -96,6 +106,8 @@ def test_all_of_ours_are_sinks(tmp_path: Path) -> None:
         "parquet": {"path": str(tmp_path)},
         "redis": {"url": "redis://h"},
         "kafka": {"bootstrap_servers": "h"},
+        "http": {"url": "https://h/"},
+        "nats": {"url": "nats://h"},
     }
     assert sorted(tables) == sink_kinds()
     for kind, table in tables.items():

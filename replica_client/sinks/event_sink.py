@@ -1,0 +1,151 @@
+"""What sinks that hand events on have in common: at least once, in order, each event with an id that stays the same.
+
+A sink of your own derives a class, and says how some events are handed on::
+
+    class MySink(EventSink):
+        async def send(self, events):
+            await my_queue.put_all([(event.id, event.value) for event in events])
+
+Parts of a large transaction wait, in memory and then in a temporary file, until the last one is there. What was sent
+and not committed comes again after a crash, with the same ids and in the same portions: who receives it can tell that
+it was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+from replica_client.position.stores.base import Checkpoint
+from replica_client.readers.transaction import Transaction
+from replica_client.sinks.formats.line_format import LineFormat, make_format
+from replica_client.sinks.formats.message import Message
+from replica_client.sinks.formats.message_spool import MessageSpool
+from replica_client.sinks.protocol import Guarantee
+from replica_client.sinks.system_errors import os_errors
+from replica_client.sinks.worker import Batches, Worker
+
+_AT_ONCE: Final = 64
+
+
+class Event(NamedTuple):
+    """A change, as it is handed on.
+
+    Attributes:
+        id: of this event and no other: its transaction (GTID, or file and offset), ``:``, and its number in that.
+        message: the change in the sink's format, with its table and key.
+    """
+
+    id: str
+    message: Message
+
+    @property
+    def value(self) -> bytes:
+        """The change as JSON in UTF-8."""
+        return self.message.value.encode("utf-8", "backslashreplace")
+
+
+class EventSink:
+    """See the module.
+
+    Args:
+        line_format: makes the events; None: the native one.
+        portion: events that are sent at once.
+        join: events of several transactions may be sent at once; portions then differ when they come again.
+    """
+
+    guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
+    holds_position = False
+
+    def __init__(
+        self, line_format: LineFormat | None = None, *, portion: int = 1000, join: bool = False
+    ) -> None:
+        self._format = line_format or make_format("native", {})
+        self._portion, self._join = portion, join
+        self._worker = Worker()
+        self._batches = Batches(self._hand_on)
+        self._parts = MessageSpool()
+
+    # To override.
+
+    async def connect(self) -> None:
+        """Make ready.
+
+        Raises:
+            SinkError: it cannot be used; says why and what to do.
+        """
+
+    async def send(self, events: Sequence[Event]) -> None:
+        """Hand some events on; when this returns, they survive a crash.
+
+        Raises:
+            SinkError: it cannot be done now; ``retriable`` tells whether the same may work later.
+        """
+        raise NotImplementedError
+
+    async def disconnect(self) -> None:
+        """Give back what is held. May be called at any time, also twice."""
+
+    # What all do.
+
+    async def open(self) -> Checkpoint | None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        await self.connect()
+        return None
+
+    async def write(self, transaction: Transaction) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        await self._batches.add(transaction)
+
+    async def commit(self, checkpoint: Checkpoint) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        await self._batches.flush()
+
+    async def close(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.Sink`."""
+        self._batches.clear()
+        await self._worker.run(self._parts.clear)
+        self._worker.stop()
+        await self.disconnect()
+
+    async def _hand_on(self, transactions: list[Transaction]) -> None:
+        portions = self._portions(transactions)
+        while some := await self._worker.run(_some, portions):
+            for events in some:
+                await self.send(events)
+
+    def _portions(self, transactions: Iterable[Transaction]) -> Iterator[list[Event]]:
+        waiting: list[Event] = []
+        for transaction in transactions:
+            for event in self._events(transaction):
+                waiting.append(event)
+                if len(waiting) >= self._portion:
+                    yield waiting
+                    waiting = []
+            if waiting and not self._join:
+                yield waiting
+                waiting = []
+        if waiting:
+            yield waiting
+
+    def _events(self, transaction: Transaction) -> Iterator[Event]:
+        """Those of a transaction, when its last part is there."""
+        messages: Iterable[Message] = self._format.messages(transaction)
+        if self._parts or not transaction.complete:
+            with os_errors("temporary file of the sink"):
+                self._parts.take(messages)
+            if not transaction.complete:
+                return
+            messages = self._parts.messages()
+        start = transaction.start
+        # A file's name may hold what no header can.
+        name = transaction.gtid or f"{quote(start.file)}:{start.offset}"
+        for number, message in enumerate(messages, 1):
+            yield Event(f"{name}:{number}", message)
+        self._parts.clear()
+
+
+def _some(portions: Iterator[list[Event]]) -> list[list[Event]]:
+    return list(islice(portions, _AT_ONCE))

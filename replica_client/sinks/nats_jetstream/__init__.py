@@ -1,0 +1,1 @@
+"""Row changes as messages of a NATS JetStream stream."""

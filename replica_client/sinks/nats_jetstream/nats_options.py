@@ -1,0 +1,80 @@
+"""Options of the sink ``nats``; this module needs no NATS client."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from replica_client.errors import ConfigError
+from replica_client.sinks.sink_options import read_options
+
+_SCHEMES: Final = ("nats", "tls", "ws", "wss")
+_SUBJECT: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+_STREAM: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class NatsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of the sink ``nats``.
+
+    Attributes:
+        url: ``nats://user@host:4222`` or ``tls://…``; several with commas.
+        password: instead of one in the URL; may be ``file:…``.
+        credentials: file with a JWT and its seed.
+        ca: file with certificates of authorities, for TLS; ``""``: those of the system.
+        stream: that holds the messages; it is made where it is not there.
+        subject: of a row's message: this, ``.DATABASE.TABLE`` behind it; of schema changes ``.schema``.
+        duplicate_window: seconds in which a stream that the sink makes knows the ids of messages.
+        replicas: of a stream that the sink makes.
+        format: ``native``, ``debezium``, ``maxwell`` or ``canal``.
+        format_options: of the format.
+        messages: that wait for their acknowledgements at once.
+        timeout: seconds in which a connection and acknowledgements must come.
+    """
+
+    url: str
+    password: str = ""
+    credentials: str = ""
+    ca: str = ""
+    stream: str = "replica_client"
+    subject: str = "replica_client"
+    duplicate_window: float = 600.0
+    replicas: int = 1
+    format: str = "native"
+    format_options: dict[str, Any] = {}
+    messages: int = 1000
+    timeout: float = 30.0
+
+    def __repr__(self) -> str:
+        return "<NATS>"  # nothing that may hold a password
+
+    @property
+    def servers(self) -> list[str]:
+        """The URL of each server."""
+        return [one.strip() for one in self.url.split(",") if one.strip()]
+
+
+def read_nats_options(table: Mapping[str, object]) -> NatsOptions:
+    """The options of a table of the configuration.
+
+    Raises:
+        ConfigError: an option is wrong; names it.
+    """
+    options = read_options(NatsOptions, table, "sink nats")
+    parts = [urlsplit(one) for one in options.servers]
+    if not parts or any(one.scheme not in _SCHEMES or not one.hostname for one in parts):
+        raise ConfigError("sink nats: url: nats:// or tls:// with a host is wanted")
+    if not _STREAM.fullmatch(options.stream):
+        raise ConfigError("sink nats: stream: letters, digits, - and _ are wanted")
+    if not _SUBJECT.fullmatch(options.subject):
+        raise ConfigError("sink nats: subject: letters, digits, - and _ with points are wanted")
+    for name in ("messages", "replicas"):
+        if getattr(options, name) < 1:
+            raise ConfigError(f"sink nats: {name}: at least 1 is wanted")
+    for name in ("duplicate_window", "timeout"):
+        if getattr(options, name) <= 0:
+            raise ConfigError(f"sink nats: {name}: more than 0 is wanted")
+    return options

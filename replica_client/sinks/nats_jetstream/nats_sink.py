@@ -1,0 +1,191 @@
+"""Row changes as messages of a NATS JetStream stream: at least once; once within the stream's duplicate window.
+
+Each message has its event's id as ``Nats-Msg-Id``. The stream drops a message whose id it has seen within its duplicate
+window: what comes again after a crash is in the stream once, where the sink is back within that time. Messages of
+one portion are sent without waiting for each other's acknowledgement; each says in ``Nats-Expected-Last-Msg-Id`` which
+one it follows, so that the stream refuses those behind one that was lost, and their order stays. The stream must
+therefore have no other writer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from urllib.parse import quote, urlsplit
+
+import nats
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+from nats.errors import MaxPayloadError
+from nats.js.api import Header, PubAck, StreamConfig
+from nats.js.client import JetStreamContext
+from nats.js.errors import NotFoundError
+
+from replica_client.errors import ConfigError, PoisonChangeError, SinkError
+from replica_client.sinks.event_sink import Event, EventSink
+from replica_client.sinks.formats.line_format import make_format
+from replica_client.sinks.formats.message import Message
+from replica_client.sinks.nats_jetstream.nats_options import NatsOptions, read_nats_options
+
+_NEVER_PASS = ("authorization", "permissions", "authentication")
+
+
+def make(table: Mapping[str, object]) -> NatsSink:
+    """The sink of a table of the configuration.
+
+    Raises:
+        ConfigError: an option is wrong; names it.
+    """
+    return NatsSink(read_nats_options(table))
+
+
+class NatsSink(EventSink):
+    """See the module.
+
+    Args:
+        options: what the user chose.
+    """
+
+    def __init__(self, options: NatsOptions) -> None:
+        super().__init__(
+            make_format(options.format, options.format_options),
+            portion=options.messages,
+            join=True,
+        )
+        self._options = options
+        hosts = [urlsplit(one) for one in options.servers]
+        self._where = "NATS at " + ", ".join(f"{one.hostname}:{one.port or 4222}" for one in hosts)
+        self._client: Client | None = None
+        self._stream: JetStreamContext | None = None
+        self._error = ""
+
+    async def probe(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
+        with self._errors():
+            client = await self._connected()
+            await client.close()
+
+    async def connect(self) -> None:
+        """See the base."""
+        options = self._options
+        with self._errors():
+            self._client = await self._connected()
+            stream = self._stream = self._client.jetstream(
+                timeout=options.timeout, publish_async_max_pending=options.messages
+            )
+            try:
+                await stream.stream_info(options.stream)
+            except NotFoundError:
+                await stream.add_stream(
+                    StreamConfig(
+                        name=options.stream,
+                        subjects=[f"{options.subject}.>"],
+                        duplicate_window=options.duplicate_window,
+                        num_replicas=options.replicas,
+                    )
+                )
+
+    async def _connected(self) -> Client:
+        options = self._options
+        given: dict[str, object] = {}
+        if options.password:
+            given["password"] = options.password
+            given["user"] = urlsplit(options.servers[0]).username
+        if options.credentials:
+            given["user_credentials"] = options.credentials
+        if options.ca:
+            try:
+                given["tls"] = ssl.create_default_context(cafile=options.ca)
+            except OSError as error:
+                text = error.strerror or error
+                raise ConfigError(f"sink nats: ca: {options.ca}: {text}") from None
+        self._error = ""
+        return await nats.connect(
+            options.servers,
+            name="replica_client",
+            # The service opens the sink again, and what was not acknowledged comes again.
+            allow_reconnect=False,
+            max_reconnect_attempts=1,
+            reconnect_time_wait=0,
+            connect_timeout=options.timeout,
+            error_cb=self._failed,
+            **given,
+        )
+
+    async def _failed(self, error: Exception) -> None:
+        self._error = f"{type(error).__name__}: {error}"
+
+    async def send(self, events: Sequence[Event]) -> None:
+        """See the base."""
+        if self._stream is None:
+            raise SinkError(f"{self._where}: the sink is not open")
+        acknowledged: list[asyncio.Future[PubAck]] = []
+        last = ""
+        with self._errors():
+            try:
+                async with asyncio.timeout(self._options.timeout):
+                    for event in events:
+                        headers = {Header.MSG_ID.value: event.id}
+                        if last:
+                            headers[Header.EXPECTED_LAST_MSG_ID.value] = last
+                        last = event.id
+                        acknowledged.append(await self._publish(event, headers))
+                    await asyncio.gather(*acknowledged)
+            finally:
+                for one in acknowledged:
+                    one.cancel()
+
+    async def _publish(self, event: Event, headers: dict[str, str]) -> asyncio.Future[PubAck]:
+        assert self._stream is not None
+        subject, value = self._subject(event.message), event.value
+        try:
+            future: asyncio.Future[PubAck] = await self._stream.publish_async(
+                subject, value, stream=self._options.stream, headers=headers
+            )
+            return future
+        except MaxPayloadError as error:
+            text = (
+                f"{self._where}: the event {event.id} of {subject} has {len(value)} bytes, more than the server's "
+                "max_payload"
+            )
+            rows = event.message.rows
+            if rows is None:
+                raise SinkError(text) from error
+            raise PoisonChangeError(
+                text,
+                event_index=rows.event_index,
+                row_index=event.message.row_index,
+                file=rows.event.file,
+                position=rows.event.position,
+            ) from error
+
+    def _subject(self, message: Message) -> str:
+        if message.kind != "row":
+            return f"{self._options.subject}.{message.kind}"
+        return f"{self._options.subject}.{_token(message.database)}.{_token(message.table)}"
+
+    async def disconnect(self) -> None:
+        """See the base."""
+        client, self._client, self._stream = self._client, None, None
+        if client is not None:
+            with self._errors():
+                await client.close()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except TimeoutError as error:
+            text = self._error or f"no answer in {self._options.timeout:g} s"
+            raise SinkError(f"{self._where}: {text}", retriable=True) from error
+        except (NatsError, OSError) as error:
+            text = f"{type(error).__name__}: {error}"[:300]
+            passing = not any(one in text.lower() for one in _NEVER_PASS)
+            raise SinkError(f"{self._where}: {text}", retriable=passing) from error
+
+
+def _token(name: str) -> str:
+    """A name as a part of a subject: points, wildcards and blanks are percent-encoded."""
+    return quote(name, safe="").replace(".", "%2E")

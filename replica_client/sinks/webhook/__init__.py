@@ -1,0 +1,1 @@
+"""Row changes as requests of HTTP."""

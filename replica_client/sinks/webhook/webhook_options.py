@@ -1,0 +1,78 @@
+"""Options of the sink ``http``; this module needs no HTTP client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from replica_client.errors import ConfigError
+from replica_client.sinks.sink_options import read_options
+
+_OWN: Final = frozenset(
+    (
+        *("content-type", "content-length", "content-encoding", "host", "idempotency-key"),
+        *("webhook-id", "webhook-timestamp", "webhook-signature"),
+    )
+)
+
+
+class WebhookOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of the sink ``http``.
+
+    Attributes:
+        url: that takes the requests, ``https://…`` or ``http://…``; may be ``file:…``.
+        key: of the signature; ``""``: requests are not signed. ``whsec_`` and base64, or any text; may be ``file:…``.
+        headers: of each request, such as ``{ Authorization = "Bearer ${TOKEN}" }``.
+        format: ``native``, ``debezium``, ``maxwell`` or ``canal``.
+        format_options: of the format.
+        events: that a request has at most; a transaction of more takes several requests.
+        join: a request may have events of several transactions. It is faster where these are small, and portions differ
+            when they come again: no ``Idempotency-Key`` is sent.
+        timeout: seconds without an answer after which a request is sent again.
+        retries: how often a request is sent again, before the sink closes and begins anew.
+        longest_wait: seconds that ``Retry-After`` may ask for; with more the sink closes and begins anew.
+        ca: file with certificates of authorities; ``""``: those of certifi.
+    """
+
+    url: str
+    key: str = ""
+    headers: dict[str, str] = {}
+    format: str = "native"
+    format_options: dict[str, Any] = {}
+    events: int = 1000
+    join: bool = False
+    timeout: float = 30.0
+    retries: int = 5
+    longest_wait: float = 60.0
+    ca: str = ""
+
+    def __repr__(self) -> str:
+        return "<HTTP>"  # nothing that may hold a secret
+
+
+def read_webhook_options(table: Mapping[str, object]) -> WebhookOptions:
+    """The options of a table of the configuration.
+
+    Raises:
+        ConfigError: an option is wrong; names it.
+    """
+    options = read_options(WebhookOptions, table, "sink http")
+    parts = urlsplit(options.url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError("sink http: url: https:// or http:// with a host is wanted")
+    if parts.username or parts.password:
+        raise ConfigError("sink http: url: it has a password; give it in headers")
+    for name, least in (("events", 1), ("retries", 0), ("longest_wait", 0)):
+        if getattr(options, name) < least:
+            raise ConfigError(f"sink http: {name}: at least {least} is wanted")
+    if options.timeout <= 0:
+        raise ConfigError("sink http: timeout: more than 0 is wanted")
+    for name, value in options.headers.items():
+        if name.lower() in _OWN:
+            raise ConfigError(f"sink http: headers: {name} is set by the sink")
+        if not (name + value).isascii() or not (name + value).isprintable() or not name:
+            raise ConfigError(f"sink http: headers: {name!r}: printable ASCII is wanted")
+    return options

@@ -1,0 +1,139 @@
+"""Row changes as requests of HTTP: at least once; exactly once at a receiver that honours the key of each request.
+
+A request is a POST of JSON lines: a transaction, or ``events`` of it. Requests are sent one after the other, in order.
+``Idempotency-Key`` is the id of the first event: a request that comes again, after a crash or an answer that was
+lost, has the same key and the same lines. A receiver that keeps the key together with what it made of the request,
+in one transaction, and answers 2xx to a key that it has, sees each change once.
+
+Answers: 2xx takes the request. 408, 409, 425, 429, 5xx and a broken connection send it again, after ``Retry-After`` or
+a growing pause. Everything else, redirects too, stops the sink with an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx
+
+from replica_client import __version__
+from replica_client.errors import ConfigError, SinkError
+from replica_client.sinks.event_sink import Event, EventSink
+from replica_client.sinks.formats.line_format import make_format
+from replica_client.sinks.webhook.signature import signature, signing_key
+from replica_client.sinks.webhook.webhook_options import WebhookOptions, read_webhook_options
+
+_AGAIN: Final = frozenset((408, 409, 425, 429))
+_FIRST_PAUSE: Final = 0.1
+
+
+def make(table: Mapping[str, object]) -> WebhookSink:
+    """The sink of a table of the configuration.
+
+    Raises:
+        ConfigError: an option is wrong; names it.
+    """
+    return WebhookSink(read_webhook_options(table))
+
+
+class WebhookSink(EventSink):
+    """See the module.
+
+    Args:
+        options: what the user chose.
+    """
+
+    def __init__(self, options: WebhookOptions) -> None:
+        super().__init__(
+            make_format(options.format, options.format_options),
+            portion=options.events,
+            join=options.join,
+        )
+        self._options = options
+        self._key = signing_key(options.key)
+        parts = urlsplit(options.url)
+        # Path and query may hold a secret.
+        self._where = f"{parts.scheme}://{parts.hostname}" + (
+            f":{parts.port}" if parts.port else ""
+        )
+        self._client: httpx.AsyncClient | None = None
+
+    async def connect(self) -> None:
+        """See the base; a request tells whether the receiver is there."""
+        options = self._options
+        try:
+            verify = httpx.create_ssl_context(verify=options.ca or True)
+        except OSError as error:
+            raise ConfigError(f"sink http: ca: {options.ca}: {error.strerror or error}") from None
+        headers = {
+            **options.headers,
+            "Content-Type": "application/x-ndjson",
+            "User-Agent": f"replica_client/{__version__}",
+        }
+        self._client = httpx.AsyncClient(headers=headers, timeout=options.timeout, verify=verify)
+
+    async def send(self, events: Sequence[Event]) -> None:
+        """See the base."""
+        body = b"".join(event.value + b"\n" for event in events)
+        name, pause = events[0].id, _FIRST_PAUSE
+        for left in reversed(range(self._options.retries + 1)):
+            why, wait = await self._post(name, events[-1].id, body)
+            if not why:
+                return
+            wait = wait if wait is not None else pause * random.uniform(0.5, 1)
+            if not left or wait > self._options.longest_wait:
+                raise SinkError(f"{self._where}: {why}", retriable=True)
+            await asyncio.sleep(wait)
+            pause = min(pause * 2, self._options.longest_wait)
+
+    async def _post(self, name: str, last: str, body: bytes) -> tuple[str, float | None]:
+        """Send a request once: why it must be sent again, ``""`` where it must not, and seconds until then."""
+        if self._client is None:
+            raise SinkError(f"{self._where}: the sink is not open")
+        headers = {"Replica-Client-First": name, "Replica-Client-Last": last}
+        if not self._options.join:
+            # A text of RFC 8941; ids have neither quotes nor backslashes.
+            headers["Idempotency-Key"] = f'"{name}"'
+        if self._key:
+            now = int(time.time())
+            headers |= {
+                "webhook-id": name,
+                "webhook-timestamp": str(now),
+                "webhook-signature": signature(self._key, name, now, body),
+            }
+        try:
+            answer = await self._client.post(self._options.url, content=body, headers=headers)
+        except httpx.TransportError as error:
+            return f"{type(error).__name__}: {error}"[:300], None
+        status = answer.status_code
+        if 200 <= status < 300:
+            return "", None
+        why = f"the receiver answers {status} {answer.reason_phrase}".rstrip()
+        if status in _AGAIN or status >= 500:
+            return why, retry_after(answer.headers.get("Retry-After", ""))
+        raise SinkError(f"{self._where}: {why} to the events {name} to {last}")
+
+    async def disconnect(self) -> None:
+        """See the base."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+
+def retry_after(text: str) -> float | None:
+    """The seconds of a ``Retry-After``, which may be a date; None where it says nothing."""
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        found = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=UTC)
+    return max(0.0, (found - datetime.now(UTC)).total_seconds())
