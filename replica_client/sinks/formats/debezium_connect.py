@@ -214,7 +214,8 @@ _ITEMS: Final[dict[int, Schema]] = {
 def _type(column: ColumnShape, modes: ValueModes) -> Schema:
     code = column.type_code
     if code == _T.MYSQL_TYPE_LONGLONG and column.unsigned and modes.bigint_unsigned == "precise":
-        return _named("bytes", f"{_CONNECT}Decimal", parameters={"scale": "0"})
+        digits = {"scale": "0", "connect.decimal.precision": "20"}
+        return _named("bytes", f"{_CONNECT}Decimal", parameters=digits)
     if code in _WHOLE:
         return {"type": _WHOLE[_T(code)][bool(column.unsigned)]}
     if code == _T.MYSQL_TYPE_NEWDECIMAL:
