@@ -144,6 +144,17 @@ async def test_a_snapshot_has_all_rows_and_goes_on_where_it_was(filled: Filled) 
     assert all(chunk.window.exact for chunk in chunks)
     assert {str(chunk.window.named) for chunk in chunks} == {"mariadb-bin.000002:2001"}
     assert connection.asked.count("ROLLBACK") == 3
+    # A statement about the table keeps others from altering it, until the transaction ends.
+    begun, named, end, rows_asked = (
+        next(at for at, sql in enumerate(connection.asked) if sql.startswith(words))
+        for words in (
+            "START TRANSACTION",
+            "SELECT 1 FROM `d`.`t`",
+            "SHOW BINARY LOG",
+            "SELECT `c0`, `c1`",
+        )
+    )
+    assert begun < named < end < rows_asked
     assert chunks[0].rows[0]["c1"] == "row 0"
     for done in range(3):
         after = ("d", "t", chunks[done].range)
