@@ -18,6 +18,9 @@ TEXT_KINDS: Final = frozenset(
 """Kinds whose values are text in a character set."""
 
 
+_UNSAVED: Final = {"saved": False}
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class ColumnModel:
     """A column as it is defined.
@@ -51,7 +54,7 @@ class ColumnModel:
         comment: its comment.
 
     The last seven say nothing of how rows are read: servers list them otherwise than statements write them, and columns
-    that differ in nothing else are equal.
+    that differ in nothing else are equal. Defaults and comments are not saved: a transform may hide what they tell.
     """
 
     name: str
@@ -72,8 +75,8 @@ class ColumnModel:
     display_scale: int | None = field(default=None, compare=False)
     auto_increment: bool = field(default=False, compare=False)
     on_update: bool = field(default=False, compare=False)
-    default: str | None = field(default=None, compare=False)
-    comment: str = field(default="", compare=False)
+    default: str | None = field(default=None, compare=False, metadata=_UNSAVED)
+    comment: str = field(default="", compare=False, metadata=_UNSAVED)
 
     @property
     def annotations(self) -> tuple[object, ...]:
@@ -291,7 +294,7 @@ def _sparse(value: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for one in fields(value):
         member = getattr(value, one.name)
-        if member != one.default:
+        if member != one.default and one.metadata.get("saved", True):
             found[one.name] = member
     return found
 
