@@ -72,6 +72,31 @@ def vacuum(
     _show(_module(config).vacuum_lake(config, hours), json)
 
 
+@app.command(epilog="Example:  replica-client lake read shop.toml 'shop.*' --at 0-1-9 --to there")
+def read(
+    config: _Config,
+    tables: Annotated[
+        list[str], typer.Argument(metavar="TABLE…", help="database.name; * and ? stand for parts.")
+    ],
+    to: Annotated[
+        Path, typer.Option(metavar="DIRECTORY", help="Gets a Parquet file for each table.")
+    ],
+    at: Annotated[
+        str, typer.Option(metavar="WHEN", help="FILE:OFFSET, a GTID, a time, or latest.")
+    ] = "latest",
+) -> None:
+    """Write tables as they were at a moment, the same one for all. What cannot be taken back exactly is refused.
+
+    A GTID is the moment behind its transaction, a time the one before the first change of then or later.
+    """
+    lines = Lines()
+    config.open("rb").close()
+    module = extra_module("replica_client.lake.past_files", "spark")
+    for name, rows in module.write_past(config, tables, at, to):
+        lines.line(f"{name}: {rows:,} rows at {at}")
+    lines.flush()
+
+
 def _module(config: Path) -> Any:
     config.open("rb").close()
     return extra_module("replica_client.lake.maintenance", "spark")

@@ -72,6 +72,11 @@ class LakePast:
             raise ConfigError(f"{self._lake}: no lake with current tables; run the pipeline first")
         return catalog
 
+    def tables(self) -> list[tuple[str, str]]:
+        """Databases and names of the tables that are current."""
+        entries = self._catalog.tables.values()
+        return [entry.table for entry in entries if entry.status == "current"]
+
     def moment(self, when: str) -> LakeMoment:
         """A moment: behind the transaction of a GTID, before what begins at a time or at ``FILE:OFFSET``.
 
