@@ -279,10 +279,20 @@ class _Writer:
                     )
 
 
-def _where(shape: TableShape, row: Row, own: list[int]) -> str:
+def _key(shape: TableShape, row: Row, own: list[int]) -> str:
     key = shape.primary_key
     if key and all(not shape.columns[at].primary_key_prefix for at in key):
         return " AND ".join(condition_sql(shape.columns[at], row[at], is_key=True) for at in key)
+    return _values(shape, row, own)
+
+
+def _where(shape: TableShape, row: Row, own: list[int]) -> str:
+    """The row as it was then, so that no later change of it is written over; by its key it is found."""
+    key, values = _key(shape, row, own), _values(shape, row, own)
+    return values if key == values else f"{key} AND {values}"
+
+
+def _values(shape: TableShape, row: Row, own: list[int]) -> str:
     return " AND ".join(condition_sql(shape.columns[at], row[at], is_key=False) for at in own)
 
 
@@ -292,9 +302,7 @@ def _expected(
     """What a statement wants of the table that makes ``after`` of ``before``."""
     there = free = exact = None
     if before is not None:
-        there = _where(shape, before, own)
-        every = (condition_sql(shape.columns[at], before[at], is_key=False) for at in own)
-        exact = " AND ".join((there, *every))
+        there, exact = _key(shape, before, own), _where(shape, before, own)
     if after is not None and shape.primary_key:
-        free = _where(shape, after, own)
+        free = _key(shape, after, own)
     return ExpectedRow(table, there, exact, None if free == there else free)

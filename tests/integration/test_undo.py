@@ -29,37 +29,69 @@ def test_random_histories(any_server: LocalServer, tmp_path: Path) -> None:
     assert counts["changes"]
 
 
+CHANGED_SINCE = [
+    ("a INT PRIMARY KEY, b INT", "UPDATE {t} SET a = 7 WHERE a = 1", "UPDATE {t} SET a = 8"),
+    ("a INT PRIMARY KEY, b INT", "UPDATE {t} SET b = 2 WHERE a = 1", "UPDATE {t} SET b = 3"),
+    (
+        "a INT PRIMARY KEY, b INT, c TEXT",
+        "UPDATE {t} SET b = 2 WHERE a = 1",
+        "UPDATE {t} SET c = 'X' WHERE a = 1",
+    ),
+    (
+        "a INT PRIMARY KEY, b INT, c VARCHAR(9)",
+        "INSERT INTO {t} (a, c) VALUES (3, 'x')",
+        "UPDATE {t} SET c = 'X' WHERE a = 3",
+    ),
+    ("a INT PRIMARY KEY, b INT", "INSERT INTO {t} VALUES (3, 3)", "DELETE FROM {t} WHERE a = 3"),
+    (
+        "a INT PRIMARY KEY, b INT",
+        "DELETE FROM {t} WHERE a = 1",
+        "INSERT INTO {t} VALUES (1, 5)",
+    ),
+    ("a INT, b INT", "UPDATE {t} SET b = 2 WHERE a = 1", "UPDATE {t} SET b = 3 WHERE a = 1"),
+    ("a INT, b INT", "INSERT INTO {t} VALUES (3, 3)", "UPDATE {t} SET b = 4 WHERE a = 3"),
+]
+"""The table, what is taken back, and what somebody did since."""
+
+
 def test_the_script_ends_where_a_row_is_not_as_it_was(
     any_server: LocalServer, new_database: Callable[[LocalServer], str], tmp_path: Path
 ) -> None:
+    """Each change of a row since then stays: nothing is written over."""
     any_server.rotate()
     first = any_server.binlog_position()[0]
     database = new_database(any_server)
     with any_server.connected() as connection, connection.cursor() as cursor:
-        cursor.execute(f"CREATE TABLE {database}.t (a INT PRIMARY KEY, b INT) ENGINE=InnoDB")
-        cursor.execute(f"INSERT INTO {database}.t VALUES (1, 1), (2, 1)")
+        for number, (columns, _, _) in enumerate(CHANGED_SINCE):
+            table = f"{database}.t{number}"
+            cursor.execute(f"CREATE TABLE {table} ({columns}) ENGINE=InnoDB")
+            cursor.execute(f"INSERT INTO {table} (a, b) VALUES (1, 1)")
         connection.commit()
         any_server.rotate()
         begin = any_server.binlog_position()[0]
-        cursor.execute(f"DELETE FROM {database}.t WHERE a = 2")
-        cursor.execute(f"UPDATE {database}.t SET a = 7")
-        connection.commit()
+        for number, (_, undone, _) in enumerate(CHANGED_SINCE):
+            cursor.execute(undone.format(t=f"{database}.t{number}"))
+            connection.commit()
         any_server.rotate()
         names = any_server.binlog_files()
         files = [any_server.binlog_path(name) for name in names[names.index(first) : -1]]
-        cursor.execute(f"UPDATE {database}.t SET a = 8")
-        connection.commit()
         archive = open_archive(files, index_directory=tmp_path)
-        question = make_question([f"{database}.*"], since=f"{begin}:4")
-        with make_statements(archive, question, "undo") as statements:
-            assert statements.changes == 2
-            with pytest.raises(pymysql.Error, match="more than 1 row"):
-                for line in statements.lines():
-                    if not line.startswith("--"):
-                        cursor.execute(line.removesuffix(";"))
-        connection.rollback()
-        cursor.execute(f"SELECT a FROM {database}.t")
-        assert cursor.fetchall() == ((8,),)
+        for number, (_, undone, since) in enumerate(CHANGED_SINCE):
+            table = f"{database}.t{number}"
+            cursor.execute(since.format(t=table))
+            connection.commit()
+            before = checksums(any_server, [table])
+            question = make_question([table], since=f"{begin}:4")
+            with make_statements(archive, question, "undo") as statements:
+                assert statements.changes == 1
+                with pytest.raises(pymysql.Error, match="more than 1 row|Duplicate entry"):
+                    for line in statements.lines():
+                        if not line.startswith("--"):
+                            cursor.execute(line.removesuffix(";"))
+                    connection.rollback()
+                    raise AssertionError(f"{undone}, then {since}: written over")
+            connection.rollback()
+            assert checksums(any_server, [table]) == before
 
 
 def test_check_tells_what_changed_since_and_writes_nothing(
