@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 256 KiB of its own."""
     directory = tmp_path / "disk"
     directory.mkdir()
+    if shutil.which("mount") is None:
+        unavailable("no small file system: there is no program mount")
     mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(directory)]
     done = subprocess.run(mount, capture_output=True, text=True)
     if done.returncode:
