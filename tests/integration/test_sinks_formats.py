@@ -245,6 +245,9 @@ def test_debezium(logged: Logged) -> None:
         "optional": True,
         "autoIncremented": False,
         "generated": False,
+        "comment": None,
+        "defaultValueExpression": None,
+        "enumValues": None,
     }
 
 
@@ -339,7 +342,8 @@ def test_values_in_every_format(logged: Logged) -> None:
     assert debezium["p"] == _base64(b"a\0\0\0\0") and debezium["s"] == _base64(b"\x00\xff")
     assert debezium["t"] == "y'z" and debezium["u"] == "p,r"
     assert (
-        debezium["w"]["srid"] == 0 and base64.b64decode(debezium["w"]["wkb"])[:5] == b"\1\1\0\0\0"
+        debezium["w"]["srid"] is None
+        and base64.b64decode(debezium["w"]["wkb"])[:5] == b"\1\1\0\0\0"
     )
     textual = logged.lines(
         "debezium",
