@@ -2,11 +2,14 @@
 
 Names of buckets choose what goes wrong: ``careless-…`` ignores conditions of writes, as some stores that speak
 S3 do; ``flaky-…`` fails every third request with 503, and answers every seventh that writes only after it
-wrote, with 500.
+wrote, with 500; ``cut-…`` cuts connections: by chance, before a request is looked
+at, behind what it wrote, and in the middle of an answer.
 """
 
 import itertools
 import os
+import random
+import socket
 import sys
 import threading
 
@@ -21,6 +24,7 @@ class Faults:
         self._app = app
         self._counts = itertools.count(1)
         self._writes = itertools.count(1)
+        self._chance = random.Random(1)
 
     def __call__(self, environ, start_response):
         bucket = environ["PATH_INFO"].split("/")[1]
@@ -37,7 +41,30 @@ class Faults:
         if bucket.startswith("flaky-") and next(self._counts) % 3 == 0:
             start_response("503 Slow Down", [])
             return [b"<Error><Code>SlowDown</Code></Error>"]
+        if bucket.startswith("cut-"):
+            return self._cut(environ, start_response, writes)
         return self._app(environ, start_response)
+
+    def _cut(self, environ, start_response, writes):
+        connection = environ["werkzeug.socket"]
+        if self._chance.random() < 0.03:
+            connection.shutdown(socket.SHUT_RDWR)
+            start_response("500 Internal Server Error", [])
+            return []
+        if writes and self._chance.random() < 0.1:
+            list(self._app(environ, lambda *_: None))
+            connection.shutdown(socket.SHUT_RDWR)
+            start_response("500 Internal Server Error", [])
+            return []
+        answer = self._app(environ, start_response)
+        if environ["REQUEST_METHOD"] != "GET" or self._chance.random() > 0.04:
+            return answer
+        return self._half(b"".join(answer), connection)
+
+    @staticmethod
+    def _half(body, connection):
+        yield body[: len(body) // 2]
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 class Quiet(WSGIRequestHandler):

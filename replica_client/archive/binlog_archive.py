@@ -24,6 +24,9 @@ ArchiveSource = str | Path | ObjectUrl | Sequence[str | Path | ObjectUrl]
 """Where an archive is: see :func:`~replica_client.open_archive`."""
 
 
+_AHEAD = 32  # files whose indexes are read ahead at once
+
+
 class IndexedFiles:
     """The files of an archive in order, with indexes that are made where they are missing, old or damaged.
 
@@ -132,6 +135,9 @@ class IndexedFiles:
 
     def _load(self, at: int) -> IndexedFile:
         listed = self.listed[at]
+        if at % _AHEAD == 0:
+            # The first are wanted at once.
+            self._sidecars.read_ahead(self.listed[at + _AHEAD if at else 0 : at + 2 * _AHEAD])
         found = self._sidecars.load(listed)
         if self._progress is not None:
             self._progress(listed.size)

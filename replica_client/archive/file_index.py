@@ -30,7 +30,8 @@ from replica_client.storage.files import open_file
 STEP = 1 << 20
 """Bytes between two cuts, about."""
 
-_PROOF_SIZE = 4096
+PROOF_SIZE = 4096
+"""Bytes at the beginning and the end of a file that tell whether it is the one that was scanned."""
 _TYPE_OFFSET = 4
 QUERIES = (int(EventType.QUERY_EVENT), int(EventType.QUERY_COMPRESSED_EVENT))
 """Types of events that hold a statement."""
@@ -157,7 +158,7 @@ def is_current(index: FileIndex, file: ListedFile) -> bool:
     if (index.size, index.modified) != (file.size, file.modified):
         return False
     with open_file(file.where) as stream:
-        return index.head == _hash(stream.read(min(_PROOF_SIZE, file.size)))
+        return index.head == _hash(stream.read(min(PROOF_SIZE, file.size)))
 
 
 def make_index(
@@ -169,13 +170,14 @@ def make_index(
         BinlogDecodeError: a fault in the file.
     """
     with open_file(file.where) as stream:
-        begin = stream.read(min(_PROOF_SIZE, file.size))
+        begin = stream.read(min(PROOF_SIZE, file.size))
         head = _hash(begin)
         known = (
             earlier if earlier is not None and _continues(earlier, file, stream, begin) else None
         )
     index = known or FileIndex(file.size, file.modified, head)
     events = list(index.events)
+    kept = {at for at, _ in events}
     facts: dict[str, Any] = {}
 
     def keep(event: BinlogEvent, data: bytes, decoder: BinlogDecoder) -> None:
@@ -185,7 +187,8 @@ def make_index(
             facts.update(first=event.header.timestamp, is_relay_log=relay)
             facts.update(created=getattr(event.body, "create_timestamp", 0))
         if code in _HEAD or (code in QUERIES and concerns_tables(event, decoder)):
-            if not any(at == event.position for at, _ in events):
+            if event.position not in kept:
+                kept.add(event.position)
                 events.append((event.position, data))
 
     transaction_ranges = FileTransactionRanges(
@@ -227,13 +230,13 @@ def make_index(
 
 def _continues(index: FileIndex, file: ListedFile, stream: Any, begin: bytes) -> bool:
     """Whether a file is an indexed one that has grown."""
-    if file.size < index.size or index.size < _PROOF_SIZE or index.head != _hash(begin):
+    if file.size < index.size or index.size < PROOF_SIZE or index.head != _hash(begin):
         return False
     return index.tail == _tail(stream, index.reached)
 
 
 def _tail(stream: Any, reached: int) -> bytes:
-    start = max(0, reached - _PROOF_SIZE)
+    start = max(0, reached - PROOF_SIZE)
     stream.seek(start)
     return _hash(stream.read(reached - start))
 

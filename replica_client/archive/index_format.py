@@ -25,14 +25,13 @@ from __future__ import annotations
 import json
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntFlag
 from struct import Struct
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from replica_client.archive.file_index import FileIndex
-from replica_client.archive.key_scan import word_and_mask
+from replica_client.archive.key_scan import matching_blocks
 from replica_client.readers.files.file_bytes import INDEX_SUFFIX
 from replica_client.storage.files import read_at
 
@@ -287,7 +286,7 @@ def section_of(records: list[BlockRecord], filters: list[bytes | bytearray]) -> 
     return b"".join((_SIZE.pack(len(head)), head, *filters))
 
 
-def blocks_with(section: bytes, number: int) -> Iterator[int]:
+def blocks_with(section: bytes, number: int) -> list[int]:
     """Numbers of the blocks that may have a key.
 
     Args:
@@ -297,30 +296,9 @@ def blocks_with(section: bytes, number: int) -> Iterator[int]:
     Raises:
         ValueError: the section is damaged.
     """
-    try:
-        (size,) = _SIZE.unpack_from(section)
-        at, end, cells = _SIZE.size, _SIZE.size + size, _SIZE.size + size
-        block = -1
-        while at < end:
-            step, at = _get(section, at)
-            flags, at = _get(section, at)
-            bits, at = _get(section, at)
-            words, at = _get(section, at)
-            block += step
-            there = True
-            if flags & BlockFlag.ZONE:
-                low, at = _get(section, at)
-                width, at = _get(section, at)
-                there = low <= number <= low + width
-            if there and words:
-                word, mask = word_and_mask(number, words, bits)
-                cell = cells + 8 * word
-                there = int.from_bytes(section[cell : cell + 8], "little") & mask == mask
-            cells += 8 * words
-            if there or flags & BlockFlag.ALWAYS:
-                yield block
-    except IndexError as error:
-        raise ValueError("a section is cut") from error
+    if len(section) < _SIZE.size:
+        raise ValueError("a section is cut")
+    return matching_blocks(section, number)
 
 
 def _decoded(head: dict[str, Any]) -> SidecarIndex:
@@ -384,19 +362,3 @@ def _put(target: bytearray, number: int) -> None:
         target.append(number & 0x7F | 0x80)
         number >>= 7
     target.append(number)
-
-
-def _get(data: bytes, at: int) -> tuple[int, int]:
-    byte = data[at]
-    if byte < 0x80:
-        return byte, at + 1
-    number, shift = byte & 0x7F, 7
-    while True:
-        at += 1
-        byte = data[at]
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, at + 1
-        shift += 7
-        if shift > 63:
-            raise IndexError

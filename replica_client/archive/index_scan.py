@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from heapq import nlargest
 from typing import BinaryIO, Final
@@ -24,6 +25,7 @@ from replica_client.archive.transaction_ranges import is_plain
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.events.rows import NO_TABLE_ID
+from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.binlog.file_scan import MAGIC_SIZE
 from replica_client.binlog.layout import HEADER_SIZE, ROWS_COMPRESSED, ROWS_FORMS, ROWS_TYPES
 from replica_client.binlog.options import DecodeOptions
@@ -46,7 +48,7 @@ _PIECE: Final = 4 << 20
 _NOTABLE: Final = 10
 _MAX_BITS: Final = 12.0
 """Bits of a filter for each key at most."""
-_SHARE: Final = 0.004
+_SHARE: Final = 0.0045
 """Of a block's bytes that its filters may have."""
 _KINDS: Final = {"insert": 0, "update": 1, "delete": 2}
 _HARMLESS: Final = frozenset(
@@ -68,6 +70,7 @@ _HARMLESS: Final = frozenset(
         EventType.TRANSACTION_CONTEXT_EVENT,
     )
 )
+_ROWS_FROM: Final = re.compile(rb"SELECT|VALUES|WITH|TABLE.*TABLE", re.IGNORECASE | re.DOTALL)
 _MIN_TYPES: Final = 19
 _ROWS_POST_HEADERS: Final = (8, 10)
 
@@ -203,7 +206,7 @@ class BlockWalk:
         if query in PLAIN_CONTROL:
             return
         word = first_word(query)
-        if word == b"XA" or may_change_rows(query):
+        if word == b"XA" or (may_change_rows(query) and not _only_creates(word, query)):
             self._must_read = True
         if word != b"XA":
             self.statement(event)
@@ -232,6 +235,9 @@ class _Indexing(BlockWalk):
         self._schema = SchemaTracker(history, Selection(), "positional", "positional")
         self._index = SidecarIndex(self._facts)
         self._tables: dict[tuple[bytes, tuple[int, ...]], KeyTable] = {}
+        # The same by the body of their table map alone, as long as the schema history stays as it is.
+        self._current: dict[bytes, tuple[KeyTable, TableMapEvent]] = {}
+        self._revision = self._schema.history.revision
         self._records: list[list[BlockRecord]] = []
         self._filters: list[list[bytes | bytearray]] = []
         self._notable: list[NotableTransaction] = []
@@ -303,26 +309,32 @@ class _Indexing(BlockWalk):
 
     def table_of(self, content: bytes) -> KeyTable:
         """See :class:`~replica_client.archive.key_scan.ScanOwner`."""
-        table_map = self._decoder.table_map_of(content)
-        if table_map is None:
-            raise BinlogDecodeError("a table map that cannot be read", file=self._file.name)
-        self._decoder.announce(table_map)
+        found = self._current.get(content[6:])
+        if found is None:
+            table_map = self._decoder.table_map_of(content)
+            if table_map is None:
+                raise BinlogDecodeError("a table map that cannot be read", file=self._file.name)
+            found = self._defined(content[6:], table_map), table_map
+            self._current[content[6:]] = found
+        self._decoder.announce(found[1], int.from_bytes(content[:6], "little"))
+        return found[0]
+
+    def _defined(self, content: bytes, table_map: TableMapEvent) -> KeyTable:
+        """The table of a table map as the schema history has it now."""
         shape = self._schema.shape(table_map, self._decoder.format)
         key = shape.primary_key
-        known = self._tables.get((content[6:], key))
+        known = self._tables.get((content, key))
         if known is not None:
             return known
         readers = [column_op(column, self._options) for column in shape.columns]
         number = len(self._index.tables)
-        table = KeyTable(
-            table_map.schema, table_map.table, content[6:], shape, number, readers, key
-        )
-        self._tables[content[6:], key] = table
+        table = KeyTable(table_map.schema, table_map.table, content, shape, number, readers, key)
+        self._tables[content, key] = table
         self._index.tables.append(
             IndexedTable(
                 table_map.schema,
                 table_map.table,
-                content[6:],
+                content,
                 key if not table.unfiltered else (),
                 tuple(shape.columns[at].name for at in key) if not table.unfiltered else (),
                 table.zone_size,
@@ -348,6 +360,11 @@ class _Indexing(BlockWalk):
     def statement(self, event: BinlogEvent) -> None:
         """See the class; it moves the schema history on."""
         self._schema.run(event, self._decoder.format, 0)
+        if self._revision != self._schema.history.revision:
+            self._revision = self._schema.history.revision
+            # Another definition may have the same table map.
+            self._current = {}
+            self._scan.forget_ids()
 
 
 class KeyConfirmation(BlockWalk):
@@ -422,6 +439,11 @@ class KeyConfirmation(BlockWalk):
             if any(has_number(table.keys, table.count, number) for number in wanted):
                 return True
         return False
+
+
+def _only_creates(word: bytes, query: bytes) -> bool:
+    """Whether a statement is a CREATE that surely fills no table: none that names where rows come from."""
+    return word == b"CREATE" and not _ROWS_FROM.search(query)
 
 
 def _sid_text(sid: object) -> str:

@@ -95,6 +95,11 @@ _OTHER = cython.declare(cython.int, 0x10)
 _PARTIAL_UPDATE = cython.declare(cython.int, 39)
 _GTID = cython.declare(cython.int, 33)
 _HOUR = cython.declare(cython.longlong, 3600)
+_MAX_IDS = 1 << 14
+_SECTION_HEAD = cython.declare(cython.int, 4)
+# Flags of a block's record, as in index_format.
+_ZONE = cython.declare(cython.ulonglong, 1)
+_ALWAYS = cython.declare(cython.ulonglong, 2)
 
 
 class ScanOwner(Protocol):
@@ -239,6 +244,10 @@ class KeyScan:
     def begin_format(self, checksum_size: int) -> None:
         """A format description: table ids before it mean nothing any more."""
         self._tail = checksum_size
+        self.forget_ids()
+
+    def forget_ids(self) -> None:
+        """Ask the owner for the tables of table maps again, also of those that come again."""
         self._by_id = {}
         self._last = None
         self._last_number = -1
@@ -428,6 +437,10 @@ class KeyScan:
             or not same_bytes(table.content, 0, raw, at + TABLE_ID_SIZE, end - at - TABLE_ID_SIZE)
         ):
             table = self._owner.table_of(bytes(raw[at:end]))
+            if len(self._by_id) >= _MAX_IDS:
+                # Those of the statement at hand are among the last ones.
+                self._by_id = dict(list(self._by_id.items())[_MAX_IDS // 2 :])
+            self._by_id.pop(number, None)
             self._by_id[number] = table
         self._last, self._last_number = table, number
         return True
@@ -831,3 +844,80 @@ def word_and_mask(number: int, words: int, bits: int) -> tuple[int, int]:
     for at in range(bits):
         mask |= 1 << ((mix >> (6 * at)) & 63)
     return ((mix >> 32) * words) >> 32, mask
+
+
+def matching_blocks(section: bytes, number: cython.ulonglong) -> list[int]:
+    """Numbers of the blocks of a section that may have a key; see :mod:`~replica_client.archive.index_format`.
+
+    Args:
+        section: of a table, its size among it.
+        number: of the key.
+
+    Raises:
+        ValueError: it is cut, or has a number of more than 64 bits.
+    """
+    raw: cython.p_const_uchar = section
+    whole: cython.Py_ssize_t = len(section)
+    at: cython.Py_ssize_t = _SECTION_HEAD
+    end: cython.Py_ssize_t = at + load_le(raw, 0, _SECTION_HEAD)
+    cells: cython.Py_ssize_t = end
+    mix: cython.ulonglong = _mixed(number)
+    field: cython.ulonglong
+    count: cython.int
+    i: cython.int
+    shift: cython.int
+    block: cython.longlong = -1
+    flags: cython.ulonglong = 0
+    bits: cython.int = 0
+    words: cython.ulonglong = 0
+    low: cython.ulonglong = 0
+    width: cython.ulonglong = 0
+    word: cython.ulonglong
+    mask: cython.ulonglong
+    one: cython.ulonglong = 1
+    there: cython.bint
+    found: list[int] = []
+    if end > whole:
+        raise ValueError("a section is cut")
+    while at < end:
+        count = 4
+        i = 0
+        while i < count:
+            field = 0
+            shift = 0
+            while True:
+                if at >= end or shift > 63:
+                    raise ValueError("a section is cut")
+                field |= (cython.cast(cython.ulonglong, raw[at] & 0x7F) << shift) & _ALL
+                shift += 7
+                at += 1
+                if raw[at - 1] < 0x80:
+                    break
+            if i == 0:
+                block += field
+            elif i == 1:
+                flags = field
+                if flags & _ZONE:
+                    count = 6
+            elif i == 2:
+                bits = cython.cast(cython.int, field & 63)
+            elif i == 3:
+                words = field
+            elif i == 4:
+                low = field
+            else:
+                width = field
+            i += 1
+        there = not flags & _ZONE or (low <= number and number - low <= width)
+        if words > cython.cast(cython.ulonglong, whole - cells) >> 3:
+            raise ValueError("a section is cut")
+        if there and words:
+            word = ((mix >> 32) * words) >> 32
+            mask = 0
+            for i in range(bits):
+                mask |= one << ((mix >> ((6 * i) & 63)) & 63)
+            there = load_le(raw, cells + 8 * cython.cast(cython.Py_ssize_t, word), 8) & mask == mask
+        cells += 8 * cython.cast(cython.Py_ssize_t, words)
+        if there or flags & _ALWAYS:
+            found.append(block)
+    return found

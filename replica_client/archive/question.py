@@ -24,6 +24,7 @@ from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.conditions import is_equal, matches
+from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
 from replica_client.rows.row_screen import AFTER, BEFORE, EITHER
@@ -32,7 +33,7 @@ from replica_client.rows.selection import Selection
 from replica_client.rows.where import And, Comparison, Condition, Value
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.shape import TableShape
-from replica_client.storage.files import open_file, read_at
+from replica_client.storage.files import open_file, read_ahead, read_at
 
 _HEAD_SIZE = 4096
 
@@ -243,6 +244,14 @@ class ChangeTest:
         """
         return self._screens.changes(rows)
 
+    def changes_by(self, rows: RowsOfEvent, decoder: RowImageDecoder) -> Iterator[Change]:
+        """The same changes as another decoder of the table's images gives them, and perhaps others.
+
+        Raises:
+            BinlogDecodeError: as above.
+        """
+        return self._screens.changes_by(rows, decoder)
+
     def _wanted(self, shape: TableShape) -> list[Wanted] | None:
         """What the images of a table's changes have to meet, in the order of :meth:`takes`."""
         question = self._question
@@ -359,6 +368,9 @@ class BlockChoice:
         with closing(open_file(file.listed.where)) as stream:
             if not is_plain(read_at(stream, 0, _HEAD_SIZE), file.listed.name):
                 return [block for block, _ in chosen]
+            for block, is_sure in chosen:
+                if not is_sure:
+                    read_ahead(stream, block.start, block.end - block.start)
             confirmation = KeyConfirmation(file.listed, self._decode, index, numbers)
             return [
                 block for block, is_sure in chosen if is_sure or confirmation.has(stream, block)

@@ -13,7 +13,7 @@ from replica_client.readers.fast.row_fast_path import RowFastPath
 from replica_client.readers.files.file_batches import FileSteps
 from replica_client.readers.files.file_bytes import BinlogFile, open_events
 from replica_client.readers.files.file_prepared import FilePrepared
-from replica_client.readers.files.pieces import files_between
+from replica_client.readers.files.files_between import files_between
 from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.transaction import Transaction
 from replica_client.schema.history import SchemaHistory

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
-from replica_client.archive.file_index import is_current
+from replica_client.archive.file_index import PROOF_SIZE, is_current
 from replica_client.archive.file_list import ListedFile
 from replica_client.archive.index_format import (
     SUFFIX,
@@ -21,7 +22,7 @@ from replica_client.errors import ObjectNotFoundError, ReplicaClientError, Stora
 from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
-from replica_client.storage.files import open_file, write_file
+from replica_client.storage.files import open_file, read_ahead, write_file
 from replica_client.storage.location import Location, ObjectUrl
 
 _LOG = logging.getLogger("replica_client")
@@ -105,6 +106,15 @@ class SidecarFiles:
         else:
             self._run_statements(found)
         return found
+
+    def read_ahead(self, listed: Sequence[ListedFile]) -> None:
+        """Let the system begin to read the indexes of files, and the files' beginnings."""
+        for one in listed:
+            if isinstance(one.where, ObjectUrl):
+                continue
+            for where, size in ((self._index_of(one), 0), (one.where, PROOF_SIZE)):
+                with suppress(OSError, StorageError), closing(open_file(where)) as stream:
+                    read_ahead(stream, 0, size)
 
     def _index_of(self, listed: ListedFile) -> Location:
         """Where the index of a file is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from struct import Struct
 from typing import Final
 
@@ -48,8 +49,10 @@ from replica_client.errors import (
 _HEADER = Struct("<IBIIIH")
 _CHECKSUM_SIZE = 4
 _MAX_CONTEXTS = 4096
+# So many ids that were announced last are known for certain.
 _MAX_TABLE_MAPS = 1 << 12
-_MAX_KNOWN = 1024
+_MAX_KNOWN = 10_000
+_MAX_KNOWN_BYTES = 16 << 20
 _VERSION_END = HEADER_SIZE + 2 + 50
 _FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION_EVENT)
 _ROTATE: Final = int(EventType.ROTATE_EVENT)
@@ -78,7 +81,8 @@ class BinlogDecoder:
     """Decodes the events of one binlog file or stream, in order.
 
     It holds what events need from earlier ones: the format description, and the table maps. A table
-    map with the same content as an earlier one in the file is the same object.
+    map with the same content as the last one of its table is the same object; one that differs in its table
+    id alone, as a server writes when it opened the table again, is not decoded again.
 
     Args:
         options: limits, keys and policies.
@@ -113,7 +117,9 @@ class BinlogDecoder:
         self._has_format = format is not None
         self._contexts: dict[int, EventContext] = {}
         self._table_maps: dict[int, TableMapEvent] = {}
-        self._known_table_maps: SizedCache[bytes, TableMapEvent] = SizedCache(_MAX_KNOWN)
+        self._known_table_maps: SizedCache[bytes, TableMapEvent] = SizedCache(
+            _MAX_KNOWN, _MAX_KNOWN_BYTES, small=0
+        )
         self._is_permuted = is_permuted(self._format.server_version)
         self._cipher: EventCipher | None = None
         self._tells_ends = False
@@ -135,11 +141,14 @@ class BinlogDecoder:
             MissingTableMapError: there was none in this file.
         """
         try:
-            return self._table_maps[table_id]
+            found = self._table_maps[table_id]
         except KeyError:
             raise MissingTableMapError(
                 f"no TABLE_MAP event announced table id {table_id}", file=self._file or None
             ) from None
+        if found.table_id != table_id:
+            found = self._table_maps[table_id] = found.with_id(table_id)
+        return found
 
     @property
     def is_plain(self) -> bool:
@@ -183,11 +192,19 @@ class BinlogDecoder:
         except (BinlogDecodeError, ShortBufferError, ValueError):
             return None
 
-    def announce(self, table_map: TableMapEvent) -> None:
-        """Take note of a table map, also of one that came again and was not decoded."""
-        if len(self._table_maps) >= _MAX_TABLE_MAPS:
-            del self._table_maps[next(iter(self._table_maps))]
-        self._table_maps[table_map.table_id] = table_map
+    def announce(self, table_map: TableMapEvent, table_id: int) -> None:
+        """Take note of a table map, also of one that came again and was not decoded.
+
+        Args:
+            table_map: it, or one that differs in its id alone.
+            table_id: its id.
+        """
+        maps = self._table_maps
+        # What is announced last goes last: the rows of a statement are of the maps just before them.
+        maps.pop(table_id, None)
+        maps[table_id] = table_map
+        if len(maps) >= 2 * _MAX_TABLE_MAPS:
+            self._table_maps = dict(islice(maps.items(), _MAX_TABLE_MAPS, None))
 
     def peek_header(self, data: bytes) -> EventHeader:
         """The common header of the event that ``data`` begins with.
@@ -406,19 +423,26 @@ class BinlogDecoder:
     def _decode_table_map(self, data: bytes, start: int, end: int, flags: int) -> TableMapEvent:
         """Decode and announce a table map."""
         table_map = self._table_map_of(data[start:end], data, start, end, flags)
-        self.announce(table_map)
+        self.announce(table_map, table_map.table_id)
         return table_map
 
     def _table_map_of(
         self, content: bytes, data: bytes, start: int, end: int, flags: int
     ) -> TableMapEvent:
-        """Decode a table map; one that came before is the same object again."""
-        table_map = self._known_table_maps.get(content)
-        if table_map is None:
-            context = self._context(_TABLE_MAP, flags)
-            table_map = TableMapEvent.decode(ByteReader(data, start, end), context)
-            self._known_table_maps.put(content, table_map, len(content))
-        return table_map
+        """Decode a table map; one that came before is the same object again, but for its id."""
+        context = self._context(_TABLE_MAP, flags)
+        id_size = 4 if context.post_header_size(8) == 6 else 6
+        behind_id = content[id_size:]
+        known = self._known_table_maps.get(behind_id)
+        if known is not None:
+            table_id = int.from_bytes(content[:id_size], "little")
+            if known.table_id == table_id:
+                return known
+            known = known.with_id(table_id)
+        else:
+            known = TableMapEvent.decode(ByteReader(data, start, end), context)
+        self._known_table_maps.put(behind_id, known, len(content))
+        return known
 
     def _locate(
         self,

@@ -64,6 +64,7 @@ _COMMANDS = {
     "init": "Write a commented configuration from a URL that it checks.",
     "serve": "Serve binlog files over the replication protocol.",
     "run": "Run the position-resume daemon.",
+    "snapshot": "Ask the daemon for the rows of tables.",
     "relay": "Read a source's binlog once and serve it to replicas.",
     "pipeline": "Run the Spark pipeline.",
     "verify": "Compare the lake with its source.",

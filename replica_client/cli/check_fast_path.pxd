@@ -5,7 +5,7 @@ cdef class CheckFastPath(EventFastPath):
     cdef object _general
     cdef JsonLines _text
     cdef list _counts
-    cdef set _maps
+    cdef object _maps
     cdef set _queries
     cdef int _learn(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef bint _look_at_inner(

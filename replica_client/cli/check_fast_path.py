@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import cython
 
+from replica_client.codec.sized_cache import SizedCache
 from replica_client.constants.event_types import EventType
 from replica_client.errors import BinlogDecodeError
 
@@ -93,7 +94,9 @@ if TYPE_CHECKING:
 
 _ANNOTATE = cython.declare(cython.int, int(EventType.ANNOTATE_ROWS_EVENT))
 _TAGGED = cython.declare(cython.int, int(EventType.GTID_TAGGED_LOG_EVENT))
-_MAX_KNOWN = 4096
+_MAX_QUERIES = 4096
+_MAX_TABLES = 10_000
+_MAX_TABLE_BYTES = 16 << 20
 _TYPES = 256
 
 
@@ -169,8 +172,9 @@ class CheckFastPath(EventFastPath):  # type: ignore[misc]
         self._general: Any = general
         self._text: JsonLines = JsonLines()
         self._counts: list[int] = [0] * (3 * _TYPES)
-        # What was decoded and encoded to the same bytes: of statements without thread and time.
-        self._maps: set[bytes] = set()
+        # What was decoded and encoded to the same bytes: of table maps without the id, which a server changes
+        # each time that it opens the table, of statements without thread and time.
+        self._maps: SizedCache[bytes, bool] = SizedCache(_MAX_TABLES, _MAX_TABLE_BYTES, small=0)
         self._queries: set[bytes] = set()
 
     def feed(
@@ -279,15 +283,12 @@ class CheckFastPath(EventFastPath):  # type: ignore[misc]
         event_class: cython.int = self._classes[raw[at + TYPE_OFFSET]]
         at += HEADER_SIZE
         if event_class == EventClass.TABLE_MAP:
-            self._remember(self._maps, bytes(raw[at:end]))
+            self._maps.put(bytes(raw[at + TABLE_ID_SIZE : end]), True, end - at)
         elif event_class == EventClass.QUERY:
-            self._remember(self._queries, bytes(raw[at + QUERY_DATABASE_SIZE_OFFSET : end]))
+            if len(self._queries) >= _MAX_QUERIES:
+                self._queries.clear()
+            self._queries.add(bytes(raw[at + QUERY_DATABASE_SIZE_OFFSET : end]))
         return 0
-
-    def _remember(self, known: set[bytes], body: bytes) -> None:
-        if len(known) >= _MAX_KNOWN:
-            known.clear()
-        known.add(body)
 
     @cython.cfunc
     @cython.exceptval(-2, check=False)
@@ -301,7 +302,7 @@ class CheckFastPath(EventFastPath):  # type: ignore[misc]
         if event_class == EventClass.ROWS:
             return self._images(raw, at, end, code)
         if event_class == EventClass.TABLE_MAP:
-            return 0 if bytes(raw[at:end]) in self._maps else -1
+            return 0 if bytes(raw[at + TABLE_ID_SIZE : end]) in self._maps else -1
         if event_class == EventClass.QUERY:
             # All but the thread and the time it took come again.
             return 0 if bytes(raw[at + QUERY_DATABASE_SIZE_OFFSET : end]) in self._queries else -1

@@ -10,7 +10,8 @@ cdef class EventText(EventFastPath):
     cdef bytes _file_text
     cdef long long _time_known
     cdef bytes _time_text
-    cdef dict _maps
+    cdef object _maps
+    cdef dict _long_maps
     cdef dict _queries
     cdef dict _heads
     cdef dict _tails
@@ -24,6 +25,8 @@ cdef class EventText(EventFastPath):
         self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end, long long offset,
         Py_ssize_t inner_index) except -1
     cdef bint _put_fields(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef bint _put_table_map(
+        self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end, int code) except -1
     cdef bint _put_known(self, object known, bytes body, int code) except -1
     cdef bint _put_query(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef bint _put_rows(

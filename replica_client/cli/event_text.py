@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import cython
 
 from replica_client.binlog.event import BinlogEvent
-from replica_client.cli.event_lines import COLUMNS, FieldTexts, json_line, plain_line
+from replica_client.cli.event_lines import COLUMNS, SUMMARY_SIZE, FieldTexts, json_line, plain_line
 from replica_client.cli.output import clock
 from replica_client.codec.printable import printable
+from replica_client.codec.sized_cache import SizedCache
 from replica_client.constants.event_types import EventType, event_type_name
 from replica_client.errors import BinlogDecodeError
 from replica_client.gtid import format_uuid
@@ -141,6 +142,9 @@ _MARIADB_GTID = cython.declare(cython.int, int(EventType.GTID_EVENT))
 _HEX = b"0123456789abcdef"
 _TAGGED = cython.declare(cython.int, int(EventType.GTID_TAGGED_LOG_EVENT))
 _MAX_TEXTS = 4096
+_MAX_TABLES = 10_000
+_MAX_TABLE_BYTES = 16 << 20
+_MAX_ID_DIGITS = 15
 _LONG_BODY = cython.declare(cython.Py_ssize_t, 4096)
 _KINDS = (b"insert", b"update", b"delete")
 _NAMES_OF_PAIRS = (
@@ -205,7 +209,12 @@ class EventText(EventFastPath):  # type: ignore[misc]
         self._file_text = b""
         self._time_known = -1
         self._time_text = b""
-        self._maps: dict[bytes, bytes] = {}
+        # Of table maps by their body behind the id, which a server changes each time that it opens the
+        # table: what stands before the id and behind it.
+        self._maps: SizedCache[bytes, tuple[bytes, bytes]] = SizedCache(
+            _MAX_TABLES, _MAX_TABLE_BYTES, small=0
+        )
+        self._long_maps: dict[bytes, bytes] = {}
         self._queries: dict[bytes, bytes] = {}
         self._heads: dict[bytes, bytes] = {}
         self._tails: dict[bytes, bytes] = {}
@@ -388,7 +397,7 @@ class EventText(EventFastPath):  # type: ignore[misc]
         if event_class == EventClass.ROWS:
             return self._put_rows(raw, at, end, code)
         if event_class == EventClass.TABLE_MAP:
-            return self._put_known(self._maps, bytes(raw[at:end]), code)
+            return self._put_table_map(raw, at, end, code)
         if event_class == EventClass.QUERY:
             return self._put_query(raw, at, end)
         if event_class == EventClass.COMMIT:
@@ -404,6 +413,41 @@ class EventText(EventFastPath):  # type: ignore[misc]
         if event_class == EventClass.MARIADB_GTID:
             return self._put_mariadb_gtid(raw, at, end)
         return False
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_table_map(
+        self,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        code: cython.int,
+    ) -> cython.bint:
+        """Write the fields of a table map: all but its id come again."""
+        if end < at + TABLE_ID_SIZE:
+            return False
+        text: ValueText = self.text
+        content: bytes = bytes(raw[at + TABLE_ID_SIZE : end])
+        found: Any = self._maps.get(content)
+        if found is None:
+            fields: str = self._fields.text(bytes(TABLE_ID_SIZE) + content, code, self._format)
+            begin = '{"table_id": 0' if self._json else "(id 0"
+            first: cython.Py_ssize_t = 0 if self._json else fields.rfind(begin)
+            if first < 0 or not fields.startswith(begin, first):
+                return False
+            if not self._json and len(fields) + _MAX_ID_DIGITS > SUMMARY_SIZE:
+                # Where it is cut depends on the id.
+                return self._put_known(self._long_maps, bytes(raw[at:end]), code)
+            split: cython.Py_ssize_t = first + len(begin)
+            found = (
+                fields[: split - 1].encode("utf-8", "backslashreplace"),
+                fields[split:].encode("utf-8", "backslashreplace"),
+            )
+            self._maps.put(content, found, len(content) + len(fields))
+        text.put(cython.cast(bytes, found[0]))
+        text.put_number(load_le(raw, at, TABLE_ID_SIZE))
+        text.put(cython.cast(bytes, found[1]))
+        return True
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)

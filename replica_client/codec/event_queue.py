@@ -17,10 +17,10 @@ import cython
 if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
     from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER
-    from cython.cimports.replica_client.codec.crc import cut_valid
+    from cython.cimports.replica_client.codec.crc import cut_valid, valid_until
     from cython.cimports.replica_client.codec.memory import copy_bytes, load_le, longs, move_bytes
 else:
-    from replica_client.codec.crc import cut_valid
+    from replica_client.codec.crc import cut_valid, valid_until
     from replica_client.codec.memory import copy_bytes, load_le, longs, move_bytes
 
 CAPACITY = 2 << 20
@@ -239,6 +239,17 @@ class EventQueue:
         self.waiting += size
         self.tail = at
         return int(size)
+
+    def verify(self) -> None:
+        """Look at the checksums of all events, as far as they are right."""
+        first: cython.Py_ssize_t = self.first
+        begin: cython.Py_ssize_t = first
+        if self.first_valid <= first < self.last_valid:
+            begin = self.last_valid
+        with cython.nogil:
+            begin = valid_until(self.data, self.marks, begin, self.last)
+        self.first_valid = first
+        self.last_valid = begin
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)

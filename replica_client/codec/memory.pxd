@@ -6,6 +6,12 @@ cdef inline long long* longs(bytearray memory):
     cdef unsigned char* raw = memory
     return <long long*>raw
 
+cdef inline unsigned char* arrow_bytes(object buffer):
+    return <unsigned char*><size_t>buffer.address
+
+cdef inline int* arrow_ints(object buffer):
+    return <int*><size_t>buffer.address
+
 cdef extern from "replica_client/codec/memory.h":
     unsigned long long rc_load_le(const unsigned char* data, int size) noexcept nogil
     unsigned long long rc_load_be(const unsigned char* data, int size) noexcept nogil

@@ -14,6 +14,16 @@ def longs(memory: bytearray) -> memoryview:
     return memoryview(memory).cast("q")
 
 
+def arrow_bytes(buffer: Any) -> memoryview:
+    """The memory of an Arrow buffer."""
+    return memoryview(buffer).cast("B")
+
+
+def arrow_ints(buffer: Any) -> memoryview:
+    """The memory of an Arrow buffer as an array of signed integers of 32 bits."""
+    return memoryview(buffer).cast("B").cast("i")
+
+
 def load_le(data: Any, offset: int, size: int) -> int:
     """An unsigned little-endian integer of 1 to 8 bytes."""
     return int.from_bytes(data[offset : offset + size], "little")

@@ -7,7 +7,7 @@ from typing import TypeVar
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-_SMALL = 16 << 10
+SMALL = 16 << 10
 
 
 class SizedCache(dict[_Key, _Value]):
@@ -15,20 +15,22 @@ class SizedCache(dict[_Key, _Value]):
 
     Args:
         most: entries.
-        most_bytes: bytes that the large entries (beyond 16 KiB) were decoded from, together. A single larger
-            one is kept as long as no other large one comes.
+        most_bytes: bytes that the large entries were decoded from, together. A single larger one is kept as
+            long as no other large one comes.
+        small: bytes up to which an entry is not large.
     """
 
-    def __init__(self, most: int, most_bytes: int = 4 << 20) -> None:
+    def __init__(self, most: int, most_bytes: int = 4 << 20, small: int = SMALL) -> None:
         super().__init__()
         self._most = most
+        self._small = small
         self._most_bytes = most_bytes
         self._bytes = 0
 
     def put(self, key: _Key, value: _Value, size: int) -> None:
         """Keep a value that was decoded from ``size`` bytes."""
         if key not in self:
-            if size <= _SMALL:
+            if size <= self._small:
                 size = 0
             if len(self) >= self._most or (size and self._bytes + size > self._most_bytes):
                 self.clear()

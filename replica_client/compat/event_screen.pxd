@@ -12,6 +12,7 @@ cdef class EventScreen:
     cdef bytes _in_group
     cdef public bytes actions
     cdef public Py_ssize_t tail
+    cdef public Py_ssize_t number_size
     cdef readonly long long log_pos
     cdef readonly long long group_start
     cdef readonly long long unplaced

@@ -59,6 +59,13 @@ state_of = vars(LaterLoaded)["__dict__"].__get__
 _set_state = cython.declare(object, vars(LaterLoaded)["__dict__"].__set__)
 
 
+def _renumber(fields: dict[str, Any], number: int) -> None:
+    """Give a table map's attributes another number."""
+    if fields["table_id"] != number:
+        fields["table_id"] = number
+        fields["table_obj"] = fields["_facts"].table(number)
+
+
 @cython.final
 @cython.cclass
 class _Model:
@@ -85,12 +92,15 @@ class EventScreen:
 
     Args:
         tables: what is known of the tables, by number.
-        known: table maps of this file by their bytes: the number, and what is known of the table.
+        known: table maps of this file by their bytes from :attr:`number_size` on: a number, and what is known
+            of the table.
 
     Attributes:
         actions: what to do with an event, by its type code.
         in_group: whether an event of a type code belongs to the rows of a statement.
         tail: bytes of an event's checksum.
+        number_size: how many bytes of a table map are a number that is left out of ``known``, as a server
+            changes it each time that it opens the table; 0: table maps are known with their number.
         log_pos: where the last event ended that was taken.
         group_start: where the table maps of the statement begin; 0 outside of one.
         unplaced: how many events came behind ``log_pos`` whose headers do not tell where they end.
@@ -102,11 +112,12 @@ class EventScreen:
         self._in_group = in_group
         self.actions = bytes(256)
         self.tail = 0
+        self.number_size = 0
         self.log_pos = 0
         self.group_start = 0
         self.unplaced = 0
         self._last = b""
-        self._models: dict[int, _Model] = {}
+        self._models: dict[tuple[int, int], _Model] = {}
         self._kinds: dict[int, _Model] = {}
         self._maps: dict[bytes, _Model] = {}
 
@@ -173,9 +184,11 @@ class EventScreen:
                 if not self._announced(data, at + _HEADER, end - self.tail):
                     break
                 if self._tables[load_le(data, at + _HEADER, 6)].wanted:
-                    found = self._like(queue, i, self._maps.get(self._last))
+                    found = self._like(queue, i, self._maps.get(self._last[self.number_size :]))
                     if found is None:
                         break
+                    if self.number_size:
+                        _renumber(state_of(found), load_le(data, at + _HEADER, 6))
             elif action == _ROWS:
                 facts: object = self._tables.get(load_le(data, at + _HEADER, 6))
                 if facts is None:
@@ -213,12 +226,14 @@ class EventScreen:
         last: cython.p_const_uchar = self._last
         if len(self._last) == end - at and same_bytes(last, 0, data, at, end - at):
             return True
-        content: bytes = bytes(data[at:end])
-        known = self._known.get(content)
+        known = self._known.get(bytes(data[at + self.number_size : end]))
         if known is None:
             return False
-        self._tables[known[0]] = known[1]
-        self._last = content
+        number = load_le(data, at, 6) if self.number_size else known[0]
+        # The last one goes last: the first ones are forgotten some time.
+        self._tables.pop(number, None)
+        self._tables[number] = known[1]
+        self._last = bytes(data[at:end])
         return True
 
     @cython.cfunc
@@ -230,7 +245,7 @@ class EventScreen:
         code: cython.int = raw[at + 4]
         size: cython.Py_ssize_t = end - at
         number: cython.ulonglong = load_le(raw, at + _HEADER, 6)
-        found = self._models.get(number << 8 | code)
+        found = self._models.get((id(facts), code))
         if found is None or load_le(raw, at + 9, 4) != size:
             return None
         model: _Model = cython.cast(_Model, found)
@@ -258,6 +273,7 @@ class EventScreen:
         size_at += counted
         fields: dict[str, Any] = model.fields.copy()
         fields["_data"] = data
+        fields["table_id"] = number
         fields["_images"] = images
         fields["_end"] = size - self.tail
         fields["timestamp"] = load_le(raw, at, 4)
@@ -305,7 +321,7 @@ class EventScreen:
                 self._maps.clear()
             fields = dict(state_of(event), _context=context)
             del fields["packet"]
-            content = data[_HEADER : len(data) - self.tail]
+            content = data[_HEADER + self.number_size : len(data) - self.tail]
             self._maps[content] = _Model(type(event), None, fields, 0)
 
     def _learn_rows(self, event: Any, context: Any) -> None:
@@ -317,4 +333,5 @@ class EventScreen:
         common = dict(fields, _context=context)
         del common["packet"]
         model = _Model(type(event), event._facts, common, event.number_of_columns)
-        self._models[event.table_id << 8 | event.event_type] = model
+        # The model has the facts: their id is no other's as long as it is there.
+        self._models[id(event._facts), event.event_type] = model

@@ -150,8 +150,9 @@ class SinkTable(Struct, frozen=True, forbid_unknown_fields=True):
         tables: patterns of wanted tables, instead of the source's.
         exclude: patterns of unwanted ones, instead of the source's.
         columns: wanted columns, instead of the source's.
-        snapshot: begin with a copy of the tables as they are, where the sink can hold one (sqlite,
-            mysql, postgres, duckdb); a table that is new to it, or that it cannot follow, is copied later on.
+        snapshot: begin with a copy of the tables as they are: mirrors before the stream, sinks of events (all
+            others but parquet) among its changes; a table that is new, or that a mirror cannot follow, is
+            copied later on.
         snapshot_rows: rows that are copied at once, about.
         snapshot_locking: ``brief`` lets a copied state begin under FLUSH TABLES WITH READ LOCK, for
             MySQL sources without GTIDs, and tables without a primary key that change without rest.

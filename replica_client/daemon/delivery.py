@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from replica_client.daemon.dead_letters import DeadLetters
 from replica_client.daemon.observation import Observation
@@ -18,6 +19,10 @@ from replica_client.readers.live.source_stream import SourceStream
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.protocol import Sink
 
+if TYPE_CHECKING:
+    # Not imported by those that copy nothing: a start is to be quick.
+    from replica_client.daemon.running_snapshot import RunningSnapshot
+
 IDLE_SECONDS = 30.0
 """How often an idle stream's position is saved where it moved, such as into another file."""
 _TURN_SECONDS = 0.05
@@ -26,6 +31,7 @@ MOST_SECONDS = 0.5
 # How many times as long as a commit takes the time between two is: when all that came is written, and when not.
 _PACE, _PACE_BEHIND = 2.0, 20.0
 _POLL_SECONDS = 0.01
+_LOOK_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,7 @@ class Delivery:
         letters: leaves out what was found poisonous; None: nothing is.
         eager: commit as soon as the stream has nothing more at once: a source waits for it.
         guard: called before each transaction is written; what it raises ends the run.
+        snapshot: writes rows of tables between transactions; None: nothing does.
         whole_log: whether every transaction of the source is given, so that a position between two
             may be saved before the first one came; not so while a start by time passes over some.
     """
@@ -74,6 +81,7 @@ class Delivery:
         eager: bool = False,
         whole_log: bool = True,
         guard: Callable[[], None] | None = None,
+        snapshot: RunningSnapshot | None = None,
     ) -> None:
         self.limits = limits
         self._stream, self._sink = stream, sink
@@ -83,6 +91,7 @@ class Delivery:
         self._eager = eager
         self._whole_log = whole_log
         self._guard = guard
+        self._snapshot = snapshot
         self._turn = asyncio.Lock()
         self._written = asyncio.Event()
         self._in_hand = False
@@ -113,6 +122,9 @@ class Delivery:
                     group.create_task(self._write_all()),
                     group.create_task(self._commit_when_due()),
                 ]
+                if self._snapshot is not None:
+                    tasks.append(group.create_task(self._snapshot.run()))
+                    tasks.append(group.create_task(self._write_snapshot_at_rest(self._snapshot)))
                 await stop.wait()
                 async with self._turn:
                     self._over = True
@@ -131,6 +143,8 @@ class Delivery:
                 self._in_hand = True
                 waiting = deque(group)
                 while waiting:
+                    if self._snapshot is not None:
+                        await self._snapshot.flowing.wait()
                     async with self._my_turn():
                         turn_end = self._loop.time() + _TURN_SECONDS
                         while waiting:
@@ -149,8 +163,13 @@ class Delivery:
             await self._commit(self._last.position)
         if self._guard is not None:
             self._guard()
+        if self._snapshot is not None and not self._parted:
+            await self._write_snapshot(self._snapshot, transaction.start)
         if self._letters is not None:
             transaction = await self._letters.leave_out(transaction, self._stream.format)
+        if self._snapshot is not None:
+            self._snapshot.see(transaction)
+            transaction = self._snapshot.shown(transaction)
         await self._sink.write(transaction)
         rows, size = self._tally(transaction)
         self._observation.wrote(transaction, rows, size)
@@ -182,6 +201,30 @@ class Delivery:
             or self._bytes >= limits.bytes
             or self._loop.time() - self._committed_at >= limits.seconds > 0
         )
+
+    # Rows of a snapshot.
+
+    async def _write_snapshot(self, snapshot: RunningSnapshot, reached: Position) -> None:
+        """Write and commit what waits for everything before a position to be written."""
+        if not snapshot.is_due(reached):
+            return
+        if self._last is not None:
+            await self._commit(self._last.position)
+        if not snapshot.is_due(reached):
+            return  # the commit before was half done by an earlier run, and is not whole yet
+        position = self._stream.position if self._saved is None else self._saved
+        await snapshot.write()
+        await self._commit(position)
+
+    async def _write_snapshot_at_rest(self, snapshot: RunningSnapshot) -> None:
+        """Write what waits while no transaction comes that would do it."""
+        while True:
+            await asyncio.sleep(_POLL_SECONDS if snapshot.waits else _LOOK_SECONDS)
+            if not snapshot.waits:
+                continue
+            async with self._my_turn():
+                if not self._in_hand and not self._parted:
+                    await self._write_snapshot(snapshot, self._stream.reached)
 
     # The task that commits.
 
@@ -235,6 +278,8 @@ class Delivery:
         spent = self._committed_at - begun
         self._commit_seconds += (spent - self._commit_seconds) / (4 if self._commit_seconds else 1)
         self._observation.did_commit(position, spent)
+        if self._snapshot is not None:
+            self._snapshot.committed()
 
     @asynccontextmanager
     async def _my_turn(self) -> AsyncGenerator[None, None]:

@@ -75,7 +75,7 @@ path = "changes"                # a directory: changes-000001.jsonl, …
 # format = "native"             # or "debezium", "maxwell", "canal"
 # format_options = {}           # such as { decimal_handling_mode = "string" } of debezium
 # tables, exclude, columns: instead of the source's
-# snapshot = false              # true: begin with a copy of the tables (mirrors); "start" is not used
+# snapshot = false              # true: the rows that are there come, too; "start" is not used
 # snapshot_rows = 20000         # that are copied at once
 # snapshot_locking = "never"    # "brief": a read lock for a moment, where a source has no GTIDs
 # batch_rows = 10000            # what was written is committed at the first of these limits

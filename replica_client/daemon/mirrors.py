@@ -9,6 +9,7 @@ from replica_client.errors import ConfigError
 from replica_client.position.losses import LossKind, loss_kinds
 from replica_client.sinks.copying_sink import CopyingSink
 from replica_client.sinks.protocol import Sink
+from replica_client.sinks.snapshot_sink import SnapshotSink
 
 SERVERS_OWN: Final = ("mysql", "sys", "information_schema", "performance_schema")
 """Databases that a server has for itself: no mirror wants them, unless they are asked for by name."""
@@ -31,7 +32,7 @@ def check_mirror(route: RouteConfig, sink: Sink) -> None:
     """
     kind = route.sink.type
     if not is_mirror(sink):
-        if route.sink.snapshot:
+        if route.sink.snapshot and not isinstance(sink, SnapshotSink):
             raise ConfigError(f"snapshot: a sink of type {kind} cannot hold a copy of tables")
         return
     lost = sorted(loss_kinds(route.source.record_losses) & _UNEQUAL)

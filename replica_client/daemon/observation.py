@@ -86,6 +86,7 @@ class Observation:
     Attributes:
         stream: the running stream.
         copying: how far the first copies are, empty when none is made.
+        snapshot_tables: tables that a sink of events still lacks; None: it takes no snapshot.
         copied_rows: rows of first copies.
         source_offset: what the source's clock is ahead of ours, monotonic to wall; None: not known.
     """
@@ -107,6 +108,7 @@ class Observation:
         self.commit_seconds = 0.0
         self.rows = self.bytes = self.rows_written = 0
         self.copying = ""
+        self.snapshot_tables: int | None = None
         self.copied_rows = 0
         self.committed: Position | None = None
         self.committed_at: float | None = None

@@ -97,6 +97,7 @@ def _route(service: Service, route: Route) -> dict[str, Any]:
         "commit_seconds": round(seen.commit_seconds, 3),
         "copying": seen.copying,
         "copied_rows": seen.copied_rows,
+        "snapshot_tables": seen.snapshot_tables,
         "queued": seen.queued,
         "pending_rows": seen.pending.rows,
         "reconnects": seen.reconnects,

@@ -21,6 +21,7 @@ from replica_client.daemon.external_values import resolved
 from replica_client.daemon.logs import ROUTE
 from replica_client.daemon.mirrors import check_mirror, is_mirror
 from replica_client.daemon.observation import Observation, RouteState
+from replica_client.daemon.snapshot_requests import SnapshotRequests
 from replica_client.daemon.source_access import (
     hosts_of,
     selection_of,
@@ -49,6 +50,7 @@ from replica_client.readers.withheld_errors import WITHHELD
 from replica_client.sinks.copying_sink import CopyingSink
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
+from replica_client.sinks.snapshot_sink import SnapshotSink
 from replica_client.storage.location import local_path
 from replica_client.tables.table_copy import CopyNeededError, TableName
 from replica_client.transport.connect_options import ConnectOptions
@@ -56,6 +58,7 @@ from replica_client.wire.server_errors import TRANSIENT_ERRORS
 
 if TYPE_CHECKING:
     from replica_client.daemon.first_copy import CopyProgress
+    from replica_client.daemon.running_snapshot import RunningSnapshot
 
 _LOG = logging.getLogger("replica_client.daemon")
 _FIRST_DELAY = 0.2
@@ -240,10 +243,11 @@ class Route:
             store = SinkKeptPosition(checkpoint) if sink.holds_position else self._store(self.name)
             observation.enter(RouteState.CONNECTING)
             stream = SourceStream(hosts, self._stream_options(sink), store)
-            await self._follow(stream, sink)
+            await self._follow(stream, sink, hosts)
         except _StoppedError:
             return
         finally:
+            observation.copying, observation.snapshot_tables = "", None
             observation.attach(None)
             self._delivery = None
             await sink.close()
@@ -276,8 +280,7 @@ class Route:
             for name in [one for one in self._copied_again if one not in sink.copies]:
                 del self._copied_again[name]
             if checkpoint is None:
-                # The stream begins before any table is read.
-                options = replace(self._stream_options(sink), start="latest")
+                options = self._stream_options(sink)
                 async with SourceStream(hosts, options) as stream:
                     checkpoint = Checkpoint(stream.position, stream.state(stream.position))
                 await sink.want_copies(await copies.wanted())
@@ -293,7 +296,40 @@ class Route:
         return checkpoint
 
     def _stream_options(self, sink: Sink) -> StreamOptions:
-        return stream_options(self.config, mirror=is_mirror(sink), transform=self._transform)
+        options = stream_options(self.config, mirror=is_mirror(sink), transform=self._transform)
+        if self.config.sink.snapshot:
+            # The stream begins before any table is read.
+            return replace(options, start="latest")
+        return options
+
+    def _snapshot(
+        self, stream: SourceStream, sink: Sink, hosts: list[ConnectOptions]
+    ) -> RunningSnapshot | None:
+        """What writes rows of tables between transactions; None for sinks that cannot take them."""
+        if not isinstance(sink, SnapshotSink):
+            return None
+        # Not imported by those that copy nothing: a start is to be quick.
+        from replica_client.daemon.running_snapshot import RunningSnapshot
+        from replica_client.daemon.snapshot_chunk import SnapshotPlan
+
+        config, observation = self.config.sink, self.observation
+
+        def tell(text: str, rows: int, left: int) -> None:
+            observation.copying = text
+            observation.copied_rows += rows
+            observation.snapshot_tables = left
+
+        plan = SnapshotPlan(
+            self.name,
+            hosts,
+            selection_of(self.config, mirror=True),
+            config.snapshot,
+            config.snapshot_rows,
+            config.snapshot_locking,
+            self._transform,
+        )
+        requests = SnapshotRequests(self._state, self.name)
+        return RunningSnapshot(plan, stream, sink, requests, tell, observation.record_error)
 
     def _guard(self, stream: SourceStream, sink: Sink) -> Callable[[], None] | None:
         """Sees to it that places of copies are compared with those of the same server only."""
@@ -311,7 +347,7 @@ class Route:
         guard()
         return guard
 
-    async def _follow(self, stream: SourceStream, sink: Sink) -> None:
+    async def _follow(self, stream: SourceStream, sink: Sink, hosts: list[ConnectOptions]) -> None:
         try:
             await self._until_stopped(stream.__aenter__())
         finally:
@@ -321,6 +357,9 @@ class Route:
             options = self._stream_options(sink)
             guard = self._guard(stream, sink)
             self.observation.attach(stream)
+            snapshot = self._snapshot(stream, sink, hosts)
+            if snapshot is not None:
+                await self._until_stopped(snapshot.prepare())
             self._delivery = Delivery(
                 stream,
                 sink,
@@ -331,6 +370,7 @@ class Route:
                 whole_log=stream.acknowledged is not None
                 or not isinstance(options.start, datetime.datetime),
                 guard=guard,
+                snapshot=snapshot,
             )
             self.observation.enter(RouteState.STREAMING)
             _LOG.info("%s: follows from %s", self.name, stream.position)

@@ -27,8 +27,8 @@ from replica_client.readers.live.connect import connect
 from replica_client.readers.live.follow import FollowedSource
 from replica_client.readers.notices import changes_of
 from replica_client.readers.transaction import Transaction
-from replica_client.rows.json_values import RawJson
 from replica_client.rows.query_values import plain_text
+from replica_client.rows.raw_json import RawJson
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
 from replica_client.rows.selection import Selection

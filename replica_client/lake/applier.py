@@ -457,7 +457,7 @@ class Applier:
         elif change.kind in ("rename_table", "alter_table"):
             if entry is not None and change.kind == "alter_table":
                 self._alter(entry, text, context, before.get(table), after, step)
-            new = self._casefolded(_name_after(change))
+            new = self._casefolded(change.new_name or change.table)
             if new != table:
                 self._rename(table, new, after)
         elif entry is not None:
@@ -582,11 +582,6 @@ def _event(row: dict[str, Any]) -> tuple[Any, ...]:
 
 def _model(state: Any) -> TableModel | None:
     return state if isinstance(state, TableModel) else None
-
-
-def _name_after(change: TableChange) -> TableName:
-    after = _model(change.after)
-    return change.table if after is None else (after.database, after.name)
 
 
 def _context(session: dict[str, Any] | None) -> StatementContext:

@@ -14,10 +14,11 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, Transaction
 
 from replica_client.errors import SinkError, StorageError
-from replica_client.lake.delta_files import data_paths, delta_address, open_delta
+from replica_client.lake.delta_files import data_paths, delta_address, open_delta, patiently
 from replica_client.lake.parquet_files import make_directory
 from replica_client.storage.files import remove_files
-from replica_client.storage.location import Location
+from replica_client.storage.location import Location, ObjectUrl
+from replica_client.storage.store_errors import reason_of
 
 COMPRESSION: Final = "zstd"
 _COMMIT_ATTEMPTS: Final = 5
@@ -87,10 +88,11 @@ def commit_files(
             return True
         except (DeltaError, OSError) as error:
             # Where somebody else committed meanwhile, it is looked again whether these are there.
-            if not isinstance(error, CommitFailedError) or attempt + 1 == _COMMIT_ATTEMPTS:
-                text = " ".join(str(error).split())
+            comes_again = isinstance(error, CommitFailedError) or isinstance(table, ObjectUrl)
+            if not comes_again or attempt + 1 == _COMMIT_ATTEMPTS:
+                text = reason_of(error, table)
                 raise SinkError(
-                    f"batch {number} of {application} could not be committed to {table}: {text[:300]}; "
+                    f"batch {number} of {application} could not be committed to {table}: {text}; "
                     "nothing of it is visible: mend the cause, then start again"
                 ) from None
     raise AssertionError("the last attempt returns or raises")
@@ -99,7 +101,7 @@ def commit_files(
 def remove_uncommitted(table: Location, paths: Sequence[str]) -> None:
     """Remove files that are of no version; nothing where that cannot be told."""
     if paths:
-        with suppress(DeltaError, OSError, StorageError):
+        with suppress(DeltaError, OSError, SinkError, StorageError):
             left = set(paths) - data_paths(open_delta(table))
             remove_files(*(table / path for path in left))
 
@@ -113,15 +115,19 @@ def open_change_log(directory: Location, schema: pa.Schema) -> DeltaTable:
     try:
         make_directory(directory)
         address, options = delta_address(directory)
-        return DeltaTable.create(
-            address,
-            schema,
-            mode="ignore",
-            storage_options=options,
-            name="change_log",
-            description="Row changes from a binlog, in the envelope of replica_client",
-            configuration={"delta.dataSkippingStatsColumns": ",".join(_STATISTICS)},
+        return patiently(
+            directory,
+            "the change log cannot be made",
+            lambda: DeltaTable.create(
+                address,
+                schema,
+                mode="ignore",
+                storage_options=options,
+                name="change_log",
+                description="Row changes from a binlog, in the envelope of replica_client",
+                configuration={"delta.dataSkippingStatsColumns": ",".join(_STATISTICS)},
+            ),
         )
-    except (DeltaError, OSError) as error:
-        text = getattr(error, "strerror", None) or " ".join(str(error).split())
+    except OSError as error:
+        text = reason_of(error, directory)
         raise SinkError(f"{directory}: the change log cannot be made: {text}") from None

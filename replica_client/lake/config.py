@@ -25,7 +25,7 @@
     current = true                     # keep current-state tables; false: the change log only
     chunk_rows = 200000                # of a copy's chunk
     locking = "never"                  # or "brief": a copy begins under a global read lock
-    distribute_above = "16m"           # of files to merge: executors do it instead of the driver
+    distribute_above = "4m"            # of files to merge: executors do it instead of the driver
     retain = "7 days"                  # of the change log, where all tables have taken it; default: all of it
     report = "report.html"             # written at the end of a run, in the output directory; or s3://…
 
@@ -97,7 +97,7 @@ _LAKE_KEYS = {
 }
 _LOCKING = ("never", "brief")
 DEFAULT_TRIGGER_SIZE = "128m"
-DEFAULT_DISTRIBUTE_ABOVE = 16 << 20
+DEFAULT_DISTRIBUTE_ABOVE = 4 << 20
 _SECTIONS = ("source", "pipeline", "lake", "storage", "spark")
 _TRIGGERS = ("available-now", "continuous")
 _INTERVAL = re.compile(r"\s*\d+(\.\d+)?\s*(milliseconds?|seconds?|minutes?|hours?)\s*")

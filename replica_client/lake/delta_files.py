@@ -7,15 +7,26 @@ the files are read one by one.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow import fs
 
+from replica_client.errors import SinkError
 from replica_client.lake.parquet_files import in_schema, read_parquet
 from replica_client.storage.location import Location, ObjectUrl
+from replica_client.storage.store_errors import reason_of
+
+_TRIES: Final = 6
+_FIRST_WAIT: Final = 0.025
+
+Found = TypeVar("Found")
 
 
 def delta_address(where: Location) -> tuple[str, dict[str, str] | None]:
@@ -30,10 +41,49 @@ def open_delta(where: Location) -> DeltaTable:
 
     Raises:
         TableNotFoundError: there is none.
-        DeltaError: it cannot be read.
+        SinkError: it cannot be read.
     """
     address, options = delta_address(where)
-    return DeltaTable(address, storage_options=options)
+    return patiently(
+        where, "the table cannot be read", lambda: DeltaTable(address, storage_options=options)
+    )
+
+
+def update_delta(table: DeltaTable, where: Location) -> None:
+    """Let a table be its newest version.
+
+    Raises:
+        TableNotFoundError: it is gone.
+        SinkError: it cannot be read.
+    """
+    patiently(where, "the table cannot be read", table.update_incremental)
+
+
+def patiently(where: Location, what: str, function: Callable[[], Found]) -> Found:
+    """What a function gives that may be called again; in a store it is, when it fails.
+
+    deltalake sends a request again that failed, but not one whose answer was cut off.
+
+    Args:
+        where: the table.
+        what: went wrong, for the message.
+        function: uses the table, and changes nothing when it comes again.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        SinkError: it does not work.
+    """
+    tries = _TRIES if isinstance(where, ObjectUrl) else 1
+    for attempt in range(1, tries + 1):
+        try:
+            return function()
+        except TableNotFoundError:
+            raise
+        except (DeltaError, OSError) as error:
+            if attempt == tries:
+                raise SinkError(f"{where}: {what}: {reason_of(error, where)}") from None
+            time.sleep(_FIRST_WAIT * 2**attempt)
+    raise AssertionError("the last attempt returns or raises")
 
 
 def dataset_of(table: DeltaTable) -> ds.Dataset:

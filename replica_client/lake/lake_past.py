@@ -33,6 +33,7 @@ from replica_client.lake.rewrite import without_keys
 from replica_client.lake.taken_copies import is_copy
 from replica_client.readers.start_position import parse_start
 from replica_client.storage.location import Location
+from replica_client.storage.store_errors import reason_of
 
 _TRIES: Final = 5
 _END: Final = "\U0010ffff"  # behind every position
@@ -107,7 +108,7 @@ class LakePast:
             try:
                 yield read_parquet(self._log.directory / file.path, names)
             except (OSError, StorageError, pa.ArrowInvalid) as error:
-                text = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
+                text = reason_of(error, self._log.directory)
                 raise SinkError(
                     f"{self._log.directory / file.path}: {text}: the change log has forgotten what is needed"
                 ) from None

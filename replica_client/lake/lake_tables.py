@@ -48,7 +48,7 @@ class CurrentTable:
         """The newest version of the table.
 
         Raises:
-            DeltaError: it cannot be read.
+            SinkError: it cannot be read.
         """
         return open_delta(self.where)
 
@@ -56,7 +56,7 @@ class CurrentTable:
         """The rows, to be filtered or read; those of a table in a store are in memory.
 
         Raises:
-            DeltaError: it cannot be read.
+            SinkError: it cannot be read.
         """
         return delta_rows(self.delta(), self.where)
 

@@ -16,6 +16,7 @@ from replica_client.lake.config import PipelineConfig
 from replica_client.lake.delta_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.log_versions import ChangeLogVersions
+from replica_client.storage.store_errors import reason_of
 
 _PAUSE: Final = 3600.0
 _READERS_HOURS: Final = 24
@@ -91,6 +92,6 @@ def forget_changes(config: PipelineConfig, catalog: LakeCatalog | None, before: 
     except CommitFailedError:
         return 0
     except (DeltaError, OSError) as error:
-        text = " ".join(str(error).split())[:300]
+        text = reason_of(error, config.change_log)
         raise SinkError(f"{config.change_log}: {text}") from None
     return len(gone)

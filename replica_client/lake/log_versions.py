@@ -15,6 +15,7 @@ from replica_client.lake.delta_files import open_delta
 from replica_client.lake.parquet_files import read_parquet
 from replica_client.storage.files import read_file
 from replica_client.storage.location import Location
+from replica_client.storage.store_errors import reason_of
 
 ORDER = [
     ("_commit_version", "ascending"),
@@ -170,7 +171,7 @@ class ChangeLogVersions:
             raise self._unreadable(error) from None
 
     def _unreadable(self, error: Exception) -> SinkError:
-        text = getattr(error, "strerror", None) or " ".join(str(error).split())[:300]
+        text = reason_of(error, self.directory)
         return SinkError(
             f"{self.directory}: {text}; a file that the current tables need cannot be read (was it "
             "removed by a vacuum?): restore it, or start over with a snapshot"

@@ -23,6 +23,7 @@ from replica_client.lake.writer_lock import locked
 from replica_client.rows.selection import Selection
 from replica_client.storage.files import names_in, remove_tree
 from replica_client.storage.location import Location
+from replica_client.storage.store_errors import reason_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ def vacuum_lake(config: str | os.PathLike[str], hours: float) -> list[TableUpkee
                     retention_hours=int(hours), dry_run=False, enforce_retention_duration=False
                 )
             except DeltaError as error:
-                raise SinkError(f"{home}: {' '.join(str(error).split())[:300]}") from None
+                raise SinkError(f"{home}: {reason_of(error, home)}") from None
             found.append(_sized(name, home, removed=len(removed)))
     return found
 
@@ -195,7 +196,7 @@ def _sized(
         return TableUpkeep(name, status, reason)
     try:
         actions = pa.table(open_delta(home).get_add_actions(flatten=True))
-    except DeltaError:
+    except (DeltaError, SinkError):
         return TableUpkeep(name, status, reason, location=str(home))
     rows = sum(int(one or 0) for one in actions["num_records"].to_pylist())
     size = sum(int(one) for one in actions["size_bytes"].to_pylist())

@@ -34,6 +34,7 @@ from replica_client.lake.typed_columns import (
 )
 from replica_client.schema.model import TableModel
 from replica_client.storage.location import Location
+from replica_client.storage.store_errors import reason_of
 
 _BEFORE: Final = pa.array(["delete", "update_preimage"])
 _MOST_NAMED: Final = 20
@@ -90,7 +91,7 @@ class Merge:
             counted = _by_copies(self, shape)
             return Merged((), ()) if counted is None else _rewritten_copies(self, shape, counted)
         except (OSError, StorageError, pa.ArrowInvalid) as error:
-            reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:300]
+            reason = reason_of(error, self.directory)
             raise SinkError(
                 f"{self.directory}: {', '.join(self.paths[:_MOST_NAMED]) or 'a new file'}: {reason}; what was "
                 "committed before is whole"
@@ -346,7 +347,7 @@ def undone(work: Merge, there: pa.Table) -> Net | None:
         net = _net_of_copies(work, shape, rows, lambda wanted: _digests(there, wanted), -1)
         return Net(shape.key_table(net.keys), net.rows)
     except (OSError, StorageError, pa.ArrowInvalid) as error:
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:300]
+        reason = reason_of(error, work.log)
         raise SinkError(
             f"{work.log}: {reason}; a file of the change log cannot be read: was it removed (retain, vacuum)?"
         ) from None

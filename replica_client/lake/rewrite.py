@@ -19,6 +19,7 @@ from replica_client.lake.key_identity import comparable, unheld
 from replica_client.lake.parquet_files import in_schema, new_file, read_parquet
 from replica_client.storage.files import remove_files
 from replica_client.storage.location import Location
+from replica_client.storage.store_errors import reason_of
 
 COMPRESSION = "zstd"
 SPLIT_SIZE = 48 << 20
@@ -94,7 +95,7 @@ def run(work: Rewrite) -> list[NewFile] | None:
         step = -(-rows.num_rows // pieces)
         return [_write(work, rows.slice(at, step)) for at in range(0, rows.num_rows, step)]
     except (OSError, StorageError, pa.ArrowInvalid) as error:
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:300]
+        reason = reason_of(error, work.directory)
         raise SinkError(
             f"{work.directory}: {', '.join(work.paths) or 'a new file'}: {reason}; what was committed before is whole"
         ) from None

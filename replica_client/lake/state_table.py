@@ -8,7 +8,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,13 +29,24 @@ from replica_client.lake.data_files import (
     neighbours,
     plan_data_files,
 )
-from replica_client.lake.delta_files import data_paths, delta_address, delta_rows, open_delta
+from replica_client.lake.delta_files import (
+    data_paths,
+    delta_address,
+    delta_rows,
+    open_delta,
+    patiently,
+    update_delta,
+)
 from replica_client.lake.lake_table import COPY_KEY, LakeTable
 from replica_client.lake.merge import Merge, Merged, plan_merges
 from replica_client.lake.net_rows import NetRows
 from replica_client.lake.parquet_files import make_directory, read_parquet
 from replica_client.lake.rewrite import NewFile, Rewrite
 from replica_client.storage.location import Location
+from replica_client.storage.store_errors import reason_of
+
+_COMMIT_ATTEMPTS: Final = 4
+"""Times that a store is asked for one commit; each time it is looked first whether it is there."""
 
 
 class Work(Protocol):
@@ -80,7 +92,7 @@ class StateTable:
             if self._delta is None:
                 self._delta = open_delta(self.directory)
             else:
-                self._delta.update_incremental()
+                update_delta(self._delta, self.directory)
         except TableNotFoundError:
             self._delta = None
         return self._delta
@@ -95,16 +107,20 @@ class StateTable:
         try:
             make_directory(self.directory)
             address, options = delta_address(self.directory)
-            DeltaTable.create(
-                address,
-                self.shape.schema,
-                mode="ignore",
-                storage_options=options,
-                name=f"{model.database}.{model.name}",
-                description="Current rows of a MySQL or MariaDB table, kept by replica_client",
-                configuration={"delta.dataSkippingStatsColumns": self.shape.key[0]},
+            patiently(
+                self.directory,
+                "the table cannot be made",
+                lambda: DeltaTable.create(
+                    address,
+                    self.shape.schema,
+                    mode="ignore",
+                    storage_options=options,
+                    name=f"{model.database}.{model.name}",
+                    description="Current rows of a MySQL or MariaDB table, kept by replica_client",
+                    configuration={"delta.dataSkippingStatsColumns": self.shape.key[0]},
+                ),
             )
-        except (DeltaError, OSError) as error:
+        except OSError as error:
             raise self._failed("the table cannot be made", error) from None
 
     def apply(self, change: NetRows, step: int, runner: Runner) -> tuple[int, int]:
@@ -323,30 +339,41 @@ class StateTable:
                 RemoveAction(data_file.path, changed, now, data_file.size) for data_file in removed
             ]
         counted = [] if step is None else [Transaction(self._pipeline, step)]
-        try:
-            delta.create_write_transaction(
-                actions,
-                mode="overwrite" if reshaped else "append",
-                schema=Schema.from_arrow(self.shape.schema) if reshaped else delta.schema(),
-                commit_properties=CommitProperties(app_transactions=counted, max_commit_retries=0),
-            )
-        except CommitFailedError as error:
-            # An answer may be lost, and the request sent again: then our own commit is in the way.
-            self._delta = None
-            now_there = self._open()
-            there = set() if now_there is None else data_paths(now_there)
-            if added and added[0].path in there:
+        for attempt in range(1, _COMMIT_ATTEMPTS + 1):
+            try:
+                delta.create_write_transaction(
+                    actions,
+                    mode="overwrite" if reshaped else "append",
+                    schema=Schema.from_arrow(self.shape.schema) if reshaped else delta.schema(),
+                    commit_properties=CommitProperties(
+                        app_transactions=counted, max_commit_retries=0
+                    ),
+                )
                 return
-            rewrite.remove(self.directory, added)
-            if step is not None and self.step >= step:
-                return  # a driver that was given up did it, or we without a file
-            raise self._failed("somebody else changed the table", error) from None
-        except (DeltaError, OSError) as error:
-            raise self._failed("the commit failed", error) from None
+            except (DeltaError, OSError) as error:
+                taken = isinstance(error, CommitFailedError)
+                if not taken and isinstance(self.directory, Path):
+                    raise self._failed("the commit failed", error) from None
+                # An answer may be lost, and the request sent again: then our own commit is in the way.
+                self._delta = None
+                now_there = self._open()
+                there = set() if now_there is None else data_paths(now_there)
+                if added and added[0].path in there:
+                    return
+                is_done = step is not None and self.step >= step
+                if taken or is_done:
+                    rewrite.remove(self.directory, added)
+                if is_done:
+                    return  # a driver that was given up did it, or we without a file
+                if taken:
+                    raise self._failed("somebody else changed the table", error) from None
+                if now_there is None or attempt == _COMMIT_ATTEMPTS:
+                    raise self._failed("the commit failed", error) from None
+                delta = now_there
 
     def _failed(self, what: str, error: Exception) -> SinkError:
-        text = getattr(error, "strerror", None) or " ".join(str(error).split())
+        text = reason_of(error, self.directory)
         return SinkError(
-            f"{self.directory}: {what}: {text[:300]}; nothing of it is visible: mend the cause, then "
+            f"{self.directory}: {what}: {text}; nothing of it is visible: mend the cause, then "
             "start again"
         )

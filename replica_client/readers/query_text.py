@@ -32,7 +32,6 @@ from replica_client.binlog.server_version import parse_server_version
 from replica_client.codec.charsets import UndecodableTextError, UnknownCollationError, decode_text
 from replica_client.constants.event_types import EventFlag
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.schema.catalog import tables_touched
 from replica_client.schema.character_sets import BINARY, charset_of_id
 from replica_client.schema.ddl.column_clause import ColumnText
 from replica_client.schema.ddl.statement_context import (
@@ -49,6 +48,7 @@ from replica_client.schema.ddl.steps import (
     TableName,
     TruncateTable,
 )
+from replica_client.schema.ddl.touched import tables_touched
 from replica_client.schema.labels import is_text
 from replica_client.schema.model import TEXT_KINDS
 

@@ -19,16 +19,14 @@ from replica_client.rows.image import RowImageDecoder, is_partial, located
 from replica_client.rows.row_change import Change
 from replica_client.rows.runs import (
     CHANGE_TYPES,
-    EVENT_INDEX,
     FILE,
     GTID,
     KINDS,
-    OFFSET,
-    TIMESTAMP_US,
     VERSION,
     EventRuns,
 )
 from replica_client.rows.sink_ops import BYTES, DECIMAL, DICTIONARY, FIXED, OBJECTS
+from replica_client.rows.turns import Turn, outside
 from replica_client.schema.shape import ColumnShape, TableShape
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -80,6 +78,7 @@ class BatchBuilder:
         decoder: of the row images; None: one of its own.
         max_rows: rows that a batch has at most.
         sizes: of the largest batches of tables, whoever made them; kept up to date.
+        turn: the thread that finishes batches has it, and gives it meanwhile.
 
     Attributes:
         shape: of the table.
@@ -97,7 +96,9 @@ class BatchBuilder:
         decoder: RowImageDecoder | None = None,
         max_rows: int = DEFAULT_MAX_ROWS,
         sizes: BatchSizes | None = None,
+        turn: Turn | None = None,
     ) -> None:
+        self._turn = turn
         self.shape = shape
         self.decoder = RowImageDecoder(shape, options, columns) if decoder is None else decoder
         taken = frozenset(self.decoder.column_names)
@@ -261,11 +262,13 @@ class BatchBuilder:
             if text is None:
                 sizes += [4 * count, 4 * (len(runs) + 1), runs.text_size(field)]
         parts = _Parts(sizes)
-        stamps = self._numbers(TIMESTAMP_US, parts, _STAMP, count)
-        offsets = self._numbers(OFFSET, parts, _INT64, count)
-        events = self._numbers(EVENT_INDEX, parts, _INT64, count)
-        at, rows = parts.next()
-        runs.fill_row_indexes(parts.memory, at)
+        starts, numbered = zip(*(parts.next() for _ in range(4)), strict=True)
+        with outside(self._turn):
+            runs.fill_columns(parts.memory, *starts)
+        stamps, offsets, events, rows = (
+            pa.Array.from_buffers(kind, count, [None, buffer], 0)
+            for kind, buffer in zip((_STAMP, _INT64, _INT64, _INT64), numbered, strict=True)
+        )
         numbers = None
         for index, field in enumerate((VERSION, GTID, FILE)):
             if texts[index] is None:
@@ -282,7 +285,7 @@ class BatchBuilder:
             file,
             offsets,
             events,
-            pa.Array.from_buffers(_INT64, count, [None, rows], 0),
+            rows,
             self._absent(count),
             self._lossless(count),
         ]
@@ -290,21 +293,20 @@ class BatchBuilder:
     def _change_types(self, count: int) -> pa.Array:
         kind = self.runs.common_kind()
         if kind is not None and count <= _MAX_SHARED:
-            return _change_types_of(kind, count)
+            return _change_types_of(kind, _room(count)).slice(0, count)
         indexes = allocate(4 * count)
         self.runs.fill_change_types(indexes)
         numbers = pa.Array.from_buffers(_INT32, count, [None, indexes], 0)
         return pa.DictionaryArray.from_arrays(numbers, _CHANGE_TYPES, safe=False)
 
-    def _numbers(self, field: int, parts: _Parts, kind: pa.DataType, count: int) -> pa.Array:
-        at, buffer = parts.next()
-        self.runs.fill_numbers(parts.memory, at, field)
-        return pa.Array.from_buffers(kind, count, [None, buffer], 0)
-
     def _common_text(self, field: int, count: int) -> pa.Array | None:
         """The texts of all rows if they are one text."""
         common = self.runs.common_text(field)
-        return None if common is None or count > _MAX_SHARED else _repeated(common, count)
+        return (
+            None
+            if common is None or count > _MAX_SHARED
+            else _repeated(common, _room(count)).slice(0, count)
+        )
 
     def _texts(
         self, field: int, parts: _Parts, numbers: pa.Array | None, count: int
@@ -361,6 +363,11 @@ class _Parts:
         at, size = self._at, next(self._sizes)
         self._at = at + ((size + _ALIGNMENT - 1) & -_ALIGNMENT)
         return at, self.memory.slice(at, size)
+
+
+def _room(count: int) -> int:
+    """So many rows that batches of about one size share an array, of which each has a part."""
+    return 1 << max(count - 1, 0).bit_length()
 
 
 @lru_cache(maxsize=8)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TypeAlias
 
 from replica_client.errors import ConfigError
+from replica_client.rows.turns import Turn
 
 try:
     import pyarrow as pa
@@ -36,6 +37,7 @@ class BatchAssembler:
         make_builder: makes the builder of a table's rows, when the first ones come; what its
             ``finish`` gives is handed on as the batch.
         sizes: of batches, which other assemblers know, too; see :class:`~replica_client.rows.batches.BatchBuilder`.
+        turn: likewise.
 
     Attributes:
         ready: batches that became full and were not given yet.
@@ -48,12 +50,15 @@ class BatchAssembler:
         options: DecodeOptions,
         make_builder: Callable[..., BatchBuilder] = BatchBuilder,
         sizes: BatchSizes | None = None,
+        turn: Turn | None = None,
     ) -> None:
         if max_rows < 2:
             raise ConfigError("max_rows must be at least 2: an update has two rows")
         self._max_rows = max_rows
         self._options = options
-        self._make_builder = make_builder if sizes is None else partial(make_builder, sizes=sizes)
+        self._make_builder = make_builder
+        if sizes is not None:
+            self._make_builder = partial(make_builder, sizes=sizes, turn=turn)
         self._makes_at_once = make_builder is BatchBuilder
         self._builders: dict[int, BatchBuilder] = {}
         self._current: dict[tuple[str, str], BatchBuilder] = {}

@@ -20,7 +20,13 @@ from replica_client.rows.absent import ABSENT
 from replica_client.rows.column_ops import ColumnOp
 
 if cython.compiled:
-    from cython.cimports.replica_client.codec.memory import copy_bytes, fill_bytes, store_number
+    from cython.cimports.replica_client.codec.memory import (
+        arrow_bytes,
+        arrow_ints,
+        copy_bytes,
+        fill_bytes,
+        store_number,
+    )
     from cython.cimports.replica_client.rows.image import Column
     from cython.cimports.replica_client.rows.sink_ops import (
         BYTES,
@@ -39,7 +45,13 @@ if cython.compiled:
         OP_UNKNOWN,
     )
 else:
-    from replica_client.codec.memory import copy_bytes, fill_bytes, store_number
+    from replica_client.codec.memory import (
+        arrow_bytes,
+        arrow_ints,
+        copy_bytes,
+        fill_bytes,
+        store_number,
+    )
     from replica_client.rows.image import Column
     from replica_client.rows.sink_ops import (
         BYTES,
@@ -84,20 +96,6 @@ _MAX_ENTRIES = 4096
 _COPIES = {1: OP_COPY_1, 2: OP_COPY_2, 4: OP_COPY_4, 8: OP_COPY_8}
 _COPIED = frozenset((ColumnOp.SIGNED, ColumnOp.UNSIGNED, ColumnOp.FLOAT, ColumnOp.DOUBLE))
 _VIEWS = {1: "B", 2: "H", 4: "I", 8: "Q"}
-
-
-@cython.cfunc
-def _memory(buffer: Any) -> cython.p_uchar:
-    if cython.compiled:
-        return cython.cast(cython.p_uchar, cython.cast(cython.size_t, buffer.address))
-    return memoryview(buffer).cast("B")
-
-
-@cython.cfunc
-def _ints(buffer: Any) -> cython.p_int:
-    if cython.compiled:
-        return cython.cast(cython.p_int, cython.cast(cython.size_t, buffer.address))
-    return memoryview(buffer).cast("B").cast("i")
 
 
 @cython.cfunc
@@ -157,7 +155,7 @@ class ColumnSink:
         self._lookup_buffer: Any = None
         if storage == DICTIONARY:
             self._lookup_buffer = allocate(4 * LOOKUP_SIZE)
-            self.lookup = _ints(self._lookup_buffer)
+            self.lookup = arrow_ints(self._lookup_buffer)
             self._forget_entries()
         if not cython.compiled:
             self.values: Any = None
@@ -208,20 +206,20 @@ class ColumnSink:
         old: cython.Py_ssize_t = (self.capacity + 7) >> 3
         new: cython.Py_ssize_t = (rows + 7) >> 3
         self._bits_buffer = self._sized(self._bits_buffer, new)
-        self.bits = _memory(self._bits_buffer)
+        self.bits = arrow_bytes(self._bits_buffer)
         fill_bytes(self.bits, old, 0xFF, new - old)
         if self.storage == BYTES:
             first: cython.bint = self.capacity == 0
             self._offsets_buffer = self._sized(self._offsets_buffer, 4 * (rows + 1))
-            self.offsets = _ints(self._offsets_buffer)
+            self.offsets = arrow_ints(self._offsets_buffer)
             if first:
                 self.offsets[0] = 0
                 self._data_buffer = self._allocate(max(self.room, 64))
-                self.data = _memory(self._data_buffer)
+                self.data = arrow_bytes(self._data_buffer)
                 self.room = max(self.room, 64)
         else:
             self._values_buffer = self._sized(self._values_buffer, self.width * rows)
-            self.values = _memory(self._values_buffer)
+            self.values = arrow_bytes(self._values_buffer)
             if not cython.compiled and self.storage != DECIMAL:
                 self.values = self.values.cast(_VIEWS[self.width])
             elif not cython.compiled:
@@ -245,7 +243,7 @@ class ColumnSink:
             raise LimitExceededError(f"column {self.name}: more than 2 GiB in one batch")
         self.room = wanted if wanted > 2 * self.room else 2 * self.room
         self._data_buffer.resize(self.room)
-        self.data = _memory(self._data_buffer)
+        self.data = arrow_bytes(self._data_buffer)
         return 0
 
     @cython.cfunc

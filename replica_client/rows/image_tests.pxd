@@ -1,7 +1,8 @@
 from replica_client.rows.image cimport Column, RowImageDecoder
+from replica_client.rows.image_values cimport ImageValues
 
 cdef class ImageTest:
-    cdef int _outcome(self, const unsigned char* data, long long* offsets, long long* sizes) except -1
+    cdef int _outcome(self, ImageValues values) except -1
 
 cdef class JoinedTest(ImageTest):
     cdef list _parts
@@ -17,8 +18,8 @@ cdef class ValueTest(ImageTest):
     cdef object _ask
     cdef dict _known
     cdef int _for_null
-    cdef int _by_value(self, const unsigned char* data, Py_ssize_t at, Py_ssize_t size) except -1
-    cdef int _where_it_lies(self, const unsigned char* data, Py_ssize_t at, Py_ssize_t size) except -1
+    cdef int _by_value(self, ImageValues values) except -1
+    cdef int _of_value(self, ImageValues values, Py_ssize_t at) except -1
 
 cdef class NullTest(ValueTest):
     pass

@@ -18,6 +18,7 @@ from typing import Any
 import cython
 
 from replica_client.errors import ReplicaClientError
+from replica_client.rows.image_values import ABSENT_OFFSET
 
 if cython.compiled:
     from cython.cimports.replica_client.codec.memory import (
@@ -29,6 +30,7 @@ if cython.compiled:
         utf8_ok,
     )
     from cython.cimports.replica_client.rows.image import Column, RowImageDecoder
+    from cython.cimports.replica_client.rows.image_values import ImageValues
 else:
     from replica_client.codec.memory import (
         load_be,
@@ -39,10 +41,9 @@ else:
         utf8_ok,
     )
     from replica_client.rows.image import Column, RowImageDecoder
+    from replica_client.rows.image_values import ImageValues
 
 FALSE, TRUE, NULL, UNSURE = 0, 1, 2, 3
-NULL_OFFSET, ABSENT_OFFSET = -1, -2
-"""What stands for the offset of a value that is NULL, or that the image left out."""
 SIGNED, UNSIGNED, BIG_ENDIAN, YEAR = 0, 1, 2, 3
 """How an integer lies in an image."""
 EQUAL, LESS, LESS_OR_EQUAL, GREATER, GREATER_OR_EQUAL = 0, 1, 2, 3, 4
@@ -100,13 +101,8 @@ class ImageTest:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _outcome(
-        self,
-        data: cython.p_const_uchar,
-        offsets: cython.p_longlong,
-        sizes: cython.p_longlong,
-    ) -> cython.int:
-        """The outcome for an image, of whose values offsets and sizes are given by slot."""
+    def _outcome(self, values: ImageValues) -> cython.int:
+        """The outcome for the image whose values these are."""
         return _UNSURE
 
 
@@ -126,17 +122,12 @@ class JoinedTest(ImageTest):
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _outcome(
-        self,
-        data: cython.p_const_uchar,
-        offsets: cython.p_longlong,
-        sizes: cython.p_longlong,
-    ) -> cython.int:
+    def _outcome(self, values: ImageValues) -> cython.int:
         found: cython.int = 1 - self._decisive
         outcome: cython.int
         part: ImageTest
         for part in self._parts:
-            outcome = part._outcome(data, offsets, sizes)
+            outcome = part._outcome(values)
             # Behind what is not sure nothing is looked at: it may be an error.
             if outcome == self._decisive or outcome == _UNSURE:
                 return outcome
@@ -155,13 +146,8 @@ class NotTest(ImageTest):
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _outcome(
-        self,
-        data: cython.p_const_uchar,
-        offsets: cython.p_longlong,
-        sizes: cython.p_longlong,
-    ) -> cython.int:
-        outcome: cython.int = self._part._outcome(data, offsets, sizes)
+    def _outcome(self, values: ImageValues) -> cython.int:
+        outcome: cython.int = self._part._outcome(values)
         return 1 - outcome if outcome <= _TRUE else outcome
 
 
@@ -210,13 +196,10 @@ class ValueTest(ImageTest):
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _by_value(
-        self,
-        data: cython.p_const_uchar,
-        at: cython.Py_ssize_t,
-        size: cython.Py_ssize_t,
-    ) -> cython.int:
-        raw: bytes = data[at : at + size]
+    def _by_value(self, values: ImageValues) -> cython.int:
+        at: cython.Py_ssize_t = values.offsets[self._slot]
+        size: cython.Py_ssize_t = values.sizes[self._slot]
+        raw: bytes = values.data[at : at + size]
         known = self._known.get(raw)
         if known is None:
             known = self._of_bytes(raw)
@@ -228,30 +211,16 @@ class ValueTest(ImageTest):
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _where_it_lies(
-        self,
-        data: cython.p_const_uchar,
-        at: cython.Py_ssize_t,
-        size: cython.Py_ssize_t,
-    ) -> cython.int:
-        """The outcome for the value at an offset."""
-        return self._by_value(data, at, size)
+    def _of_value(self, values: ImageValues, at: cython.Py_ssize_t) -> cython.int:
+        """The outcome for a value that is there and not NULL."""
+        return self._by_value(values)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _outcome(
-        self,
-        data: cython.p_const_uchar,
-        offsets: cython.p_longlong,
-        sizes: cython.p_longlong,
-    ) -> cython.int:
-        at: cython.longlong = offsets[self._slot]
+    def _outcome(self, values: ImageValues) -> cython.int:
+        at: cython.longlong = values.offsets[self._slot]
         if at >= 0:
-            return self._where_it_lies(
-                data,
-                cython.cast(cython.Py_ssize_t, at),
-                cython.cast(cython.Py_ssize_t, sizes[self._slot]),
-            )
+            return self._of_value(values, cython.cast(cython.Py_ssize_t, at))
         return _UNSURE if at == _ABSENT_OFFSET else self._for_null
 
 
@@ -262,12 +231,7 @@ class NullTest(ValueTest):
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _where_it_lies(
-        self,
-        data: cython.p_const_uchar,
-        at: cython.Py_ssize_t,
-        size: cython.Py_ssize_t,
-    ) -> cython.int:
+    def _of_value(self, values: ImageValues, at: cython.Py_ssize_t) -> cython.int:
         return _FALSE
 
 
@@ -305,14 +269,10 @@ class NumberTest(ValueTest):
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _where_it_lies(
-        self,
-        data: cython.p_const_uchar,
-        at: cython.Py_ssize_t,
-        size: cython.Py_ssize_t,
-    ) -> cython.int:
+    def _of_value(self, values: ImageValues, at: cython.Py_ssize_t) -> cython.int:
         number: cython.longlong
-        width: cython.int = cython.cast(cython.int, size)
+        data: cython.p_const_uchar = values.data
+        width: cython.int = cython.cast(cython.int, values.sizes[self._slot])
         if self._form == _SIGNED:
             number = load_signed(data, at, width)
         elif self._form == _UNSIGNED:
@@ -369,24 +329,21 @@ class BytesTest(ValueTest):
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _where_it_lies(
-        self,
-        data: cython.p_const_uchar,
-        at: cython.Py_ssize_t,
-        size: cython.Py_ssize_t,
-    ) -> cython.int:
-        whole: cython.Py_ssize_t = size
+    def _of_value(self, values: ImageValues, at: cython.Py_ssize_t) -> cython.int:
+        data: cython.p_const_uchar = values.data
+        whole: cython.Py_ssize_t = values.sizes[self._slot]
+        size: cython.Py_ssize_t = whole
         found: cython.bint = False
         literal: bytes
         if self._length >= 0 and size != self._length:
-            return self._by_value(data, at, size)
+            return self._by_value(values)
         if self._trims:
             while size and data[at + size - 1] == _SPACE:
                 size -= 1
         if self._checked == _UTF8 and not utf8_ok(data, at, whole):
-            return self._by_value(data, at, whole)
+            return self._by_value(values)
         if self._checked == _ASCII and not _is_ascii(data, at, whole):
-            return self._by_value(data, at, whole)
+            return self._by_value(values)
         for literal in self._literals:
             if self._compares(data, at, size, literal):
                 found = True

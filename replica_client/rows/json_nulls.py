@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from replica_client.binlog.values.json_binary import JsonDocument
+from replica_client.rows.raw_json import RawJson
 
 _LONGEST = 2
 """Bytes of the document: its type and the literal. No bytes at all are JSON null, too."""
@@ -37,7 +38,8 @@ def json_null_columns(names: Sequence[str], row: Iterable[Any] | None, text: str
     return [
         name
         for name, value in zip(names, row, strict=True)
-        if type(value) is JsonDocument and len(value.data) <= _LONGEST and value.text == "null"
+        if (type(value) is JsonDocument and len(value.data) <= _LONGEST and value.text == "null")
+        or (type(value) is RawJson and value == "null")
     ]
 
 

@@ -17,10 +17,22 @@ import cython
 
 if cython.compiled:
     from cython.cimports.replica_client.binlog.values.numbers import double_at, float_at
-    from cython.cimports.replica_client.codec.memory import copy_bytes, load_le, load_signed
+    from cython.cimports.replica_client.codec.memory import (
+        arrow_bytes,
+        arrow_ints,
+        copy_bytes,
+        load_le,
+        load_signed,
+    )
 else:
     from replica_client.binlog.values.numbers import double_at, float_at
-    from replica_client.codec.memory import copy_bytes, load_le, load_signed
+    from replica_client.codec.memory import (
+        arrow_bytes,
+        arrow_ints,
+        copy_bytes,
+        load_le,
+        load_signed,
+    )
 
 SIGNED, UNSIGNED, FLOAT, DOUBLE, DECIMAL, DATE, DATETIME, TIME, TEXT, BINARY, RAW, ENTRY = range(12)
 """How a column is written: integers of a width; floats; decimals of up to 18 digits; days, and
@@ -58,28 +70,6 @@ _MINUTE = cython.declare(cython.longlong, 60_000_000)
 _SECOND = cython.declare(cython.longlong, 1_000_000)
 
 
-@cython.cfunc
-def _view(buffer: Any) -> cython.p_const_uchar:
-    """The memory of an Arrow buffer."""
-    if cython.compiled:
-        return cython.cast(cython.p_const_uchar, cython.cast(cython.size_t, buffer.address))
-    return memoryview(buffer).cast("B")
-
-
-@cython.cfunc
-def _memory(buffer: Any) -> cython.p_uchar:
-    if cython.compiled:
-        return cython.cast(cython.p_uchar, cython.cast(cython.size_t, buffer.address))
-    return memoryview(buffer).cast("B")
-
-
-@cython.cfunc
-def _ints(buffer: Any) -> cython.p_int:
-    if cython.compiled:
-        return cython.cast(cython.p_int, cython.cast(cython.size_t, buffer.address))
-    return memoryview(buffer).cast("B").cast("i")
-
-
 @cython.final
 @cython.cclass
 class JsonColumn:
@@ -113,12 +103,12 @@ class JsonColumn:
         self.has_bits = buffers[0] is not None
         empty: Any = b""
         if self.has_bits:
-            self.bits = _view(buffers[0])
+            self.bits = arrow_bytes(buffers[0])
         else:
             self.bits = empty
-        self.values = _view(buffers[1])
+        self.values = arrow_bytes(buffers[1])
         if len(buffers) > 2 and buffers[2] is not None:
-            self.data = _view(buffers[2])
+            self.data = arrow_bytes(buffers[2])
         else:
             self.data = empty
 
@@ -127,7 +117,7 @@ def change_rows(kinds: bytes, allocate: Callable[[int], Any]) -> tuple[int, Any]
     """How many changes the rows are, and the first row of each as numbers of 32 bits."""
     kind: cython.p_const_uchar = kinds
     buffer: Any = allocate(4 * len(kinds) or 4)
-    out: cython.p_int = _ints(buffer)
+    out: cython.p_int = arrow_ints(buffer)
     count: cython.Py_ssize_t = 0
     i: cython.Py_ssize_t
     for i in range(len(kinds)):
@@ -177,13 +167,13 @@ class JsonRows:
         kind: cython.p_const_uchar = kinds
         size: cython.Py_ssize_t = len(kinds)
         self._buffer = self._allocate(_FIRST_ROOM)
-        self.out = _memory(self._buffer)
+        self.out = arrow_bytes(self._buffer)
         self.used = 0
         self.room = _FIRST_ROOM
         offsets_buffer: Any = self._allocate(4 * (size + 1))
-        offsets: cython.p_int = _ints(offsets_buffer)
+        offsets: cython.p_int = arrow_ints(offsets_buffer)
         bits_buffer: Any = self._allocate((size + 7) // 8 or 1)
-        bits: cython.p_uchar = _memory(bits_buffer)
+        bits: cython.p_uchar = arrow_bytes(bits_buffer)
         skipped: cython.int = _PREIMAGE if after else _POSTIMAGE
         nothing: cython.int = _DELETE if after else _INSERT
         count: cython.Py_ssize_t = 0
@@ -228,7 +218,7 @@ class JsonRows:
             if not cython.compiled:
                 self.out = None
             self._buffer.resize(self.room)
-            self.out = _memory(self._buffer)
+            self.out = arrow_bytes(self._buffer)
         return 0
 
     @cython.cfunc

@@ -36,17 +36,12 @@ from replica_client.binlog.values.json_binary import JsonDocument
 from replica_client.binlog.values.json_diff import JsonDiff
 from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
 from replica_client.rows.json_nulls import json_null_columns, json_null_member
+from replica_client.rows.raw_json import RawJson
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
 
 quote: Callable[[str], str] = encode_basestring
 """JSON text of a string; characters outside of ASCII stay as they are."""
-
-
-class RawJson(str):
-    """Text that is JSON already and is written as it stands."""
-
-    __slots__ = ()
 
 
 def _text(value: Any) -> str:

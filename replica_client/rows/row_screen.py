@@ -17,12 +17,15 @@ if cython.compiled:
     from cython.cimports.replica_client.codec.memory import load_le, longs
     from cython.cimports.replica_client.rows.image import Column, Cursor, Plan, RowImageDecoder
     from cython.cimports.replica_client.rows.image_tests import ImageTest
+    from cython.cimports.replica_client.rows.image_values import ImageValues
 else:
     from replica_client.codec.memory import load_le, longs
     from replica_client.rows.image import Column, Cursor, Plan, RowImageDecoder
     from replica_client.rows.image_tests import ImageTest
+    from replica_client.rows.image_values import ImageValues
 
 from replica_client.rows.column_ops import ColumnOp
+from replica_client.rows.image_values import ABSENT_OFFSET, NULL_OFFSET
 
 EITHER, BEFORE, AFTER = 0, 1, 2
 """Which image of a change has to pass a test."""
@@ -32,7 +35,8 @@ _BEFORE = cython.declare(cython.int, BEFORE)
 _AFTER = cython.declare(cython.int, AFTER)
 _TRUE = cython.declare(cython.int, 1)
 _UNSURE = cython.declare(cython.int, 3)
-_ABSENT_OFFSET = cython.declare(cython.longlong, -2)
+_NULL_OFFSET = cython.declare(cython.longlong, NULL_OFFSET)
+_ABSENT_OFFSET = cython.declare(cython.longlong, ABSENT_OFFSET)
 _NO_STEP = cython.declare(cython.longlong, -127)
 _UNKNOWN = int(ColumnOp.UNKNOWN)
 
@@ -74,10 +78,11 @@ class Walk:
         data: cython.p_const_uchar,
         at: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
-        offsets: cython.p_longlong,
-        sizes: cython.p_longlong,
+        values: ImageValues,
     ) -> cython.Py_ssize_t:
         """Find the values of the image at an offset; where it ends, or -1 for one that is not whole."""
+        offsets: cython.p_longlong = values.offsets
+        sizes: cython.p_longlong = values.sizes
         nulls: cython.Py_ssize_t = at
         i: cython.Py_ssize_t
         slot: cython.longlong
@@ -85,6 +90,9 @@ class Walk:
         size: cython.longlong
         steps: cython.p_longlong = self._steps
         slots: cython.p_longlong = self._slots
+        values.data = data
+        for i in range(values.count):
+            offsets[i] = _ABSENT_OFFSET
         at += self._null_size
         if at > end:
             return -1
@@ -92,7 +100,7 @@ class Walk:
             slot = slots[i]
             if data[nulls + (i >> 3)] >> (i & 7) & 1:
                 if slot >= 0:
-                    offsets[slot] = -1
+                    offsets[slot] = _NULL_OFFSET
                 continue
             step = steps[i]
             size = step
@@ -129,15 +137,10 @@ class RowScreen:
     ) -> None:
         self._decoder = decoder
         self._slots = slots
-        self._slot_count = len(slots)
         self._tests = [test for test, _ in tests]
         self._images = [image for _, image in tests]
-        room = 8 * max(self._slot_count, 1)
-        self._memory = [bytearray(room) for _ in range(4)]
-        self._old_offsets: Any = longs(self._memory[0])
-        self._old_sizes: Any = longs(self._memory[1])
-        self._new_offsets: Any = longs(self._memory[2])
-        self._new_sizes: Any = longs(self._memory[3])
+        self._old = ImageValues(len(slots))
+        self._new = ImageValues(len(slots))
         self._walks: dict[Plan, Walk] = {}
 
     @cython.cfunc
@@ -165,22 +168,17 @@ class RowScreen:
         count: cython.Py_ssize_t = 0
         has_before: cython.bint = before is not None
         has_after: cython.bint = after is not None
-        i: cython.Py_ssize_t
         while start < end:
             at = start
             if before is not None:
-                for i in range(self._slot_count):
-                    self._old_offsets[i] = _ABSENT_OFFSET
-                at = before._find(data, at, end, self._old_offsets, self._old_sizes)
+                at = before._find(data, at, end, self._old)
                 if at < 0:
                     break
             if after is not None:
-                for i in range(self._slot_count):
-                    self._new_offsets[i] = _ABSENT_OFFSET
-                at = after._find(data, at, end, self._new_offsets, self._new_sizes)
+                at = after._find(data, at, end, self._new)
                 if at < 0:
                     break
-            if self._may_pass(data, has_before, has_after):
+            if self._may_pass(has_before, has_after):
                 break
             start = at
             count += 1
@@ -189,9 +187,7 @@ class RowScreen:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _may_pass(
-        self, data: cython.p_const_uchar, has_before: cython.bint, has_after: cython.bint
-    ) -> cython.bint:
+    def _may_pass(self, has_before: cython.bint, has_after: cython.bint) -> cython.bint:
         """Whether a change may pass all tests."""
         test: ImageTest
         image: cython.int
@@ -202,9 +198,9 @@ class RowScreen:
             image = self._images[i]
             outcome = 0
             if has_after and image != _BEFORE:
-                outcome = test._outcome(data, self._new_offsets, self._new_sizes)
+                outcome = test._outcome(self._new)
             if has_before and image != _AFTER and outcome != _TRUE and outcome != _UNSURE:
-                outcome = test._outcome(data, self._old_offsets, self._old_sizes)
+                outcome = test._outcome(self._old)
             if outcome == _UNSURE:
                 # It may be an error, which comes before what the next test says.
                 return True

@@ -15,6 +15,8 @@ cdef class EventRuns:
         long long offset, long long event_index, int file, int version, long long version_number,
         int gtid, long long gtid_number, int absent_before, int absent_after) except -1 nogil
     cdef long long _common(self, int field) noexcept
+    cdef void _fill_numbers(self, long long* out, int field) noexcept nogil
+    cdef void _fill_row_indexes(self, long long* out) noexcept nogil
     cdef bint _repeats(self, Py_ssize_t run, int field) noexcept
     cdef Py_ssize_t _size_of(self, Py_ssize_t run, int field) except -1
     cdef Py_ssize_t _write(

@@ -44,6 +44,14 @@ from replica_client.rows.image_tests import (
 )
 from replica_client.rows.row_change import Change
 from replica_client.rows.row_screen import EITHER, RowScreen
+from replica_client.rows.stored_ranges import (
+    KINDS,
+    decimal_ranges,
+    negative_zero,
+    numbers_between,
+    temporal_ranges,
+)
+from replica_client.rows.stored_tests import DecimalTest, TableTest, TemporalTest
 from replica_client.rows.where import (
     And,
     Condition,
@@ -88,8 +96,8 @@ class Screens:
 
     def __init__(self, wanted: Callable[[TableShape], Sequence[Wanted] | None]) -> None:
         self._wanted = wanted
-        # A screen keeps its decoder alive, so that its id stays its own.
-        self._screens: dict[int, RowScreen | None] = {}
+        # Decoders are kept alive, so that their ids stay their own.
+        self._screens: dict[tuple[int, int], RowScreen | None] = {}
         self._decoders: list[RowImageDecoder] = []
 
     def changes(self, rows: RowsOfEvent) -> Iterator[Change]:
@@ -98,21 +106,37 @@ class Screens:
         Raises:
             BinlogDecodeError: the event does not fit the table, as of the rows themselves.
         """
-        decoder = rows.decoder
-        number = id(decoder)
-        if number not in self._screens:
+        return passing_changes(rows, self._screen(rows, rows.decoder))
+
+    def changes_by(self, rows: RowsOfEvent, decoder: RowImageDecoder) -> Iterator[Change]:
+        """The same changes as another decoder of the table's images gives them, and perhaps others.
+
+        Raises:
+            BinlogDecodeError: as above.
+        """
+        other = RowsOfEvent(
+            rows.event, rows.shape, decoder, rows.event_index, rows.first_row, rows.gtid
+        )
+        return passing_changes(other, self._screen(rows, decoder))
+
+    def _screen(self, rows: RowsOfEvent, decoder: RowImageDecoder) -> RowScreen | None:
+        """What images have to pass that a decoder is to give; values are asked for as the rows' own has them."""
+        numbers = id(rows.decoder), id(decoder)
+        if numbers not in self._screens:
             if len(self._screens) >= _MAX_SCREENS:
                 self._screens.clear()
                 self._decoders.clear()
-            self._screens[number] = self._made(rows.shape, decoder)
-            self._decoders.append(decoder)
-        return passing_changes(rows, self._screens[number])
+            self._screens[numbers] = self._made(rows.shape, rows.decoder, decoder)
+            self._decoders += (rows.decoder, decoder)
+        return self._screens[numbers]
 
-    def _made(self, shape: TableShape, decoder: RowImageDecoder) -> RowScreen | None:
+    def _made(
+        self, shape: TableShape, asked: RowImageDecoder, decoder: RowImageDecoder
+    ) -> RowScreen | None:
         wanted = self._wanted(shape)
         if not wanted:
             return None
-        maker = _TestMaker(decoder)
+        maker = _TestMaker(asked)
         tests = [(maker.test(condition), image) for condition, image in wanted]
         return RowScreen(decoder, maker.slots, tests)
 
@@ -154,6 +178,22 @@ class _TestMaker:
             return (NullTest if never_none else ValueTest)(slot, self._decoder, column, ask)
         literals = condition.values if isinstance(condition, OneOf) else (condition.value,)
         sign: Operator = "=" if isinstance(condition, OneOf) else condition.operator
+        if reader.op in (ColumnOp.ENUM, ColumnOp.SET) and reader.size <= 2:
+            return TableTest(slot, self._decoder, column, ask, reader.size)
+        if reader.op == ColumnOp.DECIMAL:
+            numbers = decimal_ranges(reader, literals, sign)
+            if numbers is not None:
+                zero, size = negative_zero(reader), (reader.precision, reader.digits)
+                return DecimalTest(
+                    slot, self._decoder, column, ask, *size, numbers, zero, sign == "!="
+                )
+        if reader.op in KINDS and not as_python:
+            moments = temporal_ranges(name, reader, literals, sign)
+            if moments is not None:
+                kind = KINDS[reader.op]
+                return TemporalTest(
+                    slot, self._decoder, column, ask, kind, reader.digits, moments, sign == "!="
+                )
         form = _FORMS.get(reader.op)
         if form is not None and all(map(_is_exact, literals)):
             ranges = [found for one in literals for found in _range(one, sign, form)]
@@ -208,15 +248,9 @@ def _range(literal: Value, sign: Operator, form: int) -> Iterable[tuple[int, int
     assert isinstance(literal, (int, Decimal))
     bias = BIAS if form in (UNSIGNED, BIG_ENDIAN) else 0
     first, last = -BIAS + bias, BIAS - 1 + bias
-    low, high = math.floor(literal), math.ceil(literal)
-    if sign in ("=", "!="):
-        first, last = max(first, high), min(last, low)
-    elif sign in ("<", "<="):
-        last = min(last, high - 1 if sign == "<" else low)
-    else:
-        first = max(first, low + 1 if sign == ">" else high)
-    if first <= last:
-        yield first - bias, last - bias
+    between = numbers_between(math.floor(literal), math.ceil(literal), sign, first, last)
+    if between is not None:
+        yield between[0] - bias, between[1] - bias
 
 
 def _encoded(literals: Sequence[Value], *, is_text: bool) -> list[bytes] | None:

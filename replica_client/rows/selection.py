@@ -107,17 +107,21 @@ class Selection:
         elif columns is not None:
             self._columns.append((None, frozenset(columns)))
         self._casefolds = False
+        self._casefolded: Self | None = None
         self._matched: set[str] = set()
         self._cache: dict[tuple[str, str], bool] = {}
 
     def casefolded(self) -> Self:
         """The same for a server that takes names in another letter case for the same."""
+        if self._casefolded is not None:
+            return self._casefolded
         other = type(self)()
         other._wanted = self._wanted and [one.casefolded() for one in self._wanted]
         other._unwanted = self._unwanted and [one.casefolded() for one in self._unwanted]
         other._columns = [(one and one.casefolded(), names) for one, names in self._columns]
         other._casefolds = True
         other._matched = self._matched
+        self._casefolded = other
         return other
 
     def for_server(self, casefolds_names: bool | None) -> Self:

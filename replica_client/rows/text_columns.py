@@ -17,28 +17,19 @@ import cython
 from replica_client.errors import MalformedPacketError
 
 if cython.compiled:
-    from cython.cimports.replica_client.codec.memory import copy_bytes, fill_bytes, load_le
+    from cython.cimports.replica_client.codec.memory import (
+        arrow_bytes,
+        arrow_ints,
+        copy_bytes,
+        fill_bytes,
+        load_le,
+    )
 else:
-    from replica_client.codec.memory import copy_bytes, fill_bytes, load_le
+    from replica_client.codec.memory import arrow_bytes, arrow_ints, copy_bytes, fill_bytes, load_le
 
 _FIRST_ROOM = 16384
 _MAX_SIZE = cython.declare(cython.Py_ssize_t, (1 << 31) - 1)
 _NULL = cython.declare(cython.int, 0xFB)
-
-
-@cython.cfunc
-def _memory(buffer: Any) -> cython.p_uchar:
-    """The memory of an Arrow buffer."""
-    if cython.compiled:
-        return cython.cast(cython.p_uchar, cython.cast(cython.size_t, buffer.address))
-    return memoryview(buffer).cast("B")
-
-
-@cython.cfunc
-def _ints(buffer: Any) -> cython.p_int:
-    if cython.compiled:
-        return cython.cast(cython.p_int, cython.cast(cython.size_t, buffer.address))
-    return memoryview(buffer).cast("B").cast("i")
 
 
 @cython.final
@@ -55,9 +46,9 @@ class TextColumn:
         self._bits_buffer: Any = allocate((rows + 7) // 8)
         self._offsets_buffer: Any = allocate(4 * (rows + 1))
         self._data_buffer: Any = allocate(_FIRST_ROOM)
-        self.bits = _memory(self._bits_buffer)
-        self.offsets = _ints(self._offsets_buffer)
-        self.data = _memory(self._data_buffer)
+        self.bits = arrow_bytes(self._bits_buffer)
+        self.offsets = arrow_ints(self._offsets_buffer)
+        self.data = arrow_bytes(self._data_buffer)
         self.room = _FIRST_ROOM
         self.used = self.nulls = 0
         self.offsets[0] = 0
@@ -80,7 +71,7 @@ class TextColumn:
         if not cython.compiled:
             self.data = None
         self._data_buffer.resize(self.room)
-        self.data = _memory(self._data_buffer)
+        self.data = arrow_bytes(self._data_buffer)
         return 0
 
 

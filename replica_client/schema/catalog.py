@@ -31,6 +31,7 @@ from replica_client.schema.ddl.steps import (
     TruncateTable,
     Unrelated,
 )
+from replica_client.schema.ddl.touched import uncertain
 from replica_client.schema.model import ColumnModel, DatabaseModel, TableModel
 from replica_client.schema.names import casefold_name
 
@@ -72,6 +73,8 @@ class TableChange:
         before: what was known of it before.
         after: what is known of it now; under its new name after a rename.
         others: more tables that the statement changes with it: its new name, what a partition became.
+        new_name: database and table that it is called from now on, where that is another one; also of a table whose
+            definition is not known.
     """
 
     kind: ChangeKind
@@ -79,6 +82,7 @@ class TableChange:
     before: TableState | None = None
     after: TableState | None = None
     others: tuple[TableName, ...] = ()
+    new_name: TableName | None = None
 
 
 class Catalog(Protocol):
@@ -168,7 +172,7 @@ class _Applier:
         failed = self._context.error_code
         if failed and not isinstance(meaning, (DropTables, DropDatabase, Unrelated)):
             # It ended with an error, and is in the binlog: a part of it may be done.
-            meaning = _named(meaning, f"the statement ended with error {failed} on the source")
+            meaning = uncertain(meaning, f"the statement ended with error {failed} on the source")
         match meaning:
             case Unrelated():
                 return
@@ -282,15 +286,16 @@ class _Applier:
             self._catalog.set_table(meaning.to_table, state)
         if meaning.from_table is not None:
             self._catalog.set_table(meaning.from_table, ABSENT)
-        if meaning.rename is not None and meaning.rename != table:
+        new_name = meaning.rename if meaning.rename != table else None
+        if new_name is not None:
             self._catalog.set_table(table, ABSENT)
-            after = self._moved(after, meaning.rename)
+            after = self._moved(after, new_name)
         elif after is not before:
             assert after is not None
             self._catalog.set_table(table, after)
         others = (meaning.rename, meaning.to_table, meaning.from_table)
         names = tuple(name for name in others if name is not None)
-        yield TableChange("alter_table", table, before, after, names)
+        yield TableChange("alter_table", table, before, after, names, new_name)
 
     def _default_charset(self, database: str) -> str | None:
         """Default character set of new tables; None where it is not certain."""
@@ -356,7 +361,7 @@ class _Applier:
                     self._catalog.set_table(name, Unverified("perhaps renamed"))
             return
         self._catalog.set_table(old, ABSENT)
-        yield TableChange("rename_table", old, before, self._moved(before, new), (new,))
+        yield TableChange("rename_table", old, before, self._moved(before, new), (new,), new)
 
     def _rename_temporary(self, old: TableName, new: TableName) -> None:
         self._temporary.discard((self._context.thread_id, *old))
@@ -460,40 +465,3 @@ def _with_columns(
         columns = with_system_period(columns)
     key = meaning.primary_key or ()
     return altered(TableModel("", "", columns, key, charset, meaning.versioned), (), charset)
-
-
-def _named(meaning: Meaning, reason: str) -> NotUnderstood:
-    """A statement that is not certain to be done: all tables that it names."""
-    match meaning:
-        case CreateTable() | CreateLike() | CreateSequence() | TruncateTable():
-            if getattr(meaning, "temporary", False) or isinstance(meaning, TruncateTable):
-                return NotUnderstood(reason, ())
-            return NotUnderstood(reason, (meaning.table,))
-        case AlterTable():
-            others = (meaning.rename, meaning.to_table, meaning.from_table)
-            tables = (meaning.table, *(table for table in others if table is not None))
-            return NotUnderstood(reason, tables)
-        case RenameTables():
-            return NotUnderstood(reason, tuple(table for pair in meaning.renames for table in pair))
-        case CreateDatabase() | AlterDatabase():
-            return NotUnderstood(reason, databases=(meaning.database,))
-    return meaning if isinstance(meaning, NotUnderstood) else NotUnderstood(reason, anything=True)
-
-
-def tables_touched(meaning: Meaning) -> tuple[tuple[TableName, ...], tuple[str, ...], bool]:
-    """The tables and databases that a statement may change, and whether it may be any."""
-    match meaning:
-        case CreateTable():
-            return (() if meaning.temporary else (meaning.table,)), (), False
-        case Unrelated() | TruncateTable():
-            return (), (), False
-        case DropTables():
-            return (() if meaning.temporary else meaning.tables), (), False
-        case CreateDatabase() | AlterDatabase() | DropDatabase():
-            return (), (meaning.database,), False
-        case NotUnderstood():
-            return meaning.tables, meaning.databases, meaning.anything
-        case AlterTable(steps=(), rename=None, to_table=None, from_table=None):
-            return (), (), False
-    found = _named(meaning, "")
-    return found.tables, found.databases, found.anything

@@ -15,7 +15,6 @@ from replica_client.schema.catalog import (
     TableChange,
     TableState,
     Unverified,
-    tables_touched,
 )
 from replica_client.schema.ddl.steps import (
     CreateLike,
@@ -27,6 +26,7 @@ from replica_client.schema.ddl.steps import (
     TableName,
     TruncateTable,
 )
+from replica_client.schema.ddl.touched import tables_touched
 from replica_client.schema.model import DatabaseModel, TableModel
 from replica_client.schema.names import casefold_name, casefold_table
 

@@ -24,6 +24,7 @@ from replica_client.sinks.formats.line_format import LineFormat, make_format
 from replica_client.sinks.formats.message import Message
 from replica_client.sinks.formats.message_spool import MessageSpool
 from replica_client.sinks.protocol import Guarantee
+from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.sinks.system_errors import os_errors
 from replica_client.sinks.worker import Batches, Worker
 
@@ -99,6 +100,21 @@ class EventSink:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
         await self._batches.add(transaction)
 
+    @property
+    def takes_snapshot(self) -> bool:
+        """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
+        return True
+
+    async def write_snapshot(self, rows: SnapshotRows) -> None:
+        """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
+        await self._batches.flush()
+        messages = self._format.snapshot(rows)
+        events = (
+            Event(f"{rows.name}:{number}", message) for number, message in enumerate(messages, 1)
+        )
+        while some := await self._worker.run(_list, events, self._portion):
+            await self.send(some)
+
     async def commit(self, checkpoint: Checkpoint) -> None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
         await self._batches.flush()
@@ -145,6 +161,10 @@ class EventSink:
         for number, message in enumerate(messages, 1):
             yield Event(f"{name}:{number}", message)
         self._parts.clear()
+
+
+def _list(events: Iterator[Event], count: int) -> list[Event]:
+    return list(islice(events, count))
 
 
 def _some(portions: Iterator[list[Event]]) -> list[list[Event]]:

@@ -11,8 +11,9 @@ from replica_client.position.position import Position
 from replica_client.rows.row import Row, row_class
 from replica_client.rows.text_columns import TextColumns
 from replica_client.schema.model import TableModel
+from replica_client.schema.quoting import mysql_names
 from replica_client.snapshot.column_selects import selected
-from replica_client.snapshot.ranges import KeyRange, condition, table_name
+from replica_client.snapshot.ranges import KeyRange, condition, key_names, table_name
 from replica_client.snapshot.watermarks import Locking, Window, begin_between, log_end
 from replica_client.transport.connection import SourceConnection
 
@@ -59,14 +60,23 @@ class ChunkReading:
     """
 
     def __init__(
-        self, connection: SourceConnection, table: TableModel, part: KeyRange, window: Window
+        self,
+        connection: SourceConnection,
+        table: TableModel,
+        part: KeyRange,
+        window: Window,
+        *,
+        where: str = "",
+        ordered: bool = False,
     ) -> None:
         self.window = window
         self._connection = connection
         self._table = table
         self._ways = [selected(column) for column in table.columns if not column.hidden]
         names = ", ".join(way.expression for way in self._ways)
-        self._sql = f"SELECT {names} FROM {table_name(table)}{condition(table, part)}"
+        self._sql = f"SELECT {names} FROM {table_name(table)}{condition(table, part, where)}"
+        if ordered and table.primary_key:
+            self._sql += f" ORDER BY {mysql_names(key_names(table))}"
 
     async def rows(self, size: int = ROWS_AT_ONCE) -> AsyncIterator[list[Row]]:
         """The rows, as they come.
@@ -134,6 +144,8 @@ async def reading(
     part: KeyRange | None = None,
     *,
     locking: Locking = "never",
+    where: str = "",
+    ordered: bool = False,
 ) -> AsyncIterator[ChunkReading]:
     """Read a range of a table in one state of it.
 
@@ -147,6 +159,8 @@ async def reading(
         table: as it is defined now.
         part: the range; None: all rows.
         locking: see :data:`~replica_client.snapshot.watermarks.Locking`.
+        where: condition in SQL of the rows that are wanted.
+        ordered: the rows come in the order of the primary key.
 
     Raises:
         ServerError: the source refuses, e.g. because the table is gone.
@@ -154,7 +168,7 @@ async def reading(
     """
     window = await begin_between(connection, locking)
     window = replace(window, named=await _named(connection, table))
-    yield ChunkReading(connection, table, part or KeyRange(), window)
+    yield ChunkReading(connection, table, part or KeyRange(), window, where=where, ordered=ordered)
     await connection.query("ROLLBACK")
 
 

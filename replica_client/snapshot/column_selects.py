@@ -23,8 +23,8 @@ from replica_client.binlog.values.numbers import decode_float, encode_float
 from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
 from replica_client.binlog.values.vector import decode_vector
 from replica_client.errors import MalformedPacketError
-from replica_client.rows.json_values import RawJson
 from replica_client.rows.known_labels import known_enum, known_set
+from replica_client.rows.raw_json import RawJson
 from replica_client.schema.model import ColumnModel
 from replica_client.schema.quoting import mysql_name
 

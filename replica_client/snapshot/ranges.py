@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Self
@@ -46,8 +46,13 @@ def can_be_cut(table: TableModel) -> bool:
 
 
 async def key_ranges(
-    connection: SourceConnection, table: TableModel, rows: int, *, after: Key | None = None
-) -> AsyncIterator[KeyRange]:
+    connection: SourceConnection,
+    table: TableModel,
+    rows: int,
+    *,
+    after: Key | None = None,
+    where: str = "",
+) -> AsyncGenerator[KeyRange, None]:
     """Ranges of about so many rows each, in order, that together have every row.
 
     Args:
@@ -55,19 +60,20 @@ async def key_ranges(
         table: the table.
         rows: of a range.
         after: key behind which the first range begins; None: with the first row.
+        where: condition in SQL of the rows that are counted.
     """
     if can_be_cut(table):
         key = key_names(table)
         bounds = ", ".join(_bound(table, name) for name in key)
         order = mysql_names(key)
         while True:
-            where = condition(table, KeyRange(after))
+            wanted = condition(table, KeyRange(after), where)
             found = await connection.query(
-                f"SELECT {bounds} FROM {table_name(table)}{where} "
-                f"ORDER BY {order} LIMIT 1 OFFSET {rows - 1}"
+                f"SELECT {bounds} FROM {table_name(table)}{wanted} "
+                f"ORDER BY {order} LIMIT 2 OFFSET {rows - 1}"
             )
-            if not found:
-                break
+            if len(found) < 2:
+                break  # the last range has the rest, and has rows where the table has any
             upto = tuple(found[0])
             yield KeyRange(after, upto)
             after = upto
@@ -84,13 +90,15 @@ def table_name(table: TableModel) -> str:
     return mysql_table(table.database, table.name)
 
 
-def condition(table: TableModel, part: KeyRange) -> str:
-    """The WHERE clause of a range; empty for all rows."""
+def condition(table: TableModel, part: KeyRange, where: str = "") -> str:
+    """The WHERE clause of a range, and of a condition that is added; empty for all rows."""
     clauses = [
         _compare(key_names(table), bound, sign)
         for bound, sign in ((part.after, ">"), (part.upto, "<="))
         if bound is not None
     ]
+    if where:
+        clauses.append(f"({where}\n)")
     return f" WHERE {' AND '.join(clauses)}" if clauses else ""
 
 

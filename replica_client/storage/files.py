@@ -6,6 +6,7 @@ import fnmatch
 import glob
 import io
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
@@ -149,6 +150,13 @@ def read_at(stream: BinaryIO, offset: int, size: int) -> bytes:
     if isinstance(stream, ObjectReader):
         return stream.read_at(offset, size)
     return os.pread(stream.fileno(), size, offset)
+
+
+def read_ahead(stream: BinaryIO, offset: int, size: int) -> None:
+    """Let the system begin to read bytes that will be asked for; of a store's file nothing is done."""
+    if not isinstance(stream, ObjectReader) and hasattr(os, "posix_fadvise"):
+        with suppress(OSError):  # of a file that is no ordinary one
+            os.posix_fadvise(stream.fileno(), offset, size, os.POSIX_FADV_WILLNEED)
 
 
 def file_status(where: Location) -> FileStatus:

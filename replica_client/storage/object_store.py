@@ -10,12 +10,13 @@ All calls block; in asyncio they belong into a thread.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 from replica_client.errors import (
     ConfigError,
@@ -32,10 +33,14 @@ if TYPE_CHECKING:
 PART_SIZE: Final = 8 << 20
 """Bytes of a part of a large object."""
 
+Found = TypeVar("Found")
+
 Data = bytes | bytearray | memoryview
 """What is written."""
 
 _RETRY_SECONDS: Final = 30
+_CUT_OFF: Final = "response body error"
+_WAITS: Final = (0.05, 0.2, 0.8)
 _WRITE: Final = "replicaclientwrite"  # Azure takes only letters
 
 
@@ -102,7 +107,7 @@ class ObjectStore:
         import obstore
 
         with _errors("look at", self.url / name):
-            return self._status(obstore.head(self._store, self._key(name)), name)
+            return _again(lambda: self._status(obstore.head(self._store, self._key(name)), name))
 
     def get(self, name: str = "") -> tuple[bytes, ObjectVersion]:
         """The whole of an object, and its version.
@@ -113,9 +118,12 @@ class ObjectStore:
         """
         import obstore
 
-        with _errors("read", self.url / name):
+        def get() -> tuple[bytes, ObjectVersion]:
             found = obstore.get(self._store, self._key(name))
             return bytes(found.bytes()), _version(found.meta)
+
+        with _errors("read", self.url / name):
+            return _again(get)
 
     def read(
         self, name: str, start: int, size: int, version: ObjectVersion | None = None
@@ -138,7 +146,11 @@ class ObjectStore:
         if version is not None and version.e_tag is not None:
             wanted["if_match"] = version.e_tag
         with _errors("read", self.url / name):
-            return memoryview(obstore.get(self._store, self._key(name), options=wanted).bytes())
+            return _again(
+                lambda: memoryview(
+                    obstore.get(self._store, self._key(name), options=wanted).bytes()
+                )
+            )
 
     def objects(self, name: str = "") -> Iterator[ObjectStatus]:
         """All objects below a name, at any depth, in the order of their names on most stores.
@@ -162,7 +174,9 @@ class ObjectStore:
         import obstore
 
         with _errors("list", self.url / name):
-            found = obstore.list_with_delimiter(self._store, self._key(name) or None)
+            found = _again(
+                lambda: obstore.list_with_delimiter(self._store, self._key(name) or None)
+            )
             objects = [self._status(one) for one in found["objects"]]
             return objects, [self._name(prefix) for prefix in found["common_prefixes"]]
 
@@ -346,6 +360,20 @@ def _opened(scheme: str, authority: str, options: tuple[tuple[str, str], ...]) -
             retry_config=retry,
         )
     return store
+
+
+def _again(read: Callable[[], Found]) -> Found:
+    """What a request that reads gives; one whose answer was cut off is sent again, which obstore does not do."""
+    from obstore.exceptions import GenericError
+
+    for wait in _WAITS:
+        try:
+            return read()
+        except GenericError as error:
+            if _CUT_OFF not in str(error):
+                raise
+            time.sleep(wait)
+    return read()
 
 
 @contextmanager

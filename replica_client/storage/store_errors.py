@@ -16,7 +16,7 @@ from replica_client.errors import (
     StorageConflictError,
     StorageError,
 )
-from replica_client.storage.location import ObjectUrl
+from replica_client.storage.location import Location, ObjectUrl
 
 _CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,80})</Code>")
 _MESSAGE: Final = re.compile(r"<Message>([^<]{1,300})")
@@ -24,6 +24,9 @@ _STATUS: Final = re.compile(r"status code: (\d{3}[A-Za-z ]*)")
 _QUERY: Final = re.compile(r"(https?://[^\s?]*)\?\S*")
 _USER: Final = re.compile(r"(https?://)[^\s/@]*@")
 _LONGEST: Final = 300
+# deltalake writes its chain of causes with an arrow in colour before each.
+_ARROW: Final = re.compile(r"\s*(?:\x1b\[[0-9;]*m)*\u21b3(?:\x1b\[[0-9;]*m)*\s*")
+_CONTROL: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x1f\x7f]+")
 _CONFLICTS: Final = ("AlreadyExistsError", "PreconditionError")
 # AWS: the object was written at the same time.
 _CONFLICT_CODES: Final = ("ConditionalRequestConflict",)
@@ -74,13 +77,34 @@ def storage_error(what: str, url: ObjectUrl, error: Exception) -> StorageError:
     return StorageError(f"cannot {what} {url}: {_plain(text, url)}")
 
 
+def reason_of(error: BaseException, where: Location) -> str:
+    """What a library says of files or tables there, in one line without secrets and colours.
+
+    Args:
+        error: of the operating system, pyarrow, deltalake or ours.
+        where: the file, or the directory of the table.
+    """
+    text = getattr(error, "strerror", None) or str(error)
+    if isinstance(error, StorageError):
+        return " ".join(text.split())  # it was made so
+    if code := _CODE.search(text):
+        said = [found[1].strip() for one in (_STATUS, _MESSAGE) if (found := one.search(text))]
+        text = ", ".join((code[1], *said))
+    text = " ".join(_CONTROL.sub(" ", _ARROW.sub(": ", text)).split())
+    return _without_secrets(text, where)[:_LONGEST]
+
+
 def _plain(text: str, url: ObjectUrl) -> str:
     """The first line of a text, without secrets."""
-    line = text.partition("\n")[0].strip()
+    return _without_secrets(text.partition("\n")[0].strip(), url)[:_LONGEST]
+
+
+def _without_secrets(line: str, where: Location) -> str:
     line = _USER.sub(r"\1", _QUERY.sub(r"\1", line))
-    for secret in _secrets(url):
-        line = line.replace(secret, "…")
-    return line[:_LONGEST]
+    if isinstance(where, ObjectUrl):
+        for secret in _secrets(where):
+            line = line.replace(secret, "…")
+    return line
 
 
 def _secrets(url: ObjectUrl) -> list[str]:

@@ -14,6 +14,11 @@ _GROWING = {
     "rows": (Made(transactions=20, rows=1), "rows", 150),
     "events": (Made(transactions=40), "transactions", 400),
     "tables": (Made(transactions=1, tables=1), "tables", 20),
+    "table ids": (
+        Made(transactions=20, tables=20, opened_anew=True),
+        "transactions",
+        400,
+    ),
     "columns": (Made(transactions=20, rows=50, columns=2), "columns", 20),
 }
 TOLERANCE = 0.10

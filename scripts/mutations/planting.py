@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-import random
+import functools
+import hashlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,18 +96,27 @@ def mutations_of(root: Path, path: Path) -> list[Mutation]:
 
 
 def sample(root: Path, packages: list[str], count: int, seed: int) -> list[Mutation]:
-    """So many mutations, about as many of each package; the same for the same seed and sources."""
+    """So many mutations, about as many of each package; the same for the same seed and sources.
+
+    A change of one function changes the choice among its own mutations only.
+    """
     found: list[Mutation] = []
     for number, package in enumerate(packages):
-        chance = random.Random(f"{seed} {package}")
         share = count * (number + 1) // len(packages) - count * number // len(packages)
         possible = [
             mutation
             for path in sorted((root / "replica_client" / package).rglob("*.py"))
             for mutation in mutations_of(root, path)
         ]
-        found += chance.sample(possible, min(share, len(possible)))
+        found += sorted(possible, key=functools.partial(_drawn, seed, Counter()))[:share]
     return found
+
+
+def _drawn(seed: int, seen: Counter[str], mutation: Mutation) -> bytes:
+    """What a mutation draws: it is planted where that is low."""
+    name = f"{mutation.path} {mutation.function} {mutation.old} {mutation.new}"
+    seen[name] += 1
+    return hashlib.sha256(f"{seed} {name} {seen[name]}".encode()).digest()
 
 
 def listed(root: Path, lines: list[str]) -> list[Mutation]:

@@ -1,28 +1,27 @@
 """A pytest plugin: which tests run which lines, then each mutation in a process of its own with those tests.
 
 All modules are imported once, as plain Python. A process that is forked for each mutation gets the changed code into
-the function objects that are there: nothing is written, and nothing is imported or collected again.
+the function objects that are there: nothing is written, and nothing is imported or collected again. As many of these
+processes run at once as are wanted.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import importlib
 import json
-import os
-import select
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 import pytest
 
+from mutations.forks import Task, run_all
 from mutations.planting import Mutation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,79 +30,104 @@ _SILENT = 60  # seconds after which a test waits for what does not come, or take
 _SAVED = 20  # seconds between two times that what was recorded is saved
 
 
+@dataclass(frozen=True)
+class Limits:
+    """How much is run.
+
+    Attributes:
+        tests: for one mutation.
+        silent: seconds for one test; more is a catch, as a test of CI has an end, too.
+        together: CPU seconds of the tests for one mutation, behind which no further test begins.
+        jobs: processes at once.
+        until: of :func:`time.monotonic`; nothing is begun behind it.
+    """
+
+    tests: int
+    silent: float
+    together: float
+    jobs: int
+    until: float
+
+
 class Runner:
     """Catches mutations instead of running all tests once.
 
     Args:
-        mutations: to be caught.
+        mutations: to be caught; none that is known.
         kept: file of what is known about lines and tests, or where it goes.
-        most: tests for one mutation.
-        seconds: for one test; more is a catch, as a test of CI has an end, too.
+        limits: how much is run.
         tell: is given each mutation, how it was caught (``""`` when it was not) and how many tests could.
-        is_known: whether that is known already of a mutation.
     """
 
     def __init__(
         self,
         mutations: Sequence[Mutation],
         kept: Path,
-        most: int,
-        seconds: float,
+        limits: Limits,
         tell: Callable[[Mutation, str, int], None],
-        is_known: Callable[[Mutation], bool],
     ) -> None:
         self._mutations, self._kept = mutations, kept
-        self._most, self._seconds, self._tell = most, seconds, tell
-        self._is_known = is_known
+        self._limits, self._tell = limits, tell
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """In place of pytest's own loop."""
         if session.testsfailed:
             raise session.Interrupted("the tests cannot be collected")
         known = self._recorded(session.items)
+        if self._is_late():
+            return True
         items = {item.nodeid: item for item in session.items}
+        tasks: list[Task] = []
+        planted: list[tuple[Mutation, int]] = []
         for mutation in self._mutations:
-            if self._is_known(mutation):
-                continue
             lines = known["lines"].get(mutation.path, {})
             able = [
                 (known["seconds"][at], name)
                 for at in lines.get(str(mutation.line), ())
                 if (name := known["tests"][at]) in items
             ]
-            chosen = [items[name] for name in _different_first(able)[: self._most]]
-            caught = self._caught(mutation, chosen) if chosen else ""
-            self._tell(mutation, caught, len(able))
+            chosen = [items[name] for name in _different_first(able)[: self._limits.tests]]
+            if not chosen:
+                self._tell(mutation, "", 0)
+                continue
+            tasks.append(functools.partial(_first_failed, mutation, chosen, self._limits.together))
+            planted.append((mutation, len(able)))
+        for number, caught in run_all(tasks, self._limits.jobs, self._limits.silent, self._is_late):
+            mutation, able_count = planted[number]
+            self._tell(mutation, caught, able_count)
         return True
+
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._limits.until
 
     def _recorded(self, items: Sequence[pytest.Item]) -> dict[str, Any]:
         """What is known about lines and tests, after those ran of which it is not."""
-        while True:
-            known = _known(self._kept)
+        known = _known(self._kept)
+        for left in self._kept.parent.glob(f"{self._kept.stem}.part*"):
+            _merge(known, left)  # of a run that was stopped
+        while not self._is_late():
             there = set(known["tests"])
-            new = [item for item in items if item.nodeid not in there][:_PART]
+            new = [item for item in items if item.nodeid not in there]
             if not new:
-                return known
+                break
             # In parts, so that a run that is stopped keeps what it has.
-            at = self._kept.with_suffix(".at")
-            said = _forked(functools.partial(_record, new, known, self._kept, at), _SILENT)
-            if said == "timeout":
-                # Some that use threads wait for ever in a process that was forked; others cut at every byte.
-                known["tests"].append(at.read_text(encoding="utf-8"))
-                known["seconds"].append(0.0)
-                self._kept.write_text(json.dumps(known))
-            elif said:
-                raise pytest.UsageError(f"the tests could not be run: {said}")
-
-    def _caught(self, mutation: Mutation, items: Sequence[pytest.Item]) -> str:
-        """The first test that fails, or what else stopped it."""
-
-        def run(beat: Callable[[], None]) -> str:
-            function = find(mutation)
-            function.__code__ = mutation.code(ROOT)
-            return _first_failed(items, beat)
-
-        return _forked(run, self._seconds)
+            parts = [new[at : at + _PART] for at in range(0, len(new), _PART)]
+            files = [self._kept.with_suffix(f".part{number}") for number in range(len(parts))]
+            tasks = [
+                functools.partial(_record, part, file)
+                for part, file in zip(parts, files, strict=True)
+            ]
+            for number, said in run_all(tasks, self._limits.jobs, _SILENT, self._is_late):
+                at_hand = _at_hand(files[number])
+                _merge(known, files[number])
+                if said == "timeout":
+                    # Some that use threads wait for ever in a process that was forked; others cut at every byte.
+                    known["tests"].append(at_hand.read_text(encoding="utf-8"))
+                    known["seconds"].append(0.0)
+                elif said:
+                    raise pytest.UsageError(f"the tests could not be run: {said}")
+                _write(self._kept, known)
+        return known
 
 
 def find(mutation: Mutation) -> FunctionType:
@@ -147,7 +171,11 @@ def _different_first(able: Sequence[tuple[float, str]]) -> list[str]:
     return [name for _, _, name in sorted(ranked)]
 
 
-def _first_failed(items: Sequence[pytest.Item], beat: Callable[[], None]) -> str:
+def _first_failed(
+    mutation: Mutation, items: Sequence[pytest.Item], together: float, beat: Callable[[], None]
+) -> str:
+    """The first test that fails with a mutation; ``""`` when none did in so many seconds together."""
+    find(mutation).__code__ = mutation.code(ROOT)
     failed: list[str] = []
 
     class Reports:
@@ -157,12 +185,15 @@ def _first_failed(items: Sequence[pytest.Item], beat: Callable[[], None]) -> str
                 failed.append(report.nodeid)
 
     items[0].config.pluginmanager.register(Reports())
+    end = time.process_time() + together
     for at, item in enumerate(items):
         beat()
         following = items[at + 1] if at + 1 < len(items) else None
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         if failed:
             return failed[0]
+        if time.process_time() > end:
+            break
     return ""
 
 
@@ -195,27 +226,27 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _record(
-    items: Sequence[pytest.Item],
-    known: dict[str, Any],
-    kept: Path,
-    at_hand: Path,
-    beat: Callable[[], None],
-) -> str:
-    """Run tests once, and add which lines of the package each runs, and how long it takes.
+def _at_hand(part: Path) -> Path:
+    """The file with the name of the test that runs."""
+    return part.with_name(f"{part.name}-at")
 
-    The name of the test that runs is in the file ``at_hand``, and ``beat`` is called before each.
+
+def _record(items: Sequence[pytest.Item], part: Path, beat: Callable[[], None]) -> str:
+    """Run tests once, and keep in a file which lines of the package each runs, and how long it takes.
+
+    ``beat`` is called before each.
     """
     import coverage
 
     measured = coverage.Coverage(
         data_file=None, include=[f"{ROOT}/replica_client/*"], config_file=False
     )
+    known: dict[str, Any] = {"tests": [], "seconds": [], "lines": {}, "files": {}}
     names, seconds = known["tests"], known["seconds"]
     broken: set[int] = set()
-    saved_at, saved = time.monotonic(), len(names)
+    saved_at, saved = time.monotonic(), 0
     for at, item in enumerate(items):
-        at_hand.write_text(item.nodeid, encoding="utf-8")
+        _at_hand(part).write_text(item.nodeid, encoding="utf-8")
         beat()
         measured.start()  # anew: a test may trace for itself
         measured.switch_context(str(len(names)))
@@ -233,10 +264,32 @@ def _record(
             _add_lines(known, measured.get_data(), broken)
             for path in {*known["lines"], *(name.partition("::")[0] for name in names[saved:])}:
                 known["files"].setdefault(path, _digest(ROOT / path))
-            kept.write_text(json.dumps(known))
+            _write(part, known)
             measured.erase()
             saved_at, saved = time.monotonic(), len(names)
     return ""
+
+
+def _write(path: Path, known: dict[str, Any]) -> None:
+    new = path.with_name(f"{path.name}-new")
+    new.write_text(json.dumps(known))
+    new.replace(path)
+
+
+def _merge(known: dict[str, Any], part: Path) -> None:
+    """Add what a part found, and remove its file."""
+    if part.name.endswith(("-at", "-new")) or not part.exists():
+        return
+    found = _known(part)
+    first = len(known["tests"])
+    known["tests"] += found["tests"]
+    known["seconds"] += found["seconds"]
+    known["files"].update(found["files"])
+    for path, lines in found["lines"].items():
+        of_file = known["lines"].setdefault(path, {})
+        for line, tests in lines.items():
+            of_file.setdefault(line, []).extend(first + at for at in tests)
+    part.unlink()
 
 
 def _add_lines(known: dict[str, Any], data: Any, broken: set[int]) -> None:
@@ -264,49 +317,3 @@ class _Watch:
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.reports.append(report)
-
-
-def _write(writer: int, data: bytes) -> None:
-    os.write(writer, data)
-
-
-_BEAT, _END = b"\0", b"\3"
-
-
-def _forked(run: Callable[[Callable[[], None]], str], silent: float) -> str:
-    """What a function says in a process of its own; ``timeout`` when nothing comes for so many seconds.
-
-    The function is given what tells that it goes on. The process ends with this one, also when a signal ends it.
-    """
-    reader, writer = os.pipe()
-    child = os.fork()
-    if not child:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.close(reader)
-        os.setpgid(0, 0)
-        text = "crash"
-        try:
-            text = run(functools.partial(_write, writer, _BEAT))
-        except BaseException as error:  # noqa: BLE001  a fork says everything by its pipe
-            text = f"{type(error).__name__}: {error}"
-        finally:
-            os.write(writer, text.encode("utf-8", "replace")[:4000] + _END)
-            os._exit(0)
-    os.close(writer)
-    said = b""
-    try:
-        while not said.endswith(_END):
-            if not select.select([reader], [], [], silent)[0]:
-                return "timeout"
-            part = os.read(reader, 4096)
-            if not part:
-                return "crash"
-            said = (said + part).lstrip(_BEAT)
-        return said[:-1].decode("utf-8", "replace")
-    finally:
-        os.close(reader)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(child, signal.SIGKILL)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)

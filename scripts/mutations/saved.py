@@ -17,9 +17,10 @@ class SavedResults:
         path: of the file.
         root: of the repository.
         tests: what runs now; a mutation that survived others is not known.
+        resumed: whether what was caught stays known when sources or tests changed.
     """
 
-    def __init__(self, path: Path, root: Path, tests: Sequence[str]) -> None:
+    def __init__(self, path: Path, root: Path, tests: Sequence[str], resumed: bool = False) -> None:
         self._path, self._tests = path, " ".join(tests)
         sources = hashlib.sha256()
         for directory in ("replica_client", "tests"):
@@ -31,6 +32,8 @@ class SavedResults:
             kept = json.loads(path.read_text(encoding="utf-8"))
             if kept["sources"] == self._sources:
                 self._found = {name: tuple(one) for name, one in kept["found"].items()}
+            elif resumed:
+                self._found = {name: tuple(one) for name, one in kept["found"].items() if one[0]}
 
     def __contains__(self, mutation: Mutation) -> bool:
         caught, _, tests = self._found.get(_name(mutation), ("", 0, None))

@@ -203,7 +203,7 @@ def _wait_for_growth(client: subprocess.Popen[bytes], directory: Path) -> None:
 def _total(directory: Path) -> int:
     if not directory.exists():
         return 0
-    return sum(p.stat().st_size for p in directory.glob("*.0*"))
+    return sum(p.stat().st_size for p in directory.glob("*.0*") if p.suffix[1:].isdigit())
 
 
 def _is_torn(directory: Path) -> bool:

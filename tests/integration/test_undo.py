@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -13,9 +13,13 @@ import pytest
 from replica_client.archive import undo
 from replica_client.archive.archive import make_question, open_archive
 from replica_client.archive.expected_rows import conflicts
-from replica_client.archive.undo import SESSION, make_statements
+from replica_client.archive.question import ChangeTest
+from replica_client.archive.undo import SESSION, Direction, make_statements
 from replica_client.errors import DataLossError
 from replica_client.readers.assembler import AssemblyOptions
+from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.image import RowImageDecoder
+from replica_client.rows.row_change import Change
 from replica_client.rows.selection import Selection
 from tests.integration.as_of_instants import url_of
 from tests.integration.undo_histories import checksums, prove
@@ -180,6 +184,73 @@ def test_a_transaction_in_parts_stays_one(
             ]
         assert (statements.transactions, statements.changes) == (1, 12)
         assert controls == ["START TRANSACTION;", "COMMIT;"]
+
+
+CONDITIONS = (
+    "a = 3",
+    "a IN (2, 5, 11) AND c != 'x3'",
+    "b >= 1.25",
+    "b < 0",
+    "d = '2026-01-04 00:00:00.5'",
+    "e = 'two' OR f IS NULL",
+    "c = 'é4'",
+    "j = 4",
+    "NOT (a > 2)",
+)
+
+
+@pytest.mark.parametrize("direction", ["undo", "redo"])
+def test_a_condition_takes_the_same_changes_as_a_look_at_all(
+    server: Callable[[str], LocalServer],
+    new_database: Callable[[LocalServer], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    direction: Direction,
+) -> None:
+    """Rows that do not meet it are not decoded: neither with their texts, nor with their bytes."""
+    source = server("mysql-9.7")
+    source.rotate()
+    first = source.binlog_position()[0]
+    database = new_database(source)
+    with source.connected() as connection, connection.cursor() as cursor:
+        cursor.execute(
+            f"CREATE TABLE {database}.t (a INT PRIMARY KEY, b DECIMAL(9,3), c VARCHAR(9) CHARACTER SET latin1, "
+            "d DATETIME(1), e ENUM('one', 'two'), f BLOB, j JSON) ENGINE=InnoDB"
+        )
+        rows = ", ".join(
+            f"({at}, {at} - 4.75, '{'é' if at % 2 == 0 else 'x'}{at}', '2026-01-0{at % 9 + 1} 00:00:00.5', "
+            f"{at % 2 + 1}, {'NULL' if at % 5 == 0 else 0xFF00 + at}, '{at}')"
+            for at in range(12)
+        )
+        cursor.execute(f"INSERT INTO {database}.t VALUES {rows}")
+        cursor.execute(f"UPDATE {database}.t SET b = -b, c = CONCAT('y', c), j = '[1]' WHERE a % 3")
+        cursor.execute(f"DELETE FROM {database}.t WHERE a IN (3, 4, 9)")
+        connection.commit()
+    source.rotate()
+    names = source.binlog_files()
+    files = [source.binlog_path(name) for name in names[names.index(first) : -1]]
+    archive = open_archive(files, index_directory=tmp_path)
+
+    def scripts() -> list[list[str]]:
+        found = []
+        for condition in CONDITIONS:
+            question = make_question([f"{database}.*"], where=condition)
+            with make_statements(archive, question, direction) as statements:
+                found.append([line for line in statements.lines() if "SELECT" not in line])
+        return found
+
+    screened = scripts()
+    assert all(any(f"`{database}`" in line for line in script) for script in screened)
+    monkeypatch.setattr(ChangeTest, "changes", lambda _, rows: iter(rows))
+    # The bytes of every row, or of none: then the row is looked for.
+    for changes in (_by_decoder, lambda *_: iter(())):
+        monkeypatch.setattr(ChangeTest, "changes_by", changes)
+        assert scripts() == screened
+
+
+def _by_decoder(_: ChangeTest, rows: RowsOfEvent, decoder: RowImageDecoder) -> Iterator[Change]:
+    given = (rows.event, rows.shape, decoder, rows.event_index, rows.first_row, rows.gtid)
+    return iter(RowsOfEvent(*given))
 
 
 REFUSED = [

@@ -23,7 +23,7 @@ from replica_client.lake.verify.verification import Verification, VerifyReport
 from replica_client.spark.pipeline.java import java_home
 from replica_client.storage.location import Location
 from tests.spark.lake_workload import DATABASE, Workload, compare
-from tests.spark.observed_pipeline import WITHIN, die_in, forget_phase, read_phase
+from tests.spark.observed_pipeline import COPYING, WITHIN, die_in, forget_phase, read_phase
 
 WEIGHTS = {"driver": 6, "executor": 2, "java": 1, "connection": 2, "server": 1}
 _ROOT = Path(__file__).resolve().parents[2]
@@ -258,7 +258,7 @@ def prove(
                 time.sleep(rng.uniform(*pauses))
                 pipeline.ensure()
                 kind = rng.choices(list(chances), list(chances.values()))[0]
-                phase = _kill(kind, server, pipeline, directory, rng)
+                phase = _kill(kind, server, pipeline, directory, rng, workload)
                 report.kills[kind] += 1
                 report.instants[phase] += 1
                 say(f"{sum(report.kills.values())}: {kind}, in {phase}")
@@ -288,7 +288,14 @@ def _current(lake: Location) -> bool:
     return catalog is not None and any(t.status == "current" for t in catalog.tables.values())
 
 
-def _kill(kind: str, server: Any, pipeline: Pipeline, directory: Path, rng: random.Random) -> str:
+def _kill(
+    kind: str,
+    server: Any,
+    pipeline: Pipeline,
+    directory: Path,
+    rng: random.Random,
+    workload: Workload,
+) -> str:
     """Gives what the driver was doing."""
     phase = read_phase(directory)
     if kind == "connection":
@@ -303,7 +310,10 @@ def _kill(kind: str, server: Any, pipeline: Pipeline, directory: Path, rng: rand
     elif kind == "java":
         pipeline.kill_java()
     else:
-        pipeline.kill_in(rng.choice(list(WITHIN)))
+        wanted = rng.choice(list(WITHIN))
+        if wanted in COPYING:
+            workload.want_copy()
+        pipeline.kill_in(wanted)
         phase = read_phase(directory)
         pipeline.ensure()
     return phase

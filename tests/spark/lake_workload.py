@@ -1,5 +1,6 @@
 """A workload with DDL on a real server, and the full comparison of its tables with the lake."""
 
+import itertools
 import random
 import threading
 import time
@@ -37,6 +38,8 @@ class Workload:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._twins: tuple[str, ...] = ()
+        self._copy_wanted = threading.Event()
+        self._types = itertools.cycle(("varchar(20)", "int"))
         self.statements: Counter[str] = Counter()
         self.failures = 0
 
@@ -70,6 +73,10 @@ class Workload:
             self._server.execute(f"insert into {DATABASE}.{name} values {rows}")
         self._twins = _TWINS
 
+    def want_copy(self) -> None:
+        """Let the next statement be one that has a table copied again."""
+        self._copy_wanted.set()
+
     def start(self) -> None:
         self._thread.start()
 
@@ -102,6 +109,12 @@ class Workload:
 
     def _transaction(self, cursor: Any) -> None:
         rng = self._rng
+        if self._copy_wanted.is_set():
+            self._do(
+                cursor, "ddl", f"alter table {rng.choice(self._twins)} modify v {next(self._types)}"
+            )
+            self._copy_wanted.clear()
+            return
         if rng.random() < self._ddl:
             self._do(cursor, "ddl", self._statement())
             return

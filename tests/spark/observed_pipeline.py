@@ -29,6 +29,9 @@ WITHIN = {
 }
 """The phases, and in how many seconds of each the process dies."""
 
+COPYING = ("copy", "copy commit", "putting together")
+"""Those that come only when a table is copied."""
+
 _SIZE = 24
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from replica_client.lake.rewrite import Rewrite
-from replica_client.spark.pipeline.executors import on_executors
+from replica_client.spark.pipeline.executors import by_data_frame, on_executors
 from replica_client.spark.pipeline.lake_run import spark_runner
 from replica_client.spark.pipeline.progress import position_of
 from replica_client.spark.pipeline.query_failures import cause_of
@@ -34,6 +34,11 @@ def test_each_task_once_and_in_order(spark):
         f"TASK {n}" for n in range(5)
     ]
     assert on_executors(spark, str.upper, []) == []
+
+
+def test_the_way_of_spark_connect(spark):
+    tasks = [b"task %d" % n for n in range(5)]
+    assert by_data_frame(spark, bytes.upper, tasks) == [one.upper() for one in tasks]
 
 
 def test_files_rewritten_by_executors(spark, tmp_path):

@@ -104,6 +104,23 @@ class TableMapEvent:
             self.optional_metadata,
         )
 
+    def with_id(self, table_id: int) -> Self:
+        """The same table under another id."""
+        if table_id == self.table_id:
+            return self
+        return type(self)(
+            table_id,
+            self.flags,
+            self.schema,
+            self.table,
+            self.column_types,
+            self.column_metadata,
+            self.null_bitmap,
+            self.optional_metadata,
+            self.extra_post_header,
+            self.has_metadata,
+        )
+
     @property
     def column_count(self) -> int:
         """Columns of the table."""

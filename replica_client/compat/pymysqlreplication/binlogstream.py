@@ -311,7 +311,7 @@ class BinLogStreamReader:
         self._inner_count = self._inner_before = 0
         self._started = False
         self._known_contents: set[bytes] = set()
-        # Table maps of this file by their bytes.
+        # Table maps of this file by their bytes, those of the number only where it matters.
         self._known_maps: SizedCache[bytes, tuple[int, TableFacts]] = SizedCache(_KEPT_MAPS)
         self._screen = EventScreen(self.table_map._known, self._known_maps, _GROUP_CODES)
 
@@ -501,6 +501,7 @@ class BinLogStreamReader:
         ):
             return None
         screen = self._screen
+        self.table_map.trim()
         event = screen.take(events, self.log_pos, self._group_start, self._unplaced)
         self.log_pos = screen.log_pos
         self._group_start = screen.group_start
@@ -611,8 +612,25 @@ class BinLogStreamReader:
         self.__use_checksum = context.tail > 0
         self._screen.forget()
         self._screen.tail = context.tail
+        self._screen.number_size = self._number_size()
+        self._known_maps.clear()
         self._screen.actions = self._actions()
         return event if wanted else None
+
+    def _number_size(self) -> int:
+        """Bytes of a table map that are its table's number, where the same table may have another.
+
+        Where the source is asked for names, what it says is true of one number: with the next one the table
+        was altered.
+        """
+        if self.names_from_source or self.__use_column_name_cache:
+            return 0
+        return 6 if self._decoder.format.post_header_size(TABLE_MAP_EVENT, 8) == 8 else 0
+
+    def _content(self, data: bytes) -> bytes:
+        """What table maps of a table have in common, of the event of one."""
+        at = _HEADER_SIZE + self._screen.number_size
+        return data[at : -4 if self.__use_checksum else None]
 
     def _table_map(self, data: bytes, wanted: bool) -> Any:
         if not wanted:
@@ -639,7 +657,7 @@ class BinLogStreamReader:
 
     def _announce(self, data: bytes) -> None:
         """Take a table map that nobody wants; most were there before, and their bytes are the same."""
-        content = data[_HEADER_SIZE : -4 if self.__use_checksum else None]
+        content = self._content(data)
         known = self._known_maps.get(content)
         self._screen.announced()
         if known is None:
@@ -648,6 +666,9 @@ class BinLogStreamReader:
             known = body.table_id, facts
             if facts.named or not self.__use_column_name_cache:
                 self._known_maps.put(content, known, len(content))
+        if self._screen.number_size:
+            number = int.from_bytes(data[_HEADER_SIZE : _HEADER_SIZE + 6], "little")
+            known = number, known[1]
         self.table_map.announce(*known)
 
     def _mapped(self, decoded: DecodedEvent, data: bytes | None, wanted: bool) -> Any:
@@ -656,7 +677,7 @@ class BinLogStreamReader:
         self._screen.announced()
         self.table_map.announce(body.table_id, facts)
         if data is not None and (facts.named or not self.__use_column_name_cache):
-            content = data[_HEADER_SIZE : -4 if self.__use_checksum else None]
+            content = self._content(data)
             self._known_maps.put(content, (body.table_id, facts), len(content))
         self.__optional_meta_data = facts.named
         return self._made(decoded, data) if wanted and facts.wanted else None

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from replica_client.compat.pymysqlreplication.stream_tables import TableFacts
 from replica_client.compat.pymysqlreplication.table import Table
+
+_KEPT = 1 << 16
 
 
 class TableMap(Mapping[int, Table]):
@@ -16,7 +19,17 @@ class TableMap(Mapping[int, Table]):
 
     def announce(self, table_id: int, facts: TableFacts) -> None:
         """Take a table map's table."""
+        self._known.pop(table_id, None)
         self._known[table_id] = facts
+
+    def trim(self) -> None:
+        """Forget the numbers that were given first where there are many.
+
+        A server gives a table another number each time that it opens it.
+        """
+        if len(self._known) >= 2 * _KEPT:
+            for number in list(islice(self._known, _KEPT)):
+                del self._known[number]
 
     def _facts(self, table_id: int) -> TableFacts | None:
         return self._known.get(table_id)

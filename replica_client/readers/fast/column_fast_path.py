@@ -41,10 +41,10 @@ if cython.compiled:
         FastPathTables,
     )
     from cython.cimports.replica_client.readers.fast.gtid_runs import GtidRuns
-    from cython.cimports.replica_client.readers.turns import Turn
     from cython.cimports.replica_client.rows.column_layout import Layout
     from cython.cimports.replica_client.rows.columnar import ColumnarRows
     from cython.cimports.replica_client.rows.runs import EventRuns
+    from cython.cimports.replica_client.rows.turns import Turn
 else:
     from replica_client.binlog.layout import (
         DELETE,
@@ -63,10 +63,10 @@ else:
     from replica_client.readers.fast.fast_path import FastPath
     from replica_client.readers.fast.fast_path_tables import FastPathTable, FastPathTables
     from replica_client.readers.fast.gtid_runs import GtidRuns
-    from replica_client.readers.turns import Turn
     from replica_client.rows.column_layout import Layout
     from replica_client.rows.columnar import ColumnarRows
     from replica_client.rows.runs import EventRuns
+    from replica_client.rows.turns import Turn
 
     RowsRecord: TypeAlias = Any
     RecordPointer: TypeAlias = Any

@@ -36,7 +36,7 @@ cdef class FastPathTables:
     cdef unsigned char* _forms
     cdef object _revision
     cdef object _generation
-    cdef dict _tables
+    cdef object _tables
     cdef dict _by_id
     cdef list _near
     cdef bint _near_used

@@ -12,6 +12,7 @@ import cython
 
 from replica_client.binlog.events.rows_extra import PARTITION
 from replica_client.binlog.layout import ROWS_FORMS, ROWS_TYPES
+from replica_client.codec.sized_cache import SizedCache
 from replica_client.schema.shape import TableShape
 
 if cython.compiled:
@@ -60,7 +61,8 @@ if TYPE_CHECKING:
     from replica_client.rows.image import RowImageDecoder
 
 _PARTITION = cython.declare(cython.int, PARTITION)
-_MAX_TABLES = 4096
+_MAX_TABLES = 10_000
+_MAX_BYTES = 16 << 20
 # Of a form that the fast path takes in this file.
 _TAKEN = cython.declare(cython.int, 0x80)
 _NEAR = cython.declare(cython.int, 1024)
@@ -85,7 +87,13 @@ class RowConsumers(Protocol):
 @cython.final
 @cython.cclass
 class FastPathTable:
-    """A table map that the fast path knows, and where its rows go (nowhere: they are not wanted)."""
+    """A table map that the fast path knows, and where its rows go (nowhere: they are not wanted).
+
+    Args:
+        content: its body behind the table id, which a server changes each time that it opens the table.
+        table_map: it, with any id.
+        builder: takes its rows; None: they are not wanted.
+    """
 
     def __init__(self, content: bytes, table_map: Any, builder: Any) -> None:
         self.content = content
@@ -138,7 +146,10 @@ class FastPathTables:
         self._forms: Any = self._forms_memory
         self._revision: Any = None
         self._generation: Any = None
-        self._tables: dict[bytes, FastPathTable] = {}
+        # By the body of their table map behind the id. They hold as long as the schema history stays as it is.
+        self._tables: SizedCache[bytes, FastPathTable] = SizedCache(
+            _MAX_TABLES, _MAX_BYTES, small=0
+        )
         # By table id: the tables of this turn. The same by the last bits of their ids, where they are
         # looked up first: there are no references to them in the slots, of which the last is of none.
         self._by_id: dict[int, FastPathTable] = {}
@@ -173,7 +184,7 @@ class FastPathTables:
 
     def _forget(self) -> None:
         """Forget all tables, wherever they are: what takes their rows may have much memory."""
-        self._tables = {}
+        self._tables.clear()
         self._by_id = {}
         if not self._near_used:
             return
@@ -196,15 +207,15 @@ class FastPathTables:
         if self.is_near(raw, start, end):
             table = cython.cast(FastPathTable, self._near_slot(number))
             return table
-        content = bytes(raw[start:end])
+        content = bytes(raw[start + TABLE_ID_SIZE : end])
         table = self._tables.get(content)
         if table is None:
-            table = self._new_table(content)
+            table = self._new_table(content, bytes(raw[start:end]))
             if table is None:
                 return None
         if self._by_id.get(number) is not table:
             self._by_id[number] = table
-            self._feed.decoder.announce(table.table_map)
+            self._feed.decoder.announce(table.table_map, number)
         self._bring_near(number)
         return table
 
@@ -248,8 +259,14 @@ class FastPathTables:
         slot: cython.p_void = self._near_slot(load_le(raw, start, TABLE_ID_SIZE))
         return (
             slot
-            and cython.cast(FastPathTable, slot).size == end - start
-            and same_bytes(cython.cast(FastPathTable, slot).text, 0, raw, start, end - start)
+            and cython.cast(FastPathTable, slot).size == end - start - TABLE_ID_SIZE
+            and same_bytes(
+                cython.cast(FastPathTable, slot).text,
+                0,
+                raw,
+                start + TABLE_ID_SIZE,
+                end - start - TABLE_ID_SIZE,
+            )
         )
 
     @cython.cfunc
@@ -261,9 +278,9 @@ class FastPathTables:
         )
         return table
 
-    def _new_table(self, content: bytes) -> FastPathTable | None:
+    def _new_table(self, content: bytes, body: bytes) -> FastPathTable | None:
         decoder = self._feed.decoder
-        table_map = decoder.table_map_of(content)
+        table_map = decoder.table_map_of(body)
         if table_map is None:
             return None
         found = self._assembler.undoubted_decoder(table_map, decoder)
@@ -274,10 +291,8 @@ class FastPathTables:
             builder = self._consumers.made_builder(*found[0])
             if builder is None:
                 return None
-        if len(self._tables) >= _MAX_TABLES:
-            self._tables = {}
         table = FastPathTable(content, table_map, builder)
-        self._tables[content] = table
+        self._tables.put(content, table, len(content))
         return table
 
     @cython.cfunc

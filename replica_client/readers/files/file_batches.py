@@ -18,7 +18,7 @@ from replica_client.readers.fast.fast_path import MAX_WAITING, FastPath
 from replica_client.readers.files.file_bytes import BinlogFile, EventSource, open_events
 from replica_client.readers.notices import Notice, batches_of
 from replica_client.readers.transaction import Transaction
-from replica_client.readers.turns import Turn, outside
+from replica_client.rows.turns import Turn, outside
 
 if TYPE_CHECKING:
     from replica_client.rows.batching import BatchAssembler, RecordBatch
@@ -72,7 +72,7 @@ class FileSteps:
         assembler: puts transactions together.
         fast_path: takes the ordinary ones.
         stop: no transaction that begins there or later is read.
-        turn: this thread has it, and gives it while it reads; see :mod:`~replica_client.readers.turns`.
+        turn: this thread has it, and gives it while it reads; see :mod:`~replica_client.rows.turns`.
 
     Attributes:
         stopped: whether the stop was reached.
@@ -178,7 +178,9 @@ class FileSteps:
         if not source.cut_event(decoder.format.header_size, limit):
             return False
         if decoder.is_plain and decoder.format.header_size == HEADER_SIZE:
-            source.cut_more(limit, self._fast_path.checks)
+            checks = self._fast_path.checks
+            # Without the turn, where others have to wait for it.
+            source.cut_more(limit, checks, checks and self._turn is not None)
         return True
 
 

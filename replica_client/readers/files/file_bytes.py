@@ -300,7 +300,7 @@ class EventSource:
         self.position += size
         return True
 
-    def cut_more(self, max_event_size: int, checks: bool = False) -> None:
+    def cut_more(self, max_event_size: int, checks: bool = False, checks_all: bool = False) -> None:
         """Cut the events that follow and are in memory, up to one that changes the format.
 
         Only for a file whose headers have 19 bytes and whose events are not encrypted. Where
@@ -309,8 +309,11 @@ class EventSource:
         Args:
             max_event_size: bytes that one may have.
             checks: look at the checksums that they have, as far as that is quicker now than later.
+            checks_all: at those of all events.
         """
         self.position += self.events.split(max_event_size, _FORMATS, checks)
+        if checks_all:
+            self.events.verify()
 
     def skip_to(self, position: int) -> None:
         """Move forward to where an event starts.

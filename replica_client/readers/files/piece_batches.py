@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,15 +20,16 @@ from replica_client.readers.fast.row_fast_path import RowFastPath
 from replica_client.readers.files.file_batches import FileBatches, FileSteps
 from replica_client.readers.files.file_bytes import BinlogFile, open_events
 from replica_client.readers.files.file_prepared import FilePrepared
+from replica_client.readers.files.files_between import files_between
 from replica_client.readers.files.in_memory_bytes import InMemoryBytes
-from replica_client.readers.files.pieces import PIECE_SIZE, Piece, files_between
+from replica_client.readers.files.pieces import PIECE_SIZE, Piece
 from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.transaction import Transaction
-from replica_client.readers.turns import Turn, outside
 from replica_client.rows.batches import BatchSizes
 from replica_client.rows.batching import BatchAssembler, RecordBatch
 from replica_client.rows.conditions import matches
 from replica_client.rows.screens import condition_screens
+from replica_client.rows.turns import Turn, outside
 from replica_client.rows.where import Condition
 from replica_client.schema.history import SchemaHistory
 
@@ -84,7 +86,7 @@ class PieceReading:
         """The rows, and notices among them where they are wanted.
 
         Args:
-            turn: this thread has it, where others decode, too; see :mod:`~replica_client.readers.turns`.
+            turn: this thread has it, where others decode, too; see :mod:`~replica_client.rows.turns`.
 
         Raises:
             BinlogDecodeError: the first fault; what stands before it was given.
@@ -99,7 +101,7 @@ class PieceReading:
             self.pending, lambda: self._files, how.decode, self.history, self._assembler
         )
         assembler = self._assembler(self.history, prepared)
-        batches = BatchAssembler(how.max_rows, how.decode, sizes=how.sizes)
+        batches = BatchAssembler(how.max_rows, how.decode, sizes=how.sizes, turn=turn)
         chosen: ChosenRows | None = None
         if how.where is None:
             steps: FileSteps = FileBatches(
@@ -198,31 +200,33 @@ def decoded_in_order(
     fault: ReplicaClientError | None = None
     turn = Turn()
     ahead: deque[tuple[PieceReading, Future[_Decoded] | None]] = deque()
-    with ThreadPoolExecutor(threads, "replica_client decoding") as pool:
-        try:
-            while True:
-                while fault is None and len(ahead) <= threads:
-                    try:
-                        reading = read(next(left))
-                    except StopIteration:
-                        break
-                    except ReplicaClientError as error:
-                        fault = error  # behind all that was found before it
-                        break
-                    large = reading.piece.size > _LARGE * PIECE_SIZE
-                    ahead.append((reading, None if large else pool.submit(_decode, reading, turn)))
-                if not ahead:
+    # A reader that nobody has any more may be collected in one of them, which cannot wait for itself.
+    workers: set[int] = set()
+    pool = ThreadPoolExecutor(
+        threads, "replica_client decoding", lambda: workers.add(threading.get_ident())
+    )
+    try:
+        while True:
+            while fault is None and len(ahead) <= threads:
+                try:
+                    reading = read(next(left))
+                except StopIteration:
                     break
-                reading, work = ahead.popleft()
-                if work is None:
-                    yield reading, reading.batches()
-                    continue
-                decoded = work.result()
-                yield reading, decoded.given()
-        finally:
-            for _, work in ahead:
-                if work is not None:
-                    work.cancel()
+                except ReplicaClientError as error:
+                    fault = error  # behind all that was found before it
+                    break
+                large = reading.piece.size > _LARGE * PIECE_SIZE
+                ahead.append((reading, None if large else pool.submit(_decode, reading, turn)))
+            if not ahead:
+                break
+            reading, work = ahead.popleft()
+            if work is None:
+                yield reading, reading.batches()
+                continue
+            decoded = work.result()
+            yield reading, decoded.given()
+    finally:
+        pool.shutdown(threading.get_ident() not in workers, cancel_futures=True)
     if fault is not None:
         raise fault
 

@@ -10,7 +10,7 @@ from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.options import DecodeOptions
-from replica_client.errors import ConfigError, ReplicaClientError
+from replica_client.errors import ReplicaClientError
 from replica_client.position.losses import LOSS_KINDS, Loss
 from replica_client.position.position import Position
 from replica_client.position.prepared import PreparedLedger
@@ -20,6 +20,7 @@ from replica_client.readers.fast.column_fast_path import ColumnFastPath
 from replica_client.readers.files.file_batches import FileSteps
 from replica_client.readers.files.file_bytes import BinlogFile, open_events
 from replica_client.readers.files.file_prepared import FilePrepared
+from replica_client.readers.files.files_between import files_between
 from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batching import BatchAssembler
@@ -212,25 +213,3 @@ class Pieces:
         if piece is not None:
             piece.must_read |= bool(transaction.losses)
             piece.gaps += [loss for loss in transaction.losses if loss.kind == "gtid_gap"]
-
-
-def files_between(
-    files: Sequence[BinlogFile], begin: Position | None, end: Position | None
-) -> Iterator[tuple[Position, BinlogFile]]:
-    """The files from one position to another, and where each is begun to read.
-
-    Raises:
-        ConfigError: the file of the first position is not among them.
-    """
-    names = [file.name for file in files]
-    if begin is not None and begin.file not in names:
-        raise ConfigError(
-            f"since {begin}: no such file among {', '.join(names[:5])}{' …' if names[5:] else ''}"
-        )
-    for file in files[names.index(begin.file) if begin is not None else 0 :]:
-        start = Position(file.name, FIRST_EVENT)
-        if begin is not None and begin.file == file.name and begin.offset > FIRST_EVENT:
-            start = Position(file.name, begin.offset)
-        if end is not None and start >= end:
-            return
-        yield start, file

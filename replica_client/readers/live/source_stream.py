@@ -119,6 +119,14 @@ class SourceStream(AsynchronousOnly):
         return self._knowledge.prepared
 
     @property
+    def companions(self) -> dict[str, object]:
+        """JSON values of the consumer's own, by name, which are saved with each position; what was loaded has them.
+
+        Set one before the position is acknowledged that it belongs to.
+        """
+        return self._progress.companions
+
+    @property
     def unmatched_patterns(self) -> list[str]:
         """Patterns of ``tables`` that match none of the tables that were read, and none that is known."""
         return self._options.assembly.selection.unmatched_of(self.history)

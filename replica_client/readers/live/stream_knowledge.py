@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from replica_client.binlog.event import BinlogEvent
 from replica_client.constants.event_types import EventType
@@ -81,6 +81,9 @@ class StreamKnowledge:
         self.history.forget_positions()
         self.losses.forget_positions()
         self.prepared.ledger.forget_positions()
+
+    STATE_KEYS: Final = frozenset((STATE_KEY, LOSSES_KEY, PREPARED_KEY, IDENTITY_KEY))
+    """Names of what is saved with a position."""
 
     def take_state(self, state: Mapping[str, object]) -> None:
         """Know what was saved with a position."""

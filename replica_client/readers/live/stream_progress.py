@@ -41,6 +41,7 @@ class StreamProgress:
         acknowledged: the position that was acknowledged last.
         start_time: seconds since 1970 before which no transaction is wanted.
         unpinned: whether the start is still to be saved.
+        companions: see :attr:`~replica_client.readers.live.source_stream.SourceStream.companions`.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class StreamProgress:
         self.unpinned = False
         # Servers before the one that is read, the oldest first.
         self._left: list[PastSource] = []
+        self.companions: dict[str, object] = {}
 
     @property
     def position(self) -> Position:
@@ -99,6 +101,10 @@ class StreamProgress:
         self.start_time = since if isinstance(since, int) else None
         if self.start_time is None:
             self.acknowledged = checkpoint.position
+        known = {START_TIME_KEY, *self._knowledge.STATE_KEYS}
+        self.companions = {
+            name: value for name, value in checkpoint.state.items() if name not in known
+        }
         with reading_state_of(self._store):
             self._knowledge.take_state(checkpoint.state)
         return checkpoint.position
@@ -158,6 +164,6 @@ class StreamProgress:
         """What to save with a position, for :class:`~replica_client.position.stores.Checkpoint`."""
         while self._left:
             if self._left[0].has(position):
-                return self._left[0].state.to_state(position)
+                return {**self.companions, **self._left[0].state.to_state(position)}
             del self._left[0]
-        return self._knowledge.reading_state().to_state(position)
+        return {**self.companions, **self._knowledge.reading_state().to_state(position)}

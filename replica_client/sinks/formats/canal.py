@@ -8,13 +8,15 @@ examples. What differs, and why:
 - ``old`` of a row holds that row's changed columns (Canal: also those that changed in an earlier row
   of the same event).
 - TIMESTAMP values are in UTC (Canal: in the time zone of its Java).
+
+Canal has no snapshots: their rows are messages of the type INSERT.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -28,7 +30,7 @@ from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
 from replica_client.schema.ddl.lexer import LexerError, tokenize
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import SchemaChange
-from replica_client.schema.shape import ColumnShape
+from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.sinks.column_models import column_model, listed_type
 from replica_client.sinks.formats.canal_values import CanalColumn, canal_column
 from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message, MessageKind
@@ -38,7 +40,10 @@ from replica_client.sinks.formats.row_text import (
     delivered_columns,
     numbered_rows,
 )
+from replica_client.sinks.snapshot_sink import SnapshotRows
 
+_SNAPSHOT_ROWS = 500
+"""Rows of a message without a key."""
 _DDL_TYPES = {
     "create_table": "CREATE",
     "alter_table": "ALTER",
@@ -68,13 +73,15 @@ class CanalFormat:
     """
 
     def __init__(self, keys: KeyChoice | None = None) -> None:
-        self._tables = ByDecoder(_table)
+        self._tables = ByDecoder(lambda rows: _table(rows.shape, delivered_columns(rows)))
         self._keys = keys
         self._key_writers = ByDecoder(self._key_writer)
 
     def _key_writer(self, rows: RowsOfEvent) -> KeyWriter:
-        names, unique = (self._keys or KeyChoice()).of(rows)
-        columns = delivered_columns(rows)
+        return self._key_of(rows.shape, delivered_columns(rows))
+
+    def _key_of(self, shape: TableShape, columns: Sequence[ColumnShape]) -> KeyWriter:
+        names, unique = (self._keys or KeyChoice()).of(shape)
         writers = {column.name: canal_column(column).write for column in columns}
 
         def writer_of(column: ColumnShape) -> ValueWriter:
@@ -126,6 +133,21 @@ class CanalFormat:
                 key, gone = writer.of_change(before, after)
                 yield Message("row", database, table, key, line, gone, (), rows, index)
 
+    def snapshot(self, rows: SnapshotRows) -> Iterator[Message]:
+        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
+        shape = rows.shape
+        table, writer = _table(shape, rows.columns), self._key_of(shape, rows.columns)
+        database, name = shape.database, shape.table
+        seconds = rows.timestamp
+        at_once = 1 if self._keys is not None else _SNAPSHOT_ROWS
+        for at in range(0, len(rows.rows), at_once):
+            some = rows.rows[at : at + at_once]
+            codes = {column.name: column.null_code for column in table.columns}
+            data = [_object(table.columns, row, codes) for row in some]
+            key = None if self._keys is None else writer.text(some[0])
+            line = _rows_line(table, shape, codes, data, [], ("INSERT", seconds, ""))
+            yield Message("row", database, name, key, line)
+
     def _message(self, rows: RowsOfEvent, images: Iterable[tuple[int, Any, Any]]) -> str | None:
         table, shape = self._tables.of(rows), rows.shape
         codes = {column.name: column.null_code for column in table.columns}
@@ -138,15 +160,29 @@ class CanalFormat:
                 old.append(_changed(table.columns, before, after))
         if not data:
             return None
-        sql_types = ",".join(f"{name}:{code}" for name, code in codes.items())
-        return (
-            f'{{"data":{array(data)},"database":{quote(shape.database)},'
-            f'"es":{rows.event.header.timestamp * 1000},"gtid":{quote(rows.gtid)},"id":0,'
-            f'"isDdl":false,"mysqlType":{table.types},'
-            f'"old":{array(old) if old else "null"},"pkNames":{table.keys},"sql":"",'
-            f'"sqlType":{{{sql_types}}},"table":{quote(shape.table)},'
-            f'"ts":{time.time_ns() // 1_000_000},"type":"{kind.upper()}"}}'
-        )
+        change = (kind.upper(), rows.event.header.timestamp, rows.gtid)
+        return _rows_line(table, shape, codes, data, old, change)
+
+
+def _rows_line(
+    table: _Table,
+    shape: TableShape,
+    codes: dict[str, int],
+    data: list[str],
+    old: list[str],
+    change: tuple[str, int, str],
+) -> str:
+    """The message of rows; ``change`` is its type, seconds since 1970 and GTID."""
+    kind, seconds, gtid = change
+    sql_types = ",".join(f"{name}:{code}" for name, code in codes.items())
+    return (
+        f'{{"data":{array(data)},"database":{quote(shape.database)},'
+        f'"es":{seconds * 1000},"gtid":{quote(gtid)},"id":0,'
+        f'"isDdl":false,"mysqlType":{table.types},'
+        f'"old":{array(old) if old else "null"},"pkNames":{table.keys},"sql":"",'
+        f'"sqlType":{{{sql_types}}},"table":{quote(shape.table)},'
+        f'"ts":{time.time_ns() // 1_000_000},"type":"{kind}"}}'
+    )
 
 
 def _object(columns: tuple[CanalColumn, ...], row: tuple[Any, ...], codes: dict[str, int]) -> str:
@@ -172,8 +208,7 @@ def _changed(
     return "{" + ",".join(found) + "}"
 
 
-def _table(rows: RowsOfEvent) -> _Table:
-    shape, columns = rows.shape, delivered_columns(rows)
+def _table(shape: TableShape, columns: Sequence[ColumnShape]) -> _Table:
     types = ",".join(
         f"{quote(column.name)}:{quote(listed_type(column.definition or column_model(column)))}"
         for column in columns

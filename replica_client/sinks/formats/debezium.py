@@ -23,7 +23,7 @@ from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model_shape import shape_of
-from replica_client.schema.shape import ColumnShape
+from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.sinks.formats.debezium_connect import (
     envelope_schema,
     key_schema,
@@ -43,6 +43,7 @@ from replica_client.sinks.formats.debezium_values import debezium_writer
 from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message
 from replica_client.sinks.formats.row_text import RowWriter, array, delivered_columns, numbered_rows
 from replica_client.sinks.sink_options import read_options
+from replica_client.sinks.snapshot_sink import SnapshotRows
 
 _OPERATIONS = {"insert": "c", "update": "u", "delete": "d"}
 _NEW_KEY, _OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
@@ -88,10 +89,12 @@ class DebeziumFormat:
         return cls(read_options(DebeziumOptions, options, "format_options"), keys)
 
     def _table(self, rows: RowsOfEvent) -> _Table:
-        shape, columns = rows.shape, delivered_columns(rows)
+        return self._table_of(rows.shape, delivered_columns(rows))
+
+    def _table_of(self, shape: TableShape, columns: Sequence[ColumnShape]) -> _Table:
         primary = [shape.columns[at].name for at in shape.primary_key]
         row_key = KeyWriter(columns, primary, self._writer_of)
-        names, unique = (primary, True) if self._keys is None else self._keys.of(rows)
+        names, unique = (primary, True) if self._keys is None else self._keys.of(shape)
         key = row_key if unique else KeyWriter(columns, names, self._writer_of, unique=False)
         value_schema = schema_of_key = ""
         if self._options.schemas_enable:
@@ -141,6 +144,22 @@ class DebeziumFormat:
                     yield self._schema_change(item, others, transaction)
         if metadata and transaction.complete:
             yield self._boundary(transaction, "END")
+
+    def snapshot(self, rows: SnapshotRows) -> Iterator[Message]:
+        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
+        shape, low = rows.shape, rows.low
+        table = self._table_of(shape, rows.columns)
+        database, name = shape.database, shape.table
+        coordinates, names = (low.file, low.offset, 0), (database, quote(name))
+        final = len(rows.rows) - 1
+        for at, row in enumerate(rows.rows):
+            mark = _snapshot_mark(rows, begins=at == 0, ends=at == final)
+            head, tail = self._source_block("", coordinates, names, rows.timestamp * 10**6, mark)
+            text = table.writer.text(row)
+            value = f'{{"before":null,"after":{text},"source":{head}0{tail},"transaction":null,"op":"r",{_now()}}}'
+            value = with_schema(table.schema, value) if table.schema else value
+            key = None if self._keys is None else _wrapped(table, table.key.text(row))
+            yield Message("row", database, name, key, value)
 
     def _rows(self, rows: RowsOfEvent, transaction: Transaction) -> Iterator[Message]:
         table, event = self._tables.of(rows), rows.event
@@ -216,12 +235,23 @@ class DebeziumFormat:
             micros: when it was committed.
             thread_id: of the session; None: not told.
         """
+        return self._source_block(transaction.gtid, coordinates, names, micros, "false", thread_id)
+
+    def _source_block(
+        self,
+        gtid: str,
+        coordinates: tuple[str, int, int],
+        names: tuple[str, str],
+        micros: int,
+        snapshot: str,
+        thread_id: int | None = None,
+    ) -> tuple[str, str]:
         options, (file, position, server_id), (database, table) = self._options, coordinates, names
-        gtid = quote(transaction.gtid) if transaction.gtid else "null"
+        gtid = quote(gtid) if gtid else "null"
         thread = "null" if thread_id is None else thread_id
         head = (
             f'{{"version":{quote(__version__)},"connector":"{options.connector}",'
-            f'"name":{quote(options.topic_prefix)},"ts_ms":{micros // 1000},"snapshot":"false",'
+            f'"name":{quote(options.topic_prefix)},"ts_ms":{micros // 1000},"snapshot":"{snapshot}",'
             f'"db":{quote(database)},"sequence":null,"ts_us":{micros},"ts_ns":{micros * 1000},'
             f'"table":{table},"server_id":{server_id},"gtid":{gtid},'
             f'"file":{quote(file)},"pos":{position},"row":'
@@ -311,6 +341,17 @@ class DebeziumFormat:
 
 _schema_change_schemas = lru_cache(schema_change_schemas)
 _transaction_schemas = lru_cache(transaction_schemas)
+
+
+def _snapshot_mark(rows: SnapshotRows, *, begins: bool, ends: bool) -> str:
+    """What ``source.snapshot`` is of a row, the first or the last of these; as the engine has it."""
+    if rows.request:
+        return "incremental"
+    if ends and rows.ends:
+        return "last" if rows.last else "last_in_data_collection"
+    if begins and rows.begins:
+        return "first" if rows.first else "first_in_data_collection"
+    return "true"
 
 
 def _wrapped(table: _Table, key: str | None) -> str | None:

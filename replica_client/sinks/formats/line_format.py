@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from replica_client.errors import ConfigError
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.formats.message import KeyChoice, Message
+from replica_client.sinks.snapshot_sink import SnapshotRows
 
 
 class LineFormat(Protocol):
@@ -31,6 +32,38 @@ class LineFormat(Protocol):
             BinlogDecodeError: a row cannot be decoded.
         """
         ...
+
+    def snapshot(self, rows: SnapshotRows) -> Iterator[Message]:
+        """Rows of a snapshot, with the marks of the format; it is asked between two transactions."""
+        ...
+
+
+class FormatOptions(Protocol):
+    """The part of a sink's options that chooses the format.
+
+    Attributes:
+        format: its name.
+        format_options: of it.
+    """
+
+    @property
+    def format(self) -> str:
+        """See the class."""
+        ...
+
+    @property
+    def format_options(self) -> dict[str, Any]:
+        """See the class."""
+        ...
+
+
+def chosen_format(options: FormatOptions) -> LineFormat:
+    """The format that a sink's options choose, without keys.
+
+    Raises:
+        ConfigError: no such format, or an option is wrong.
+    """
+    return make_format(options.format, options.format_options)
 
 
 def make_format(

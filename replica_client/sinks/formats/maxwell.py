@@ -29,10 +29,12 @@ from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.sinks.formats.maxwell_values import maxwell_writer
 from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message, MessageKind
 from replica_client.sinks.formats.row_text import RowWriter, array, delivered_columns, numbered_rows
 from replica_client.sinks.sink_options import read_options
+from replica_client.sinks.snapshot_sink import SnapshotRows
 
 _DDL_TYPES = {
     "create_table": "table-create",
@@ -224,12 +226,32 @@ class MaxwellFormat:
             text += f',"gtid":{quote(transaction.gtid) if transaction.gtid else "null"}'
         return text
 
+    def snapshot(self, rows: SnapshotRows) -> Iterator[Message]:
+        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
+        shape = rows.shape
+        table = self._table_of(shape, rows.columns)
+        database, name = shape.database, shape.table
+
+        def line(kind: str, body: str) -> str:
+            return f'{table.head}"bootstrap-{kind}","ts":{rows.timestamp}{body}}}'
+
+        if rows.begins:
+            yield Message("row", database, name, None, line("start", ',"data":{}'))
+        for row in rows.rows:
+            body = self._key(table, row) + f',"data":{{{",".join(self._members(table, row))}}}'
+            key = None if self._keys is None else table.message_key.text(row)
+            yield Message("row", database, name, key, line("insert", body))
+        if rows.ends:
+            yield Message("row", database, name, None, line("complete", ',"data":{}'))
+
     def _table(self, rows: RowsOfEvent) -> _Table:
-        shape, columns = rows.shape, delivered_columns(rows)
+        return self._table_of(rows.shape, delivered_columns(rows))
+
+    def _table_of(self, shape: TableShape, columns: Sequence[ColumnShape]) -> _Table:
         names = [column.name for column in columns]
         keyed = [shape.columns[at] for at in shape.primary_key if shape.columns[at].name in names]
         table_members = (f'"database":{quote(shape.database)}', f'"table":{quote(shape.table)}')
-        chosen, unique = (self._keys or KeyChoice()).of(rows)
+        chosen, unique = (self._keys or KeyChoice()).of(shape)
         return _Table(
             RowWriter(columns, maxwell_writer),
             "{" + ",".join(table_members) + ',"type":',

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Literal, NamedTuple
 
+from replica_client.errors import PoisonChangeError, SinkError
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote
-from replica_client.schema.shape import ColumnShape
+from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.sinks.formats.row_text import ValueWriter
 
 MessageKind = Literal["row", "schema", "transaction"]
@@ -40,6 +41,25 @@ class Message(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
     rows: RowsOfEvent | None = None
     row_index: int = 0
+
+
+def unwritable(message: Message, text: str) -> SinkError:
+    """The error for a message that can never be written: of its row, where the row is known.
+
+    Args:
+        message: which.
+        text: what is wrong.
+    """
+    rows = message.rows
+    if rows is None:
+        return SinkError(text)
+    return PoisonChangeError(
+        text,
+        event_index=rows.event_index,
+        row_index=message.row_index,
+        file=rows.event.file,
+        position=rows.event.position,
+    )
 
 
 class KeyWriter:
@@ -126,9 +146,8 @@ class KeyChoice:
     def __init__(self, columns: Mapping[str, Sequence[str]] | None = None) -> None:
         self._columns = dict(columns or {})
 
-    def of(self, rows: RowsOfEvent) -> tuple[list[str], bool]:
+    def of(self, shape: TableShape) -> tuple[list[str], bool]:
         """The key's columns, and whether they are the primary key."""
-        shape = rows.shape
         name = f"{shape.database}.{shape.table}"
         for pattern, columns in self._columns.items():
             if fnmatchcase(name, pattern):

@@ -8,6 +8,9 @@ A row change::
 ``json_null`` follows where a JSON column holds the document ``null``: which columns of which image
 (:mod:`replica_client.rows.json_nulls`).
 
+A row of a snapshot has the kind ``snapshot``, no ``before``, and as position one before which everything is in the
+row; it takes the place of any row with its key. ``row_index`` is its number in the table's snapshot.
+
 A schema change has ``kind`` such as ``alter_table`` or ``truncate_table`` and ``statement`` in place of
 ``before`` and ``after``; a rename also ``new_database`` and ``new_table``. A loss that is recorded instead
 of stopping the stream has ``kind`` ``loss``, and ``loss``, ``count`` and ``reason``. Values are those of
@@ -16,17 +19,20 @@ of stopping the stream has ``kind`` ``loss``, and ``loss``, ``count`` and ``reas
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from replica_client.position.losses import Loss
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_lines import JsonLines
+from replica_client.rows.json_nulls import json_null_columns, json_null_member
 from replica_client.rows.json_values import quote, value_to_json
 from replica_client.schema.history import SchemaChange
+from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message, MessageKind
-from replica_client.sinks.formats.row_text import delivered_columns, numbered_rows
+from replica_client.sinks.formats.row_text import RowWriter, delivered_columns, numbered_rows
+from replica_client.sinks.snapshot_sink import SnapshotRows
 
 _PIECE = 256 << 10
 """Bytes that are given together."""
@@ -45,8 +51,10 @@ class NativeFormat:
         self._tables = ByDecoder(self._key_writer)
 
     def _key_writer(self, rows: RowsOfEvent) -> KeyWriter:
-        names, unique = (self._keys or KeyChoice()).of(rows)
-        columns = delivered_columns(rows)
+        return self._key_of(rows.shape, delivered_columns(rows))
+
+    def _key_of(self, shape: TableShape, columns: Sequence[ColumnShape]) -> KeyWriter:
+        names, unique = (self._keys or KeyChoice()).of(shape)
         return KeyWriter(columns, names, lambda _: value_to_json, space=" ", unique=unique)
 
     def lines(self, transaction: Transaction) -> Iterator[str]:
@@ -80,6 +88,26 @@ class NativeFormat:
         for line, (index, before, after) in zip(lines, numbered_rows(rows), strict=True):
             key, gone = writer.of_change(before, after)
             yield Message("row", database, table, key, line, gone, (), rows, index)
+
+    def snapshot(self, rows: SnapshotRows) -> Iterator[Message]:
+        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
+        shape, low = rows.shape, rows.low
+        database, table = shape.database, shape.table
+        writer = RowWriter(rows.columns, lambda _: value_to_json, " ")
+        names = [column.name for column in rows.columns]
+        key = self._key_of(shape, rows.columns)
+        head = f'{{"file": {quote(low.file)}, "position": {low.offset}, "event_index": 0, "row_index": '
+        middle = (
+            f', "gtid": "", "timestamp": {rows.timestamp}, "kind": "snapshot", "database": {quote(database)}, '
+            f'"table": {quote(table)}, "before": null, "after": '
+        )
+        for number, row in zip(rows.numbers, rows.rows, strict=True):
+            text = writer.text(row)
+            nulls = json_null_member((), json_null_columns(names, row, text))
+            line = f"{head}{number}{middle}{text}{nulls}}}"
+            yield Message(
+                "row", database, table, None if self._keys is None else key.text(row), line
+            )
 
     def encoded(self, transactions: Iterable[Transaction]) -> Iterator[bytes | bytearray]:
         """The lines of transactions in UTF-8, each with its end, in pieces of many lines.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.formats.line_format import LineFormat
+from replica_client.sinks.formats.message import Message
 from replica_client.sinks.formats.native import NativeFormat
 
 _PIECE_LINES = 1024
@@ -28,6 +29,18 @@ def encode_lines(
             if len(lines) >= _PIECE_LINES:
                 yield _encode(lines)
                 lines.clear()
+    if lines:
+        yield _encode(lines)
+
+
+def encode_messages(messages: Iterable[Message]) -> Iterator[bytes]:
+    """The same of messages."""
+    lines: list[str] = []
+    for message in messages:
+        lines.append(message.value)
+        if len(lines) >= _PIECE_LINES:
+            yield _encode(lines)
+            lines.clear()
     if lines:
         yield _encode(lines)
 

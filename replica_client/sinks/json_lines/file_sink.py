@@ -21,11 +21,12 @@ from replica_client.errors import ConfigError, SinkError
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.checkpoint_file import CheckpointFile
-from replica_client.sinks.formats.line_format import LineFormat, make_format
-from replica_client.sinks.json_lines.encoding import encode_lines
+from replica_client.sinks.formats.line_format import LineFormat, chosen_format
+from replica_client.sinks.json_lines.encoding import encode_lines, encode_messages
 from replica_client.sinks.output_directory import DirectoryLock, check_writable
 from replica_client.sinks.protocol import Guarantee
-from replica_client.sinks.sink_options import read_options
+from replica_client.sinks.sink_options import check_least, check_path, read_options
+from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.sinks.system_errors import os_errors
 from replica_client.sinks.worker import Batches, Worker, in_thread
 from replica_client.storage.durable import DATA_MODE, sync_directory, write_all
@@ -61,15 +62,11 @@ def make(table: Mapping[str, object]) -> FileSink:
         ConfigError: an option is wrong; names it.
     """
     options = read_options(FileOptions, table, "sink file")
-    if not options.path:
-        raise ConfigError("sink file: path: a directory is wanted")
-    if options.rotate_bytes < 1:
-        raise ConfigError("sink file: rotate_bytes: at least 1 is wanted")
-    if options.rotate_seconds < 0:
-        raise ConfigError("sink file: rotate_seconds: 0 or more is wanted")
+    check_path(options.path, "sink file", "a directory")
+    check_least(options, "sink file", rotate_bytes=1, rotate_seconds=0)
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", options.name):
         raise ConfigError("sink file: name: letters, digits and _.- are wanted")
-    return FileSink(options, make_format(options.format, options.format_options))
+    return FileSink(options, chosen_format(options))
 
 
 class FileSink:
@@ -104,6 +101,16 @@ class FileSink:
     async def write(self, transaction: Transaction) -> None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
         await self._batches.add(transaction)
+
+    @property
+    def takes_snapshot(self) -> bool:
+        """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
+        return True
+
+    async def write_snapshot(self, rows: SnapshotRows) -> None:
+        """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
+        await self._batches.flush()
+        await self._worker.run(self._append_snapshot, rows)
 
     async def commit(self, checkpoint: Checkpoint) -> None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
@@ -143,6 +150,12 @@ class FileSink:
     def _append(self, transactions: list[Transaction]) -> None:
         file = self._opened()
         for data in encode_lines(self._format, transactions):
+            with os_errors(str(file.path)):
+                file.append(data)
+
+    def _append_snapshot(self, rows: SnapshotRows) -> None:
+        file = self._opened()
+        for data in encode_messages(self._format.snapshot(rows)):
             with os_errors(str(file.path)):
                 file.append(data)
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from replica_client.errors import ConfigError
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.transaction import Transaction
-from replica_client.sinks.formats.line_format import LineFormat, make_format
-from replica_client.sinks.json_lines.encoding import encode_lines
+from replica_client.sinks.formats.line_format import LineFormat, chosen_format
+from replica_client.sinks.json_lines.encoding import encode_lines, encode_messages
 from replica_client.sinks.protocol import Guarantee
-from replica_client.sinks.sink_options import read_options
+from replica_client.sinks.sink_options import check_least, read_options
+from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.sinks.system_errors import os_errors
 from replica_client.sinks.worker import Batches, Worker, in_thread
 from replica_client.storage.durable import write_all
@@ -49,9 +49,8 @@ def make(table: Mapping[str, object]) -> StdoutSink:
         ConfigError: an option is wrong; names it.
     """
     options = read_options(StdoutOptions, table, "sink stdout")
-    if options.memory_bytes < 1:
-        raise ConfigError("sink stdout: memory_bytes: at least 1 is wanted")
-    return StdoutSink(options, make_format(options.format, options.format_options))
+    check_least(options, "sink stdout", memory_bytes=1)
+    return StdoutSink(options, chosen_format(options))
 
 
 class StdoutSink:
@@ -84,6 +83,16 @@ class StdoutSink:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
         await self._batches.add(transaction)
 
+    @property
+    def takes_snapshot(self) -> bool:
+        """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
+        return True
+
+    async def write_snapshot(self, rows: SnapshotRows) -> None:
+        """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
+        await self._batches.flush()
+        await self._worker.run(self._take_snapshot, rows)
+
     async def commit(self, checkpoint: Checkpoint) -> None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
         await self._batches.flush()
@@ -102,6 +111,11 @@ class StdoutSink:
                         write_all(self._descriptor, data)
                 else:
                     self._spool_part(transaction)
+
+    def _take_snapshot(self, rows: SnapshotRows) -> None:
+        with os_errors("standard output"):
+            for data in encode_messages(self._format.snapshot(rows)):
+                write_all(self._descriptor, data)
 
     def _spool_part(self, transaction: Transaction) -> None:
         if self._spool is None:

@@ -36,6 +36,7 @@ from replica_client.sinks.kafka.kafka_options import (
 from replica_client.sinks.kafka.position_topic import position_record, read_position
 from replica_client.sinks.kafka.topic_names import TopicNames
 from replica_client.sinks.kafka.topic_writer import TopicWriter
+from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.sinks.system_errors import os_errors
 from replica_client.sinks.worker import Batches, Worker, in_thread
 
@@ -90,6 +91,16 @@ class KafkaSink:
     async def write(self, transaction: Transaction) -> None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
         await self._batches.add(transaction)
+
+    @property
+    def takes_snapshot(self) -> bool:
+        """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
+        return not self._ahead
+
+    async def write_snapshot(self, rows: SnapshotRows) -> None:
+        """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
+        await self._batches.flush()
+        await self._worker.run(self._write_snapshot, rows)
 
     async def commit(self, checkpoint: Checkpoint) -> None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
@@ -159,6 +170,18 @@ class KafkaSink:
                 writer.write(topic, message.gone, None, (), message)
             if limit and self._seen - self._ahead >= limit and options.exactly_once:
                 self._commit_some(message)
+
+    def _write_snapshot(self, rows: SnapshotRows) -> None:
+        """Rows that would not come again as they are: one Kafka transaction takes them, however many there are."""
+        writer = self._opened()
+        for number, message in enumerate(self._format.snapshot(rows), 1):
+            topic = self._topics.of(message.kind, message.database, message.table)
+            if not topic:
+                continue
+            headers = message.headers
+            if self._options.headers:
+                headers += ((_TRANSACTION, rows.name), (_ORDER, str(number)))
+            writer.write(topic, message.key, message.value, headers, message)
 
     def _pass_over(self, message: Message) -> None:
         """A message that is in its topic already."""

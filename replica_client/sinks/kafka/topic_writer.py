@@ -13,8 +13,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from replica_client.errors import PoisonChangeError, SinkError
-from replica_client.sinks.formats.message import Message
+from replica_client.errors import SinkError
+from replica_client.sinks.formats.message import Message, unwritable
 from replica_client.sinks.kafka.kafka_errors import UNWRITABLE, kafka_errors, sink_error
 from replica_client.sinks.kafka.kafka_options import (
     KafkaOptions,
@@ -155,6 +155,8 @@ class TopicWriter:
                     # An earlier message was refused meanwhile, and with it the transaction.
                     self._hear(producer)
                     self._raise_failed()
+                if error.args[0].code() == KafkaError._FATAL:
+                    raise sink_error(self._where, self._cause(producer, error.args[0])) from error
                 raise self._refused(error.args[0], topic, message) from error
         self._sent += 1
         if not self._sent % _POLL_EVERY:
@@ -219,6 +221,16 @@ class TopicWriter:
             with contextlib.suppress(KafkaException):
                 producer.poll(0.05)
 
+    def _cause(self, producer: Producer, fatal: KafkaError) -> KafkaError:
+        """What made the producer of no use: librdkafka tells it once, where events are asked for."""
+        deadline = time.monotonic() + _REPORT_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                producer.poll(0.05)
+            except KafkaException as error:
+                return error.args[0]
+        return fatal
+
     def _poll(self, producer: Producer, seconds: float) -> None:
         """Hear what became of messages."""
         with kafka_errors(self._where):
@@ -249,14 +261,11 @@ class TopicWriter:
     def _refused(self, error: KafkaError, topic: str, message: Message | None) -> SinkError:
         if error.code() not in UNWRITABLE or message is None or message.rows is None:
             return sink_error(self._where, error)
-        rows, size = message.rows, len(message.value.encode("utf-8", "backslashreplace"))
-        return PoisonChangeError(
+        size = len(message.value.encode("utf-8", "backslashreplace"))
+        return unwritable(
+            message,
             f"Kafka at {self._where}: {topic} does not take a message of {size} bytes: {error.name()}: {error.str()} "
             f"(max_message_bytes is {self._options.max_message_bytes})",
-            event_index=rows.event_index,
-            row_index=message.row_index,
-            file=rows.event.file,
-            position=rows.event.position,
         )
 
 

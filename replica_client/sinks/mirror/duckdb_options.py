@@ -9,7 +9,7 @@ from typing import Final, Literal
 import msgspec
 
 from replica_client.errors import ConfigError
-from replica_client.sinks.sink_options import read_options
+from replica_client.sinks.sink_options import check_least, check_path, read_options
 
 _MEMORY: Final = re.compile(r"[0-9]+(\.[0-9]+)? ?([KMGT]i?B|%)", re.IGNORECASE)
 
@@ -49,12 +49,8 @@ def read_duckdb_options(table: Mapping[str, object]) -> DuckdbOptions:
         ConfigError: an option is wrong; names it.
     """
     options = read_options(DuckdbOptions, table, "sink duckdb")
-    if not options.path:
-        raise ConfigError("sink duckdb: path: a file is wanted")
-    if options.threads < 1:
-        raise ConfigError("sink duckdb: threads: at least 1 is wanted")
-    if options.wait < 0:
-        raise ConfigError("sink duckdb: wait: at least 0 is wanted")
+    check_path(options.path, "sink duckdb", "a file")
+    check_least(options, "sink duckdb", threads=1, wait=0)
     if not _MEMORY.fullmatch(options.memory_limit):
         raise ConfigError("sink duckdb: memory_limit: a size is wanted, such as 1GB, or 50%")
     return options

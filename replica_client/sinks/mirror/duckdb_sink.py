@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Final
 
 import duckdb
@@ -16,13 +15,10 @@ from replica_client.sinks.mirror.collector import ValueEncoder
 from replica_client.sinks.mirror.duckdb_file import DuckdbFile
 from replica_client.sinks.mirror.duckdb_options import DuckdbOptions, read_duckdb_options, settings
 from replica_client.sinks.mirror.duckdb_store import DuckdbDatabase
+from replica_client.sinks.mirror.file_mirror_sink import FileMirrorSink
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
-from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
 from replica_client.sinks.mirror.unstorable_values import storable_encoder
-from replica_client.sinks.output_directory import check_writable
-from replica_client.sinks.system_errors import os_errors
 from replica_client.storage.durable import DATA_MODE
-from replica_client.storage.location import local_path
 
 # The file, the disk, memory; a database that an error made unusable is right again when it is opened again.
 _MAY_PASS: Final = (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.FatalException)
@@ -43,34 +39,24 @@ def make(table: Mapping[str, object]) -> DuckdbSink:
     return DuckdbSink(read_duckdb_options(table))
 
 
-class DuckdbSink(TableMirrorSink):
+class DuckdbSink(FileMirrorSink):
     """See the module.
 
     Args:
         options: what the user chose.
     """
 
+    refused = duckdb.Error
+
     def __init__(self, options: DuckdbOptions) -> None:
+        super().__init__(options, "duckdb")
         self._options = options
-        self._path = local_path(options.path, "sink duckdb: path")
-        super().__init__(
-            str(self._path),
-            strict=options.missing_rows == "error",
-            create=options.unknown_tables == "create",
-        )
 
-    async def probe(self) -> None:
-        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
-        await self._worker.run(self._probe)
-
-    def _probe(self) -> None:
-        check_writable(self._path.parent)
+    def _look(self) -> None:
         # Opened by DuckDB it would be in the way of a process that writes it.
-        with os_errors(str(self._path)):
-            if self._path.exists():
-                with self._path.open("rb") as file:
-                    if file.read(16)[_MAGIC[0]] != _MAGIC[1]:
-                        raise SinkError(f"{self._path}: it is no DuckDB file")
+        with self._path.open("rb") as file:
+            if file.read(16)[_MAGIC[0]] != _MAGIC[1]:
+                raise SinkError(f"{self._path}: it is no DuckDB file")
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         new = not self._path.exists()
@@ -97,13 +83,8 @@ class DuckdbSink(TableMirrorSink):
             re.search(_NO_SUCH_TABLE, str(error))
         )
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            with os_errors(str(self._path)):
-                yield
-        except duckdb.Error as error:
-            # The lines behind the first have the statement.
-            text = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
-            passing = isinstance(error, _MAY_PASS) and _NO_FILE not in text
-            raise SinkError(f"{self._path}: {text}", retriable=passing) from error
+    def _sink_error(self, error: Exception) -> SinkError:
+        # The lines behind the first have the statement.
+        text = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
+        passing = isinstance(error, _MAY_PASS) and _NO_FILE not in text
+        return SinkError(f"{self._path}: {text}", retriable=passing)

@@ -33,36 +33,41 @@ import pyarrow as pa
 
 from replica_client.errors import SinkError
 from replica_client.schema.model import ColumnModel
+from replica_client.sinks.mirror.stored_types import StoredTypes, decimal_length
 from replica_client.sinks.mirror.stored_values import BLOBS
 
-_WHOLE: Final = {
-    "tinyint": ("TINYINT", "UTINYINT"),
-    "smallint": ("SMALLINT", "USMALLINT"),
-    "mediumint": ("INTEGER", "UINTEGER"),
-    "int": ("INTEGER", "UINTEGER"),
-    "bigint": ("BIGINT", "UBIGINT"),
-    "year": ("USMALLINT", "USMALLINT"),
-    "bit": ("UBIGINT", "UBIGINT"),
-}
+_TYPES: Final = StoredTypes(
+    whole={
+        "tinyint": ("TINYINT", "UTINYINT"),
+        "smallint": ("SMALLINT", "USMALLINT"),
+        "mediumint": ("INTEGER", "UINTEGER"),
+        "int": ("INTEGER", "UINTEGER"),
+        "bigint": ("BIGINT", "UBIGINT"),
+        "year": ("USMALLINT", "USMALLINT"),
+        "bit": ("UBIGINT", "UBIGINT"),
+    },
+    others={
+        "float": "FLOAT",
+        "double": "DOUBLE",
+        "decimal": "DECIMAL({length}, {scale})",
+        "date": "DATE",
+        "time": "INTERVAL",
+        "datetime": "TIMESTAMP",
+        "timestamp": "TIMESTAMP",
+        "json": "JSON",
+        "vector": "JSON",
+    },
+    blob="BLOB",
+    text="VARCHAR",
+)
 _MAX_DIGITS: Final = 38
 
 
 def duckdb_type(column: ColumnModel) -> str:
     """The type of a column."""
-    kind = column.kind
-    if kind in _WHOLE:
-        return _WHOLE[kind][column.unsigned]
-    if kind in ("float", "double", "date"):
-        return kind.upper()
-    if kind == "decimal" and (column.length or 10) <= _MAX_DIGITS:
-        return f"DECIMAL({column.length or 10}, {column.scale})"
-    if kind == "time":
-        return "INTERVAL"
-    if kind in ("datetime", "timestamp"):
-        return "TIMESTAMP"
-    if kind in BLOBS:
-        return "BLOB"
-    return "JSON" if kind in ("json", "vector") else "VARCHAR"
+    if column.kind == "decimal" and decimal_length(column) > _MAX_DIGITS:
+        return _TYPES.text
+    return _TYPES.of(column)
 
 
 def shown(column: ColumnModel, name: str) -> str:
@@ -113,7 +118,7 @@ def _array(column: ColumnModel, values: Sequence[Any]) -> pa.Array:
             # From 9223372036854775808 on they are handed as text.
             numbers = [None if value is None else int(value) for value in values]
             return pa.array(numbers, pa.uint64())
-        if kind in _WHOLE:
+        if kind in _TYPES.whole:
             return pa.array(values, pa.int64())
         if kind in ("float", "double"):
             return pa.array(values, pa.float64())

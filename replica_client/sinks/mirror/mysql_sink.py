@@ -30,7 +30,7 @@ from replica_client.sinks.mirror.mysql_schema import (
 from replica_client.sinks.mirror.mysql_store import MysqlStore, server_errors
 from replica_client.sinks.mirror.mysql_values import mysql_encoder
 from replica_client.sinks.protocol import Guarantee
-from replica_client.sinks.sink_options import read_options
+from replica_client.sinks.sink_options import check_positive, read_options
 from replica_client.sinks.worker import Batches, Worker
 from replica_client.tables.table_copy import TableCopy, TableName
 from replica_client.transport.url import parse_url
@@ -71,8 +71,7 @@ def make(table: Mapping[str, object]) -> MysqlSink:
         parse_url(options.url)
     except ConfigError as error:
         raise ConfigError(f"sink mysql: url: {error}") from error
-    if options.statement_timeout <= 0:
-        raise ConfigError("sink mysql: statement_timeout: more than 0 is wanted")
+    check_positive(options, "sink mysql", "statement_timeout")
     return MysqlSink(options)
 
 

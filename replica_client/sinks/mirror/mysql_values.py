@@ -14,7 +14,7 @@ from typing import Any, Final
 from replica_client.binlog.values.enum_set import EnumValue
 from replica_client.binlog.values.geometry import encode_geometry
 from replica_client.errors import SinkError
-from replica_client.rows.json_values import RawJson
+from replica_client.rows.raw_json import RawJson
 from replica_client.schema.model import TEXT_KINDS, ColumnModel
 from replica_client.schema.quoting import before_arguments, mysql_name
 from replica_client.sinks.column_models import sql_type

@@ -17,7 +17,7 @@ from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.postgres_store import PostgresDatabase
 from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
 from replica_client.sinks.mirror.unstorable_values import storable_encoder
-from replica_client.sinks.sink_options import read_options
+from replica_client.sinks.sink_options import check_least, read_options
 
 # By class of SQLSTATE: connections, resources, operator's intervention, deadlocks, locks, the system.
 _MAY_PASS = ("08", "53", "57", "40", "55", "58")
@@ -60,8 +60,7 @@ def make(table: Mapping[str, object]) -> PostgresSink:
     options = read_options(PostgresOptions, table, "sink postgres")
     if urlsplit(options.url).scheme not in ("postgresql", "postgres"):
         raise ConfigError("sink postgres: url: postgresql://user@host/database is wanted")
-    if options.timeout < 1:
-        raise ConfigError("sink postgres: timeout: at least 1 is wanted")
+    check_least(options, "sink postgres", timeout=1)
     return PostgresSink(options)
 
 

@@ -29,41 +29,37 @@ from __future__ import annotations
 from typing import Final
 
 from replica_client.schema.model import ColumnModel
-from replica_client.sinks.mirror.stored_values import BLOBS
+from replica_client.sinks.mirror.stored_types import StoredTypes
 
-_WHOLE: Final = {
-    "tinyint": ("smallint", "smallint"),
-    "smallint": ("smallint", "integer"),
-    "mediumint": ("integer", "integer"),
-    "int": ("integer", "bigint"),
-    "bigint": ("bigint", "numeric(20)"),
-    "year": ("smallint", "smallint"),
-    "bit": ("numeric(20)", "numeric(20)"),
-}
+_TYPES: Final = StoredTypes(
+    whole={
+        "tinyint": ("smallint", "smallint"),
+        "smallint": ("smallint", "integer"),
+        "mediumint": ("integer", "integer"),
+        "int": ("integer", "bigint"),
+        "bigint": ("bigint", "numeric(20)"),
+        "year": ("smallint", "smallint"),
+        "bit": ("numeric(20)", "numeric(20)"),
+    },
+    others={
+        "float": "real",
+        "double": "double precision",
+        "decimal": "numeric({length},{scale})",
+        "date": "date",
+        "time": "interval({digits})",
+        "datetime": "timestamp({digits})",
+        "timestamp": "timestamp({digits})",
+        "json": "json",
+        "vector": "json",
+    },
+    blob="bytea",
+    text='text COLLATE "C"',
+)
 
 
 def postgres_type(column: ColumnModel) -> str:
     """The type of a column."""
-    kind, digits = column.kind, column.fraction_digits
-    if kind in _WHOLE:
-        return _WHOLE[kind][column.unsigned]
-    if kind == "float":
-        return "real"
-    if kind == "double":
-        return "double precision"
-    if kind == "decimal":
-        return f"numeric({column.length or 10},{column.scale})"
-    if kind == "date":
-        return "date"
-    if kind == "time":
-        return f"interval({digits})"
-    if kind in ("datetime", "timestamp"):
-        return f"timestamp({digits})"
-    if kind in BLOBS:
-        return "bytea"
-    if kind in ("json", "vector"):
-        return "json"
-    return 'text COLLATE "C"'
+    return _TYPES.of(column)
 
 
 def cast_type(column: ColumnModel) -> str:

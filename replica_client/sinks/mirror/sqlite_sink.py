@@ -5,20 +5,16 @@ from __future__ import annotations
 import contextlib
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
 
-from replica_client.errors import ConfigError, SinkError
+from replica_client.errors import SinkError
+from replica_client.sinks.mirror.file_mirror_sink import FileMirrorSink
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.sqlite_store import SqliteDatabase
-from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
-from replica_client.sinks.output_directory import check_writable
-from replica_client.sinks.sink_options import read_options
-from replica_client.sinks.system_errors import os_errors
-from replica_client.storage.location import local_path
+from replica_client.sinks.sink_options import check_path, read_options
 
 _MAY_PASS = frozenset(
     (
@@ -54,40 +50,26 @@ def make(table: Mapping[str, object]) -> SqliteSink:
         ConfigError: an option is wrong; names it.
     """
     options = read_options(SqliteOptions, table, "sink sqlite")
-    if not options.path:
-        raise ConfigError("sink sqlite: path: a file is wanted")
+    check_path(options.path, "sink sqlite", "a file")
     return SqliteSink(options)
 
 
-class SqliteSink(TableMirrorSink):
+class SqliteSink(FileMirrorSink):
     """See the module.
 
     Args:
         options: what the user chose.
     """
 
+    refused = sqlite3.Error
+
     def __init__(self, options: SqliteOptions) -> None:
-        self._path = local_path(options.path, "sink sqlite: path")
-        super().__init__(
-            str(self._path),
-            strict=options.missing_rows == "error",
-            create=options.unknown_tables == "create",
-        )
+        super().__init__(options, "sqlite")
 
-    async def probe(self) -> None:
-        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
-        await self._worker.run(self._probe)
-
-    def _probe(self) -> None:
-        check_writable(self._path.parent)
-        if self._path.exists():
-            with (
-                self._errors(),
-                contextlib.closing(
-                    sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True)
-                ) as connection,
-            ):
-                connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    def _look(self) -> None:
+        location = f"{self._path.absolute().as_uri()}?mode=ro"
+        with contextlib.closing(sqlite3.connect(location, uri=True)) as connection:
+            connection.execute("SELECT 1 FROM sqlite_master").fetchone()
 
     def _database(self) -> MirrorDatabase:
         return SqliteDatabase(self._path)
@@ -98,12 +80,7 @@ class SqliteSink(TableMirrorSink):
             re.search(_NO_SUCH_TABLE, str(error))
         )
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            with os_errors(str(self._path)):
-                yield
-        except sqlite3.Error as error:
-            name = getattr(error, "sqlite_errorname", "")
-            base = "_".join(name.split("_")[:2])
-            raise SinkError(f"{self._path}: {error}", retriable=base in _MAY_PASS) from error
+    def _sink_error(self, error: Exception) -> SinkError:
+        name = getattr(error, "sqlite_errorname", "")
+        base = "_".join(name.split("_")[:2])
+        return SinkError(f"{self._path}: {error}", retriable=base in _MAY_PASS)

@@ -26,7 +26,8 @@ from replica_client.binlog.values.enum_set import EnumValue
 from replica_client.binlog.values.geometry import encode_geometry
 from replica_client.binlog.values.json_binary import JsonDocument
 from replica_client.errors import SinkError
-from replica_client.rows.json_values import RawJson, value_to_json
+from replica_client.rows.json_values import value_to_json
+from replica_client.rows.raw_json import RawJson
 from replica_client.schema.model import ColumnModel
 from replica_client.sinks.mirror.collector import ValueEncoder
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from replica_client.errors import ConfigError
-from replica_client.sinks.sink_options import read_options
+from replica_client.sinks.sink_options import check_least, check_positive, read_options
 
 _SCHEMES: Final = ("nats", "tls", "ws", "wss")
 _SUBJECT: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
@@ -71,10 +71,6 @@ def read_nats_options(table: Mapping[str, object]) -> NatsOptions:
         raise ConfigError("sink nats: stream: letters, digits, - and _ are wanted")
     if not _SUBJECT.fullmatch(options.subject):
         raise ConfigError("sink nats: subject: letters, digits, - and _ with points are wanted")
-    for name in ("messages", "replicas"):
-        if getattr(options, name) < 1:
-            raise ConfigError(f"sink nats: {name}: at least 1 is wanted")
-    for name in ("duplicate_window", "timeout"):
-        if getattr(options, name) <= 0:
-            raise ConfigError(f"sink nats: {name}: more than 0 is wanted")
+    check_least(options, "sink nats", messages=1, replicas=1)
+    check_positive(options, "sink nats", "duplicate_window", "timeout")
     return options

@@ -10,7 +10,6 @@ therefore have no other writer.
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from urllib.parse import quote, urlsplit
@@ -23,10 +22,11 @@ from nats.js.api import Header, PubAck, StreamConfig
 from nats.js.client import JetStreamContext
 from nats.js.errors import NotFoundError
 
-from replica_client.errors import ConfigError, PoisonChangeError, SinkError
+from replica_client.errors import SinkError
+from replica_client.sinks.authorities import trusting
 from replica_client.sinks.event_sink import Event, EventSink
-from replica_client.sinks.formats.line_format import make_format
-from replica_client.sinks.formats.message import Message
+from replica_client.sinks.formats.line_format import chosen_format
+from replica_client.sinks.formats.message import Message, unwritable
 from replica_client.sinks.nats_jetstream.nats_options import NatsOptions, read_nats_options
 
 _NEVER_PASS = ("authorization", "permissions", "authentication")
@@ -49,11 +49,7 @@ class NatsSink(EventSink):
     """
 
     def __init__(self, options: NatsOptions) -> None:
-        super().__init__(
-            make_format(options.format, options.format_options),
-            portion=options.messages,
-            join=True,
-        )
+        super().__init__(chosen_format(options), portion=options.messages, join=True)
         self._options = options
         hosts = [urlsplit(one) for one in options.servers]
         self._where = "NATS at " + ", ".join(f"{one.hostname}:{one.port or 4222}" for one in hosts)
@@ -96,11 +92,7 @@ class NatsSink(EventSink):
         if options.credentials:
             given["user_credentials"] = options.credentials
         if options.ca:
-            try:
-                given["tls"] = ssl.create_default_context(cafile=options.ca)
-            except OSError as error:
-                text = error.strerror or error
-                raise ConfigError(f"sink nats: ca: {options.ca}: {text}") from None
+            given["tls"] = trusting(options.ca, "sink nats: ca")
         self._error = ""
         return await nats.connect(
             options.servers,
@@ -150,16 +142,7 @@ class NatsSink(EventSink):
                 f"{self._where}: the event {event.id} of {subject} has {len(value)} bytes, more than the server's "
                 "max_payload"
             )
-            rows = event.message.rows
-            if rows is None:
-                raise SinkError(text) from error
-            raise PoisonChangeError(
-                text,
-                event_index=rows.event_index,
-                row_index=event.message.row_index,
-                file=rows.event.file,
-                position=rows.event.position,
-            ) from error
+            raise unwritable(event.message, text) from error
 
     def _subject(self, message: Message) -> str:
         if message.kind != "row":

@@ -18,7 +18,7 @@ from typing import Literal
 import msgspec
 
 from replica_client.binlog.options import DecodeOptions
-from replica_client.errors import ConfigError, SinkError
+from replica_client.errors import SinkError
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batching import BatchAssembler
@@ -28,7 +28,7 @@ from replica_client.sinks.parquet.journal import Journal, read_journal
 from replica_client.sinks.parquet.schema_changes import schema_changes_batch
 from replica_client.sinks.parquet.segments import SegmentWriter
 from replica_client.sinks.protocol import Guarantee
-from replica_client.sinks.sink_options import read_options
+from replica_client.sinks.sink_options import check_least, check_path, check_positive, read_options
 from replica_client.sinks.system_errors import os_errors
 from replica_client.sinks.worker import Batches, Worker, in_thread
 from replica_client.storage.file_names import ignores_case
@@ -65,13 +65,9 @@ def make(table: Mapping[str, object]) -> ParquetSink:
         ConfigError: an option is wrong; names it.
     """
     options = read_options(ParquetOptions, table, "sink parquet")
-    if not options.path:
-        raise ConfigError("sink parquet: path: a directory is wanted")
-    for name in ("roll_rows", "roll_bytes", "file_rows"):
-        if getattr(options, name) < 1:
-            raise ConfigError(f"sink parquet: {name}: at least 1 is wanted")
-    if options.roll_seconds <= 0:
-        raise ConfigError("sink parquet: roll_seconds: more than 0 is wanted")
+    check_path(options.path, "sink parquet", "a directory")
+    check_least(options, "sink parquet", roll_rows=1, roll_bytes=1, file_rows=1)
+    check_positive(options, "sink parquet", "roll_seconds")
     return ParquetSink(options)
 
 

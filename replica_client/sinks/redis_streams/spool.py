@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.formats.line_format import LineFormat
-from replica_client.sinks.json_lines.encoding import encode_lines
+from replica_client.sinks.json_lines.encoding import encode_lines, encode_messages
+from replica_client.sinks.snapshot_sink import SnapshotRows
 
 
 class LineSpool:
@@ -29,7 +30,14 @@ class LineSpool:
 
     def take(self, transactions: Iterable[Transaction]) -> None:
         """Add the lines of transactions."""
-        for data in encode_lines(self._format, transactions):
+        self._put(encode_lines(self._format, transactions))
+
+    def take_snapshot(self, rows: SnapshotRows) -> None:
+        """Add the lines of rows of a snapshot."""
+        self._put(encode_messages(self._format.snapshot(rows)))
+
+    def _put(self, pieces: Iterable[bytes | bytearray]) -> None:
+        for data in pieces:
             if self._file is None:
                 # Closed by clear, in another call.
                 self._file = tempfile.SpooledTemporaryFile(self._memory_bytes)  # noqa: SIM115

@@ -32,11 +32,12 @@ from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.growing import GrowingKeys
 from replica_client.readers.transaction import Transaction
-from replica_client.sinks.formats.line_format import LineFormat, make_format
+from replica_client.sinks.formats.line_format import LineFormat, chosen_format
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.redis_streams.redis_errors import redis_errors
 from replica_client.sinks.redis_streams.spool import LineSpool
-from replica_client.sinks.sink_options import read_options
+from replica_client.sinks.sink_options import check_least, check_positive, read_options
+from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.sinks.system_errors import os_errors
 from replica_client.sinks.worker import Batches, Worker, in_thread
 
@@ -79,12 +80,9 @@ def make(table: Mapping[str, object]) -> RedisSink:
     options = read_options(RedisOptions, table, "sink redis")
     if urlsplit(options.url).scheme not in ("redis", "rediss", "unix"):
         raise ConfigError("sink redis: url: redis://, rediss:// or unix:// is wanted")
-    for name, least in (("chunk_entries", 1), ("memory_bytes", 1), ("maxlen", 0)):
-        if getattr(options, name) < least:
-            raise ConfigError(f"sink redis: {name}: at least {least} is wanted")
-    if options.timeout <= 0:
-        raise ConfigError("sink redis: timeout: more than 0 is wanted")
-    return RedisSink(options, make_format(options.format, options.format_options))
+    check_least(options, "sink redis", chunk_entries=1, memory_bytes=1, maxlen=0)
+    check_positive(options, "sink redis", "timeout")
+    return RedisSink(options, chosen_format(options))
 
 
 class RedisSink:
@@ -111,6 +109,8 @@ class RedisSink:
         self._ahead = 0
         self._last_digest = b""
         self._state = GrowingKeys()
+        # What waits would not come again as it is: it is committed in one step.
+        self._at_once = False
 
     async def probe(self) -> None:
         """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
@@ -120,7 +120,7 @@ class RedisSink:
 
     async def open(self) -> Checkpoint | None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
-        options = self._options
+        options, self._at_once = self._options, False
         with redis_errors(self._where):
             client = self._client = _client(options)
             saved: dict[Any, Any] = await client.hgetall(self._key)
@@ -149,6 +149,18 @@ class RedisSink:
         with os_errors("temporary file of the sink redis"):
             await self._batches.add(transaction)
 
+    @property
+    def takes_snapshot(self) -> bool:
+        """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
+        return not self._ahead
+
+    async def write_snapshot(self, rows: SnapshotRows) -> None:
+        """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
+        with os_errors("temporary file of the sink redis"):
+            await self._batches.flush()
+            await self._worker.run(self._spool.take_snapshot, rows)
+        self._at_once = True
+
     async def commit(self, checkpoint: Checkpoint) -> None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
         with os_errors("temporary file of the sink redis"):
@@ -156,12 +168,15 @@ class RedisSink:
         options, total, seen = self._options, self._spool.count, 0
         chunks = self._spool.chunks(options.chunk_entries, _CHUNK_BYTES)
         lines: list[bytes] = []
+        kept: list[bytes] = []
         while seen < total:
             with os_errors("temporary file of the sink redis"):
                 lines = await self._worker.run(next, chunks)
             seen += len(lines)
             lines = self._not_there_yet(lines)
-            if lines and seen < total:
+            if self._at_once:
+                kept += lines
+            elif lines and seen < total:
                 await self._execute(lines, {b"ahead": b"%d" % seen, b"last": _digest(lines[-1])})
         saved = {
             b"position": json.dumps(checkpoint.position.to_json()).encode(),
@@ -169,7 +184,8 @@ class RedisSink:
         }
         plan = self._state.plan(checkpoint.state)
         saved.update({key.encode(): value.encode() for key, value in plan.put.items()})
-        await self._execute(lines, saved, plan.gone)
+        await self._execute(kept or lines, saved, plan.gone)
+        self._at_once = False
         self._state.saved(plan)
         await self._worker.run(self._spool.clear)
 

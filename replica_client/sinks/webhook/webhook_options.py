@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from replica_client.errors import ConfigError
-from replica_client.sinks.sink_options import read_options
+from replica_client.sinks.sink_options import check_least, check_positive, read_options
 
 _OWN: Final = frozenset(
     (
@@ -65,11 +65,8 @@ def read_webhook_options(table: Mapping[str, object]) -> WebhookOptions:
         raise ConfigError("sink http: url: https:// or http:// with a host is wanted")
     if parts.username or parts.password:
         raise ConfigError("sink http: url: it has a password; give it in headers")
-    for name, least in (("events", 1), ("retries", 0), ("longest_wait", 0)):
-        if getattr(options, name) < least:
-            raise ConfigError(f"sink http: {name}: at least {least} is wanted")
-    if options.timeout <= 0:
-        raise ConfigError("sink http: timeout: more than 0 is wanted")
+    check_least(options, "sink http", events=1, retries=0, longest_wait=0)
+    check_positive(options, "sink http", "timeout")
     for name, value in options.headers.items():
         if name.lower() in _OWN:
             raise ConfigError(f"sink http: headers: {name} is set by the sink")

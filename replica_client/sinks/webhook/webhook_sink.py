@@ -23,9 +23,10 @@ from urllib.parse import urlsplit
 import httpx
 
 from replica_client import __version__
-from replica_client.errors import ConfigError, SinkError
+from replica_client.errors import SinkError
+from replica_client.sinks.authorities import trusting
 from replica_client.sinks.event_sink import Event, EventSink
-from replica_client.sinks.formats.line_format import make_format
+from replica_client.sinks.formats.line_format import chosen_format
 from replica_client.sinks.webhook.signature import signature, signing_key
 from replica_client.sinks.webhook.webhook_options import WebhookOptions, read_webhook_options
 
@@ -50,11 +51,7 @@ class WebhookSink(EventSink):
     """
 
     def __init__(self, options: WebhookOptions) -> None:
-        super().__init__(
-            make_format(options.format, options.format_options),
-            portion=options.events,
-            join=options.join,
-        )
+        super().__init__(chosen_format(options), portion=options.events, join=options.join)
         self._options = options
         self._key = signing_key(options.key)
         parts = urlsplit(options.url)
@@ -67,10 +64,7 @@ class WebhookSink(EventSink):
     async def connect(self) -> None:
         """See the base; a request tells whether the receiver is there."""
         options = self._options
-        try:
-            verify = httpx.create_ssl_context(verify=options.ca or True)
-        except OSError as error:
-            raise ConfigError(f"sink http: ca: {options.ca}: {error.strerror or error}") from None
+        verify = trusting(options.ca, "sink http: ca") if options.ca else True
         headers = {
             **options.headers,
             "Content-Type": "application/x-ndjson",

@@ -219,8 +219,11 @@ def test_table_maps_live_until_the_file_ends() -> None:
 def test_the_same_table_map_is_the_same_object() -> None:
     decoder = BinlogDecoder(format=NO_CHECKSUM)
     first = decoder.decode(table_map(5), 4).body
-    decoder.decode(table_map(6), 50)
-    assert decoder.decode(table_map(5), 96).body is first
+    assert decoder.decode(table_map(5), 50).body is first
+    # Under another id it is another, which has everything but the id of the first one.
+    assert decoder.decode(table_map(6), 96).body == first.with_id(6)
+    assert decoder.decode(table_map(5), 142).body == first
+    first = decoder.table_map(5)
     decoder.decode(whole_event(EventType.ROTATE_EVENT, RotateEvent(4, "b.2").encode()), 142)
     assert decoder.decode(table_map(5), 4).body is first
     assert decoder.table_map(5) is first

@@ -19,7 +19,7 @@ import replica_client
 
 COMMANDS = (
     "events", "changes", "check", "annotate", "backup", "doctor", "serve", "pipeline", "demo", "run",
-    "find", "history", "stats", "index", "undo", "redo",
+    "find", "history", "stats", "index", "undo", "redo", "snapshot",
 )  # fmt: skip
 
 

@@ -106,6 +106,29 @@ def test_a_table_that_waits_for_its_copy_is_altered_and_renamed(log, tmp_path):
     assert [column.name for column in entry.model.columns] == ["id", "v", "w"]
 
 
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("rename table x to y",),
+        ("alter table x rename to y",),
+        ("alter table x add w int, rename to y",),
+        ("rename table x to z, z to y",),
+        ("rename table x to z", "alter table z rename to y"),
+    ],
+)
+def test_a_table_whose_definition_is_not_known_is_renamed(log, tmp_path, statements):
+    """Rows of it came before any definition; it waits for its copy, under the new name from now on."""
+    log.insert("x", id=1)
+    for statement in statements:
+        log.ddl(statement)
+    log.commit()
+    engine = applier(tmp_path / "lake", log, can_copy=True)
+    engine.run()
+    assert {name: entry.status for name, entry in engine.catalog.tables.items()} == {
+        ("d", "y"): "copying"
+    }
+
+
 def test_a_truncated_table_is_empty_and_one_that_is_copied_is_copied_anew(log, tmp_path):
     two_tables(log).ddl("truncate table a").insert("a", id=5, v=5).commit()
     engine = applier(tmp_path / "lake", log)

@@ -176,3 +176,11 @@ def test_a_mark_that_was_cut() -> None:
     spool.truncate(start)
     with pytest.raises(ValueError, match="mark at item 1 of a spool of 0"):
         spool.truncate(behind)
+
+
+def test_each_block_is_given_once() -> None:
+    storage = SpoolStorage()
+    blocks = [storage.take_block() for _ in range(4)]
+    assert sorted(blocks) == [0, 1, 2, 3]
+    storage.give_back(blocks[1:2])
+    assert [storage.take_block(), storage.take_block()] == [blocks[1], 4]

@@ -113,3 +113,11 @@ def test_patterns_that_matched_nothing() -> None:
 )
 def test_patterns_for_the_servers_like(pattern: str, like: tuple[str, str]) -> None:
     assert Selection([pattern]).like_patterns() == [like]
+
+
+def test_a_list_of_columns_is_for_every_table() -> None:
+    wanted = Selection(columns=["id", "name"])
+    assert wanted.columns_of("shop", "orders") == {"id", "name"}
+    by_table = Selection(columns={"shop.*": ["id"]})
+    assert by_table.columns_of("shop", "orders") == {"id"}
+    assert by_table.columns_of("other", "orders") is None

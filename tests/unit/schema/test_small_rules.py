@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.schema.catalog import tables_touched
 from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.ddl.steps import AlterTable, NotUnderstood
+from replica_client.schema.ddl.touched import tables_touched
 from replica_client.schema.model import TableModel
 from replica_client.schema.resolve import hash_columns
 from replica_client.schema.shape import ColumnShape, TableShape

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import string
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from replica_client.binlog.encoder import encode_event
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ConfigError, ReplicaClientError
 from replica_client.readers.transaction import Transaction
+from replica_client.readers.transforms.column_rules import tokenise_rule
 from replica_client.readers.transforms.declaration import read_transforms
 from replica_client.readers.transforms.table_plan import TablePlan
 from replica_client.readers.transforms.transformer import WITHHELD, Transformer
@@ -325,3 +327,18 @@ def test_a_transaction_with_other_rows_is_otherwise_the_same() -> None:
         assert other.position == one.position
         assert one.with_rows(()).rows == ()
         assert one.with_rows(()) == one.__replace__(rows=())
+
+
+def test_a_token_has_the_form_of_its_text() -> None:
+    make = tokenise_rule(KEY.encode()).make
+    assert make is not None
+    text = "ABYZ-abyz 0189 +/äλ"
+    for repeated in (text, text * 9):
+        token = make(repeated)
+        assert len(token) == len(repeated)
+        for old, new in zip(repeated, token, strict=True):
+            for letters in (string.ascii_uppercase, string.ascii_lowercase, string.digits):
+                assert (old in letters) == (new in letters) or (ord(old) > 127 and new == "x")
+            if old in "- +/":
+                assert new == old
+        assert token != repeated

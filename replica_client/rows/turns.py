@@ -19,12 +19,16 @@ import cython
 
 if cython.compiled:
     from cython.cimports.cpython.pythread import (
+        NOWAIT_LOCK,
         WAIT_LOCK,
         PyThread_acquire_lock,
         PyThread_allocate_lock,
         PyThread_free_lock,
         PyThread_release_lock,
     )
+
+_TRIES = cython.declare(cython.int, 4000)
+# A thread that sleeps takes longer to wake than most turns last: it asks so often before it does.
 
 
 @cython.final
@@ -48,6 +52,10 @@ class Turn:
     @cython.nogil
     @cython.exceptval(check=False)
     def _take(self) -> cython.void:
+        _tries: cython.int
+        for _tries in range(_TRIES):
+            if PyThread_acquire_lock(self._lock, NOWAIT_LOCK):
+                return
         PyThread_acquire_lock(self._lock, WAIT_LOCK)
 
     @cython.cfunc

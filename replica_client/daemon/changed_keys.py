@@ -1,0 +1,105 @@
+"""Which rows of a table the stream changed while a chunk of it was read."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from typing import Any
+
+from replica_client.constants.event_types import EventType
+from replica_client.errors import BinlogDecodeError
+from replica_client.readers.transaction import Transaction
+from replica_client.rows.absent import ABSENT
+from replica_client.rows.change import RowsOfEvent
+from replica_client.schema.history import LogPosition, SchemaChange
+from replica_client.tables.table_copy import TableName
+
+Key = tuple[Any, ...]
+
+
+class ChangedKeys:
+    """Collects what the stream delivers of a table: statements that alter it, and rows from :meth:`begin` on.
+
+    Args:
+        table: its name, as the stream has it.
+
+    Attributes:
+        altered: what changed the definition, or took the table away; empty for nothing.
+    """
+
+    def __init__(self, table: TableName) -> None:
+        self._table = table
+        self._key: Sequence[str] | None = None
+        self._begun = False
+        self._keys: dict[Key, LogPosition] = {}
+        self._partial: dict[Key, LogPosition] = {}
+        self._unknown: LogPosition | None = None
+        self.altered = ""
+
+    def begin(self, key: Sequence[str] | None) -> None:
+        """Collect rows, too; a reading that begins now has all that was delivered before.
+
+        Args:
+            key: columns that tell rows apart; None: nothing does.
+        """
+        self._key, self._begun = key, True
+
+    def see(self, transaction: Transaction) -> None:
+        """A transaction was delivered, or a part of one."""
+        start = LogPosition.of(transaction.start.file, transaction.start.offset)
+        for rows in transaction.rows:
+            if self._begun and (rows.shape.database, rows.shape.table) == self._table:
+                self._see_rows(rows, start)
+        for change in transaction.schema_changes:
+            if self._is_about(change):
+                self.altered = change.kind
+        if any(loss.table in ("", self._table[1]) for loss in transaction.losses):
+            self._unknown = start
+
+    def changed(self, low: LogPosition) -> Container[Key]:
+        """Keys of rows that changed in a transaction that begins there or behind."""
+        return {key for key, at in self._keys.items() if at >= low}
+
+    def is_unknown(self, low: LogPosition, keys: Iterable[Key]) -> bool:
+        """Whether the stream does not give all of some rows as they are since then."""
+        if self._unknown is not None and self._unknown >= low:
+            return True
+        return bool(self._partial) and any(
+            at is not None and at >= low for at in map(self._partial.get, keys)
+        )
+
+    def _is_about(self, change: SchemaChange) -> bool:
+        after = change.after
+        named = {(change.database, change.table)}
+        if after is not None:
+            named.add((after.database, after.name))
+        return self._table in named or (not change.table and change.database == self._table[0])
+
+    def _see_rows(self, rows: RowsOfEvent, start: LogPosition) -> None:
+        names = rows.decoder.column_names
+        if self._key is None or not set(self._key) <= set(names):
+            self._unknown = start
+            return
+        indexes = [names.index(name) for name in self._key]
+        # Documents may come as differences.
+        in_part = rows.type_code == EventType.PARTIAL_UPDATE_ROWS_EVENT
+        try:
+            for change in rows:
+                before, after = change.before, change.after
+                old = None if before is None else tuple(before[at] for at in indexes)
+                if old is not None:
+                    self._keys[old] = start
+                if after is None:
+                    continue
+                new = tuple(after[at] for at in indexes)
+                if old is not None:
+                    new = tuple(
+                        one if two is ABSENT else two for one, two in zip(old, new, strict=True)
+                    )
+                self._keys[new] = start
+                if in_part or any(value is ABSENT for value in after):
+                    self._partial[new] = start
+                else:
+                    self._partial.pop(new, None)
+        except BinlogDecodeError:
+            # The sink meets it, too.
+            self._unknown = start

@@ -1,0 +1,359 @@
+"""A snapshot of tables into a sink of events, chunk by chunk, while the stream goes on.
+
+A chunk is read in one state of its table, which lies between two positions of the binlog
+(:mod:`replica_client.snapshot.watermarks`). Its rows are written at the first transaction end behind both, without
+those that the stream changed meanwhile: of these the sink has something as new or newer. The source is only read, and
+no row of the sink ever goes back. The sink commits a chunk together with how far the snapshot is.
+
+Rows without a key that may be seen cannot be told apart: such a table is one chunk, and the stream waits while it is
+read; it is read again where it changes between the two positions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from replica_client.daemon.changed_keys import ChangedKeys
+from replica_client.daemon.first_copy import CopyProgress, server_name
+from replica_client.daemon.snapshot_chunk import (
+    SnapshotChunk,
+    SnapshotPlan,
+    absent_table,
+    are_empty,
+    next_range,
+    read_snapshot_chunk,
+)
+from replica_client.daemon.snapshot_progress import STATE_KEY, SnapshotProgress, TableProgress
+from replica_client.daemon.snapshot_requests import SnapshotRequests
+from replica_client.daemon.snapshot_view import SnapshotView
+from replica_client.errors import (
+    ConfigError,
+    ConnectionLostError,
+    ReplicaClientError,
+    ServerError,
+)
+from replica_client.position.position import Position
+from replica_client.readers.live.source_stream import SourceStream
+from replica_client.readers.transaction import Transaction
+from replica_client.schema.history import LogPosition
+from replica_client.schema.model import TableModel
+from replica_client.sinks.snapshot_sink import SnapshotSink
+from replica_client.snapshot.present_definitions import read_definitions
+from replica_client.tables.table_copy import TableName
+from replica_client.transport.connection import SourceConnection
+from replica_client.wire.server_errors import CHANGED_ERRORS, GONE_ERRORS
+
+_LOG = logging.getLogger("replica_client.daemon")
+_LOOK_SECONDS: Final = 0.5
+_FIRST_DELAY, _LONGEST_DELAY = 0.5, 30.0
+_TRIES: Final = 30
+_ALTERED, _CHANGED, _MOVED = "altered", "changed", "moved"
+
+
+class RunningSnapshot:
+    """See the module.
+
+    :meth:`run` is a task; all else is called by whoever delivers the stream, between two transactions.
+
+    Args:
+        plan: what it is of.
+        stream: open; what was saved with its position tells how far the snapshot is.
+        sink: open.
+        requests: of users.
+        tell: is told how far it is, how many rows were written, and how many tables are left.
+        fail: is told of an error.
+
+    Attributes:
+        flowing: not set while the stream is to wait.
+        progress: how far it is.
+    """
+
+    def __init__(
+        self,
+        plan: SnapshotPlan,
+        stream: SourceStream,
+        sink: SnapshotSink,
+        requests: SnapshotRequests,
+        tell: Callable[[str, int, int], None],
+        fail: Callable[[str], None],
+    ) -> None:
+        self._plan, self._stream, self._sink = plan, stream, sink
+        self._requests, self._tell, self._fail = requests, tell, fail
+        self.progress = SnapshotProgress.from_state(stream.companions.get(STATE_KEY))
+        self.flowing = asyncio.Event()
+        self.flowing.set()
+        self._hidden: set[TableName] = set()
+        # Names behind a transform are not those of the source.
+        self._follows = plan.transform is None
+        self._changes: ChangedKeys | None = None
+        self._ready: SnapshotChunk | None = None
+        self._durable: frozenset[str] = frozenset(self.progress.requests)
+
+    # Called where the stream is delivered.
+
+    @property
+    def waits(self) -> bool:
+        """Whether a chunk waits to be written."""
+        return self._ready is not None
+
+    def shown(self, transaction: Transaction) -> Transaction:
+        """A transaction without the rows that a table's copy will have, where nothing tells them from others."""
+        if not self._hidden:
+            return transaction
+        rows = tuple(
+            one
+            for one in transaction.rows
+            if (one.shape.database, one.shape.table) not in self._hidden
+        )
+        return transaction if len(rows) == len(transaction.rows) else transaction.with_rows(rows)
+
+    def see(self, transaction: Transaction) -> None:
+        """A transaction, or a part of one, is handed to the sink as far as it is shown."""
+        if self._changes is not None:
+            self._changes.see(transaction)
+        for change in transaction.schema_changes:
+            if self._follows and self.progress.follow(change, self._is_missed):
+                self._save()
+
+    def _is_missed(self, name: TableName) -> bool:
+        return self._plan.all_tables and self._plan.selection.wants(*name)
+
+    def is_due(self, position: Position) -> bool:
+        """Whether a chunk is to be written, now that everything before a position is."""
+        chunk = self._ready
+        if chunk is None or not self._sink.takes_snapshot:
+            return False
+        server = self._stream.server
+        if server is None or server_name(server) != chunk.source:
+            self._settle(_MOVED)
+            return False
+        return LogPosition.of(position.file, position.offset) >= chunk.until
+
+    async def write(self) -> None:
+        """Write the chunk that is due; it counts with the next commit.
+
+        Raises:
+            SinkError: it cannot be written now.
+        """
+        chunk, changes = self._ready, self._changes
+        assert chunk is not None and changes is not None
+        if changes.altered or not self.progress.left or self.progress.left[0] is not chunk.base:
+            return self._settle(_ALTERED)
+        if chunk.rows is None:
+            if chunk.base.request:
+                text = ".".join(chunk.base.name)
+                self._refuse(chunk.base.request, f"{text} is not there, or not wanted by the sink")
+            self._give_up()
+            return self._settle("")
+        rows = replace(chunk.rows, first=not self.progress.begun)
+        if changes.is_unknown(chunk.low, chunk.keys or ()):
+            return self._settle(_CHANGED)
+        if chunk.keys is not None and (changed := changes.changed(chunk.low)):
+            kept = [at for at, key in enumerate(chunk.keys) if key not in changed]
+            rows = replace(
+                rows,
+                rows=[rows.rows[at] for at in kept],
+                numbers=[rows.numbers[at] for at in kept],
+            )
+        await self._sink.write_snapshot(rows)
+        progress, one = self.progress, chunk.after
+        progress.left[0] = one
+        progress.begun = progress.begun or (not one.request and bool(rows.rows))
+        if rows.ends:
+            progress.end()
+        self._save()
+        text = str(CopyProgress(len(progress.left), ".".join(one.name), one.rows))
+        self._tell(text, len(rows.rows), len(progress.left))
+        self._settle("")
+
+    def committed(self) -> None:
+        """What was written is committed."""
+        self._durable = frozenset(self.progress.requests)
+
+    def _settle(self, outcome: str) -> None:
+        chunk, self._ready, self._changes = self._ready, None, None
+        if chunk is not None and not chunk.outcome.done():
+            chunk.outcome.set_result(outcome)
+
+    def _hide(self) -> None:
+        names = {one.name for one in self.progress.left if one.whole and not one.request}
+        transform = self._plan.transform
+        self._hidden = names if transform is None else {transform.target(*one) for one in names}
+
+    def _save(self) -> None:
+        self._hide()
+        self._stream.companions[STATE_KEY] = self.progress.to_state()
+
+    # The task that reads.
+
+    async def run(self) -> None:
+        """Copy what is to be copied, for ever; an error is told, and everything tried again."""
+        delay = _FIRST_DELAY
+        while True:
+            try:
+                await self._take_requests()
+                if self.progress.left:
+                    await self._copy_all()
+                self._tell("", 0, 0)
+                delay, pause = _FIRST_DELAY, _LOOK_SECONDS
+            except (ReplicaClientError, OSError) as error:
+                hides = self._plan.transform is not None and self._plan.transform.hides
+                text = type(error).__name__ if hides else " ".join(str(error).split())
+                _LOG.error(
+                    "%s: snapshot: %s; the next try is in %.1f s", self._plan.route, text, delay
+                )
+                self._fail(f"snapshot: {text}")
+                delay, pause = min(delay * 2, _LONGEST_DELAY), delay
+            await asyncio.sleep(pause)
+
+    async def _take_requests(self) -> None:
+        requests, damaged = await asyncio.to_thread(self._requests.found)
+        progress = self.progress
+        for name in damaged:
+            self._refuse(name, "the file is no request")
+            await asyncio.to_thread(self._requests.remove, name)
+        there = {one.name for one in requests}
+        if gone := [name for name in progress.requests if name not in there]:
+            progress.requests = [name for name in progress.requests if name not in gone]
+            self._save()
+        for request in requests:
+            if request.name not in progress.requests:
+                _LOG.info("%s: snapshot %s is asked for", self._plan.route, request.name)
+                progress.left += [
+                    TableProgress(*table, request=request.name, where=request.where)
+                    for table in request.tables
+                ]
+                progress.requests.append(request.name)
+                self._save()
+            elif request.name in self._durable:
+                await asyncio.to_thread(self._requests.remove, request.name)
+
+    def _refuse(self, request: str, why: str) -> None:
+        _LOG.error("%s: snapshot %s: %s", self._plan.route, request, why)
+        self._fail(f"snapshot {request}: {why}")
+
+    async def prepare(self) -> None:
+        """Find out which tables are to be copied; to be called before anything is delivered.
+
+        Raises:
+            ReplicaClientError: the source is away, or refuses.
+        """
+        self._hide()
+        if self._plan.all_tables:
+            known = self.progress.known
+            async with await self._connect() as connection:
+                for name, model in sorted((await read_definitions(connection)).items()):
+                    if name not in known and self._wants(connection, name):
+                        whole = self._view(connection, model).key is None
+                        self.progress.left.append(TableProgress(*name, whole=whole))
+            self._save()
+        self._tell("", 0, len(self.progress.left))
+
+    def _view(self, connection: SourceConnection, model: TableModel) -> SnapshotView:
+        plan = self._plan
+        return SnapshotView.of(model, plan.selection, plan.transform, connection.server.flavor)
+
+    async def _copy_all(self) -> None:
+        async with await self._connect() as connection:
+            while self.progress.left:
+                await self._table(connection)
+
+    async def _connect(self) -> SourceConnection:
+        """To the server that the stream follows: positions of others say nothing of it."""
+        last: ReplicaClientError | None = None
+        for host in self._plan.hosts:
+            try:
+                connection = await SourceConnection.open(host)
+            except ReplicaClientError as error:
+                last = error
+                continue
+            server = self._stream.server
+            if server is not None and server_name(server) == server_name(connection.server):
+                return connection
+            await connection.close()
+        raise last or ConnectionLostError("no host is the server that the stream follows")
+
+    def _wants(self, connection: SourceConnection, name: TableName) -> bool:
+        return self._plan.selection.for_server(connection.server.casefolds_names).wants(*name)
+
+    async def _table(self, connection: SourceConnection) -> None:
+        """The first table that is left, to its end."""
+        name, request = self.progress.left[0].name, self.progress.left[0].request
+        tries = 0
+        while self.progress.left and (one := self.progress.left[0]).name == name:
+            if one.request != request:
+                return
+            try:
+                outcome = await self._chunk(connection, one)
+            except ServerError as error:
+                await connection.query("ROLLBACK")
+                if error.errno not in CHANGED_ERRORS:
+                    if request:
+                        self._refuse(request, f"{'.'.join(name)}: {error}")
+                        return self._give_up()
+                    raise
+                if error.errno not in GONE_ERRORS and one.where:
+                    self._refuse(request, f"{'.'.join(name)}: {error}")
+                    return self._give_up()
+                outcome = _ALTERED
+            tries = tries + 1 if outcome else 0
+            if outcome == _MOVED:
+                raise ConnectionLostError("the stream follows another server now")
+            if outcome == _ALTERED:
+                _LOG.info("%s: %s.%s was altered while it was copied", self._plan.route, *name)
+            if tries >= _TRIES:
+                raise ConfigError(
+                    f"{'.'.join(name)} was changed or altered during each of {_TRIES} readings of a chunk: what "
+                    "it holds is not certain: it needs a primary key and binlog_row_image=FULL, or a moment of rest"
+                )
+
+    def _give_up(self) -> None:
+        self.progress.end()
+        self._save()
+
+    async def _chunk(self, connection: SourceConnection, one: TableProgress) -> str:
+        """Read the next chunk of a table, and have it written; why it was not, empty when it was."""
+        name, base = one.name, one
+        transform = self._plan.transform
+        # From now on, what alters the table is known to be behind the definition that is read.
+        changes = ChangedKeys(name if transform is None else transform.target(*name))
+        self._changes = changes
+        model = None
+        if self._wants(connection, name):
+            model = (await read_definitions(connection, name)).get(name)
+        if model is None:
+            # The stream may still bring what renames it.
+            return await self._written(await absent_table(connection, one))
+        if one.done is not None and one.key != tuple(column for column, _ in model.primary_key):
+            one = replace(one, done=None, rows=0)  # its ranges are of another key
+        plan, view = self._plan, self._view(connection, model)
+        if one.whole:
+            view = replace(view, key=None)
+        part = await next_range(connection, view, one, plan.chunk_rows)
+        changes.begin(view.key)
+        if view.key is None:
+            self.flowing.clear()
+        try:
+            chunk = await read_snapshot_chunk(connection, view, one, part, plan.locking)
+            chunk = replace(chunk, base=base)
+            if chunk.rows is not None and chunk.rows.ends and not one.request:
+                others = [other for other in self.progress.left[1:] if not other.request]
+                last = await are_empty(connection, others)
+                chunk = replace(chunk, rows=replace(chunk.rows, last=last))
+        except BaseException:
+            self._changes = None
+            raise
+        finally:
+            self.flowing.set()
+        return await self._written(chunk)
+
+    async def _written(self, chunk: SnapshotChunk) -> str:
+        self._ready = chunk
+        try:
+            return await chunk.outcome
+        finally:
+            self._ready = None

@@ -1,0 +1,36 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""Where the values of some columns lie in a row image.
+
+This module is compiled where that is possible and runs as it stands everywhere else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.replica_client.codec.memory import longs
+else:
+    from replica_client.codec.memory import longs
+
+NULL_OFFSET, ABSENT_OFFSET = -1, -2
+"""What stands for the offset of a value that is NULL, or that the image left out."""
+
+
+@cython.final
+@cython.cclass
+class ImageValues:
+    """The offsets and sizes of values, by slot.
+
+    Args:
+        count: of slots.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        room = 8 * max(count, 1)
+        self._memory = [bytearray(room), bytearray(room)]
+        self.offsets: Any = longs(self._memory[0])
+        self.sizes: Any = longs(self._memory[1])

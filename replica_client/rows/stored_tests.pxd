@@ -1,0 +1,21 @@
+from replica_client.rows.image_tests cimport ValueTest
+
+cdef class TemporalTest(ValueTest):
+    cdef int _kind
+    cdef int _shift
+    cdef unsigned long long _fraction_limit
+    cdef bint _negated
+    cdef Py_ssize_t _count
+    cdef bytearray _memory
+    cdef long long* _bounds
+    cdef bint _is_valid(self, unsigned long long raw) noexcept
+
+cdef class DecimalTest(ValueTest):
+    cdef int _precision
+    cdef int _scale
+    cdef list _ranges
+    cdef bytes _negative_zero
+    cdef bint _negated
+
+cdef class TableTest(ValueTest):
+    cdef bytearray _outcomes

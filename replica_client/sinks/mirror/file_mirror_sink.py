@@ -1,0 +1,84 @@
+"""The sink of a mirror in a database that is one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar, Protocol
+
+from replica_client.errors import SinkError
+from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
+from replica_client.sinks.output_directory import check_writable
+from replica_client.sinks.system_errors import os_errors
+from replica_client.storage.location import local_path
+
+
+class FileMirrorOptions(Protocol):
+    """The options that all of these sinks have; their own classes say what each means."""
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        ...
+
+    @property
+    def missing_rows(self) -> str:
+        """``error`` or ``ignore``."""
+        ...
+
+    @property
+    def unknown_tables(self) -> str:
+        """``error`` or ``create``."""
+        ...
+
+
+class FileMirrorSink(TableMirrorSink):
+    """Holds tables in a file.
+
+    Args:
+        options: what the user chose.
+        name: of the sink, for messages.
+
+    Attributes:
+        refused: the base of the errors of the database's library.
+    """
+
+    refused: ClassVar[type[Exception]]
+
+    def __init__(self, options: FileMirrorOptions, name: str) -> None:
+        self._path = local_path(options.path, f"sink {name}: path")
+        super().__init__(
+            str(self._path),
+            strict=options.missing_rows == "error",
+            create=options.unknown_tables == "create",
+        )
+
+    # To override.
+
+    def _look(self) -> None:
+        """See that the file, which is there, is a database; what else it is raises."""
+        raise NotImplementedError
+
+    def _sink_error(self, error: Exception) -> SinkError:
+        """What the database refused, as the sink's error."""
+        raise NotImplementedError
+
+    # What all do.
+
+    async def probe(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
+        await self._worker.run(self._probe)
+
+    def _probe(self) -> None:
+        check_writable(self._path.parent)
+        with self._errors():
+            if self._path.exists():
+                self._look()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            with os_errors(str(self._path)):
+                yield
+        except self.refused as error:
+            raise self._sink_error(error) from error

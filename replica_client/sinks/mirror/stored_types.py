@@ -1,0 +1,45 @@
+"""Which types of a database the columns of a mirror have, by their kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from replica_client.schema.model import ColumnModel
+from replica_client.sinks.mirror.stored_values import BLOBS
+
+_DECIMAL_DIGITS = 10
+"""Digits of a DECIMAL that names none."""
+
+
+@dataclass(frozen=True)
+class StoredTypes:
+    """The types of a database.
+
+    Attributes:
+        whole: of kinds that are whole numbers: signed, unsigned.
+        others: of further kinds; ``{length}``, ``{scale}`` and ``{digits}`` are those of the column.
+        blob: of kinds whose values are bytes.
+        text: of all else.
+    """
+
+    whole: Mapping[str, tuple[str, str]]
+    others: Mapping[str, str]
+    blob: str
+    text: str
+
+    def of(self, column: ColumnModel) -> str:
+        """The type of a column."""
+        kind = column.kind
+        if kind in self.whole:
+            return self.whole[kind][column.unsigned]
+        if kind in BLOBS:
+            return self.blob
+        return self.others.get(kind, self.text).format(
+            length=decimal_length(column), scale=column.scale, digits=column.fraction_digits
+        )
+
+
+def decimal_length(column: ColumnModel) -> int:
+    """Digits of a DECIMAL."""
+    return column.length or _DECIMAL_DIGITS

@@ -1,0 +1,67 @@
+"""How far a snapshot is, while tables are made and renamed in the stream."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from replica_client.daemon.snapshot_progress import SnapshotProgress, TableProgress
+from replica_client.daemon.snapshot_requests import SnapshotRequests
+from replica_client.errors import PositionStoreError
+from replica_client.schema.history import SchemaChange
+from replica_client.schema.model import TableModel
+
+
+def change(kind: str, table: str, new: str = "") -> SchemaChange:
+    after = TableModel("d", new or table, (), ())
+    return SchemaChange(kind, "d", table, None, after, "", "binlog.000001", 4, 0)
+
+
+def progress() -> SnapshotProgress:
+    left = [TableProgress("d", "a", done=[None, [5]], rows=5, key=("id",)), TableProgress("d", "b")]
+    return SnapshotProgress(left, {("d", "c")}, True, ["r1"])
+
+
+def follow(one: SnapshotProgress, *changes: SchemaChange, wanted: str = "abcxyz") -> list[str]:
+    for made in changes:
+        one.follow(made, lambda name: name[1] in wanted)
+    return [table.table for table in one.left]
+
+
+def test_as_json() -> None:
+    one = progress()
+    assert SnapshotProgress.from_state(json.loads(json.dumps(one.to_state()))) == one
+    assert SnapshotProgress.from_state(None) == SnapshotProgress()
+    with pytest.raises(PositionStoreError, match="not of this release"):
+        SnapshotProgress.from_state({"left": [{"data": 1}]})
+
+
+def test_what_was_copied_goes_with_its_name() -> None:
+    swap = [change("rename_table", *names) for names in ("az", "ba", "zb")]
+    one = progress()
+    assert follow(one, *swap) == ["b", "a"]
+    assert one.left[0].rows == 5
+    # A copy that is done, and a table that takes its name.
+    one = progress()
+    assert follow(one, change("rename_table", "c", "x")) == ["a", "b"]
+    assert one.copied == {("d", "x")}
+    assert follow(one, change("rename_table", "hidden", "c")) == ["a", "b", "c"]
+    assert follow(one, change("rename_table", "hidden", "unwanted")) == ["a", "b", "c"]
+
+
+def test_a_table_that_the_stream_makes_needs_no_copy() -> None:
+    one = progress()
+    assert follow(one, change("create_table", "x"), change("create_table", "q")) == ["a", "b"]
+    assert one.copied == {("d", "c"), ("d", "x")}
+
+
+def test_requests_are_files(tmp_path) -> None:
+    requests = SnapshotRequests(tmp_path, "shop.events")
+    assert requests.found() == ([], [])
+    made = requests.add([("shop", "orders")], "id > 5")
+    (requests.directory / "zz.json").write_text("{")
+    assert requests.found() == ([made], ["zz"])
+    requests.remove("zz")
+    requests.remove(made.name)
+    assert requests.found() == ([], [])
