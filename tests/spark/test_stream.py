@@ -9,6 +9,7 @@ from replica_client.spark.pipeline.query_failures import PurgedRangeError, cause
 from tests.spark.binlogs import DATA, FILES, envelope_of, rows_of, served, write_half
 
 PATH = str(DATA / "shop-bin.0*")
+BUSY = "Python worker failed to connect back"
 
 
 class Stream:
@@ -20,6 +21,16 @@ class Stream:
         self._options = options
 
     def run(self, **trigger):
+        """The query, behind its first step: Spark gives a worker 10 s to start, which a busy machine may not have."""
+        for _ in range(3):
+            query = self._start(trigger)
+            while query.isActive and query.status["message"] == "Initializing sources":
+                time.sleep(0.05)
+            if BUSY not in str(query.exception() or ""):
+                break
+        return query
+
+    def _start(self, trigger):
         reader = self._spark.readStream.format("mysql-binlog")
         for name, value in self._options.items():
             reader = reader.option(name, value)
