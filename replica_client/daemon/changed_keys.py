@@ -21,9 +21,6 @@ class ChangedKeys:
 
     Args:
         table: its name, as the stream has it.
-
-    Attributes:
-        altered: what changed the definition, or took the table away; empty for nothing.
     """
 
     def __init__(self, table: TableName) -> None:
@@ -33,7 +30,7 @@ class ChangedKeys:
         self._keys: dict[Key, LogPosition] = {}
         self._partial: dict[Key, LogPosition] = {}
         self._unknown: LogPosition | None = None
-        self.altered = ""
+        self._altered: LogPosition | None = None
 
     def begin(self, key: Sequence[str] | None) -> None:
         """Collect rows, too; a reading that begins now has all that was delivered before.
@@ -51,9 +48,13 @@ class ChangedKeys:
                 self._see_rows(rows, start)
         for change in transaction.schema_changes:
             if self._is_about(change):
-                self.altered = change.kind
+                self._altered = start
         if any(loss.table in ("", self._table[1]) for loss in transaction.losses):
             self._unknown = start
+
+    def altered(self, since: LogPosition) -> bool:
+        """Whether a statement that begins there or behind changed the definition, or took the table away."""
+        return self._altered is not None and self._altered >= since
 
     def changed(self, low: LogPosition) -> Container[Key]:
         """Keys of rows that changed in a transaction that begins there or behind."""

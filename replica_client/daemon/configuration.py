@@ -111,6 +111,8 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
         transforms: what is done to rows, definitions and statements before any sink sees them;
             ``[[source.transform]]``, see :mod:`replica_client.readers.transforms.declaration`.
         poll: seconds between two looks at where the source's binlog ends.
+        signals: a table ``DATABASE.TABLE`` of the source whose rows ask for snapshots, see
+            :mod:`replica_client.daemon.signals`.
         sinks: where its changes go; ``[[source.sink]]``.
     """
 
@@ -134,6 +136,7 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
     full_rows: bool = False
     record_losses: list[Literal[LossKind, "all"]] = field(default_factory=list)
     poll: Annotated[float, Meta(ge=0.1)] = 10.0
+    signals: Annotated[str, Meta(pattern=r"^([^.]+\.[^.]+)?$")] = ""
     sinks: list[dict[str, Any]] = field(default_factory=list, name="sink")
     transforms: list[dict[str, Any]] = field(default_factory=list, name="transform")
 

@@ -21,6 +21,7 @@ from replica_client.sinks.protocol import Sink
 
 if TYPE_CHECKING:
     # Not imported by those that copy nothing: a start is to be quick.
+    from replica_client.daemon.mirror_signals import MirrorSignals
     from replica_client.daemon.running_snapshot import RunningSnapshot
 
 IDLE_SECONDS = 30.0
@@ -65,6 +66,7 @@ class Delivery:
         letters: leaves out what was found poisonous; None: nothing is.
         eager: commit as soon as the stream has nothing more at once: a source waits for it.
         guard: called before each transaction is written; what it raises ends the run.
+        signals: what a mirror is asked for; None: nothing can be.
         snapshot: writes rows of tables between transactions; None: nothing does.
         whole_log: whether every transaction of the source is given, so that a position between two
             may be saved before the first one came; not so while a start by time passes over some.
@@ -81,6 +83,7 @@ class Delivery:
         eager: bool = False,
         whole_log: bool = True,
         guard: Callable[[], None] | None = None,
+        signals: MirrorSignals | None = None,
         snapshot: RunningSnapshot | None = None,
     ) -> None:
         self.limits = limits
@@ -90,7 +93,7 @@ class Delivery:
         self._counter = RowCounter()
         self._eager = eager
         self._whole_log = whole_log
-        self._guard = guard
+        self._guard, self._signals = guard, signals
         self._snapshot = snapshot
         self._turn = asyncio.Lock()
         self._written = asyncio.Event()
@@ -163,6 +166,8 @@ class Delivery:
             await self._commit(self._last.position)
         if self._guard is not None:
             self._guard()
+        if self._signals is not None:
+            transaction = self._signals.take(transaction)
         if self._snapshot is not None and not self._parted:
             await self._write_snapshot(self._snapshot, transaction.start)
         if self._letters is not None:

@@ -25,6 +25,7 @@ from replica_client.daemon.snapshot_requests import SnapshotRequests
 from replica_client.daemon.source_access import (
     hosts_of,
     selection_of,
+    signal_table,
     stream_options,
     transformer_of,
 )
@@ -58,7 +59,9 @@ from replica_client.wire.server_errors import TRANSIENT_ERRORS
 
 if TYPE_CHECKING:
     from replica_client.daemon.first_copy import CopyProgress
+    from replica_client.daemon.mirror_signals import MirrorSignals
     from replica_client.daemon.running_snapshot import RunningSnapshot
+    from replica_client.daemon.signals import SignalTable
 
 _LOG = logging.getLogger("replica_client.daemon")
 _FIRST_DELAY = 0.2
@@ -296,7 +299,12 @@ class Route:
         return checkpoint
 
     def _stream_options(self, sink: Sink) -> StreamOptions:
-        options = stream_options(self.config, mirror=is_mirror(sink), transform=self._transform)
+        options = stream_options(
+            self.config,
+            mirror=is_mirror(sink),
+            transform=self._transform,
+            signals=isinstance(sink, SnapshotSink | CopyingSink),
+        )
         if self.config.sink.snapshot:
             # The stream begins before any table is read.
             return replace(options, start="latest")
@@ -329,7 +337,40 @@ class Route:
             self._transform,
         )
         requests = SnapshotRequests(self._state, self.name)
-        return RunningSnapshot(plan, stream, sink, requests, tell, observation.record_error)
+        return RunningSnapshot(
+            plan,
+            stream,
+            sink,
+            requests,
+            self._signal_table(mirror=False),
+            tell,
+            observation.record_error,
+        )
+
+    def _signal_table(self, *, mirror: bool) -> SignalTable | None:
+        name = signal_table(self.config.source)
+        if name is None:
+            return None
+        from replica_client.daemon.signals import SignalTable
+
+        target = name if self._transform is None else self._transform.target(*name)
+        return SignalTable(target, selection_of(self.config, mirror=mirror).wants(*name))
+
+    def _signals(self, sink: Sink) -> MirrorSignals | None:
+        """What signals ask of a mirror."""
+        table = self._signal_table(mirror=True) if isinstance(sink, CopyingSink) else None
+        if table is None or not isinstance(sink, CopyingSink):
+            return None
+        from replica_client.daemon.mirror_signals import MirrorSignals
+
+        return MirrorSignals(
+            self.name,
+            table,
+            sink,
+            selection_of(self.config, mirror=True),
+            copies=self.config.sink.snapshot,
+            fail=self.observation.record_error,
+        )
 
     def _guard(self, stream: SourceStream, sink: Sink) -> Callable[[], None] | None:
         """Sees to it that places of copies are compared with those of the same server only."""
@@ -370,6 +411,7 @@ class Route:
                 whole_log=stream.acknowledged is not None
                 or not isinstance(options.start, datetime.datetime),
                 guard=guard,
+                signals=self._signals(sink),
                 snapshot=snapshot,
             )
             self.observation.enter(RouteState.STREAMING)

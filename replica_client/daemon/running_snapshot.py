@@ -19,11 +19,13 @@ from typing import Final
 
 from replica_client.daemon.changed_keys import ChangedKeys
 from replica_client.daemon.first_copy import CopyProgress, server_name
+from replica_client.daemon.signals import Signal, SignalTable
 from replica_client.daemon.snapshot_chunk import (
     SnapshotChunk,
     SnapshotPlan,
     absent_table,
     are_empty,
+    before_definition,
     next_range,
     read_snapshot_chunk,
 )
@@ -64,6 +66,7 @@ class RunningSnapshot:
         stream: open; what was saved with its position tells how far the snapshot is.
         sink: open.
         requests: of users.
+        signals: a table of the source whose rows ask for snapshots; None: there is none.
         tell: is told how far it is, how many rows were written, and how many tables are left.
         fail: is told of an error.
 
@@ -78,11 +81,12 @@ class RunningSnapshot:
         stream: SourceStream,
         sink: SnapshotSink,
         requests: SnapshotRequests,
+        signals: SignalTable | None,
         tell: Callable[[str, int, int], None],
         fail: Callable[[str], None],
     ) -> None:
         self._plan, self._stream, self._sink = plan, stream, sink
-        self._requests, self._tell, self._fail = requests, tell, fail
+        self._requests, self._signals, self._tell, self._fail = requests, signals, tell, fail
         self.progress = SnapshotProgress.from_state(stream.companions.get(STATE_KEY))
         self.flowing = asyncio.Event()
         self.flowing.set()
@@ -102,6 +106,8 @@ class RunningSnapshot:
 
     def shown(self, transaction: Transaction) -> Transaction:
         """A transaction without the rows that a table's copy will have, where nothing tells them from others."""
+        if self._signals is not None:
+            transaction = self._signals.hidden(transaction)
         if not self._hidden:
             return transaction
         rows = tuple(
@@ -118,6 +124,20 @@ class RunningSnapshot:
         for change in transaction.schema_changes:
             if self._follows and self.progress.follow(change, self._is_missed):
                 self._save()
+        if self._signals is not None:
+            for signal in self._signals.signals(transaction):
+                if isinstance(signal, ValueError):
+                    _LOG.error("%s: %s", self._plan.route, signal)
+                    self._fail(str(signal))
+                    continue
+                self._ask(signal)
+        if self._plan.all_tables and (gap := Signal.of_gap(transaction)):
+            self._ask(gap)
+
+    def _ask(self, signal: Signal) -> None:
+        _LOG.info("%s: %s: %s", self._plan.route, signal.id, signal.kind)
+        self.progress.take(signal)
+        self._save()
 
     def _is_missed(self, name: TableName) -> bool:
         return self._plan.all_tables and self._plan.selection.wants(*name)
@@ -141,7 +161,8 @@ class RunningSnapshot:
         """
         chunk, changes = self._ready, self._changes
         assert chunk is not None and changes is not None
-        if changes.altered or not self.progress.left or self.progress.left[0] is not chunk.base:
+        left = self.progress.left
+        if changes.altered(chunk.defined) or not left or left[0] is not chunk.base:
             return self._settle(_ALTERED)
         if chunk.rows is None:
             if chunk.base.request:
@@ -149,7 +170,10 @@ class RunningSnapshot:
                 self._refuse(chunk.base.request, f"{text} is not there, or not wanted by the sink")
             self._give_up()
             return self._settle("")
-        rows = replace(chunk.rows, first=not self.progress.begun)
+        begun = self.progress.begun
+        if chunk.base.blocking:
+            begun = self.progress.request == chunk.base.request
+        rows = replace(chunk.rows, first=not begun)
         if changes.is_unknown(chunk.low, chunk.keys or ()):
             return self._settle(_CHANGED)
         if chunk.keys is not None and (changed := changes.changed(chunk.low)):
@@ -163,6 +187,7 @@ class RunningSnapshot:
         progress, one = self.progress, chunk.after
         progress.left[0] = one
         progress.begun = progress.begun or (not one.request and bool(rows.rows))
+        progress.request = one.request if rows.rows else progress.request
         if rows.ends:
             progress.end()
         self._save()
@@ -196,6 +221,8 @@ class RunningSnapshot:
         while True:
             try:
                 await self._take_requests()
+                if self.progress.signals:
+                    await self._find_tables()
                 if self.progress.left:
                     await self._copy_all()
                 self._tell("", 0, 0)
@@ -231,6 +258,16 @@ class RunningSnapshot:
                 self._save()
             elif request.name in self._durable:
                 await asyncio.to_thread(self._requests.remove, request.name)
+
+    async def _find_tables(self) -> None:
+        """Of signals; names behind a transform are not known to who writes them."""
+        async with await self._connect() as connection:
+            found = [
+                name for name in await read_definitions(connection) if self._wants(connection, name)
+            ]
+        for signal in self.progress.expand(found):
+            self._refuse(signal.id, "no table that the sink wants has such a name")
+        self._save()
 
     def _refuse(self, request: str, why: str) -> None:
         _LOG.error("%s: snapshot %s: %s", self._plan.route, request, why)
@@ -319,15 +356,15 @@ class RunningSnapshot:
         """Read the next chunk of a table, and have it written; why it was not, empty when it was."""
         name, base = one.name, one
         transform = self._plan.transform
-        # From now on, what alters the table is known to be behind the definition that is read.
+        # From now on, what alters the table behind the definition that is read is seen.
         changes = ChangedKeys(name if transform is None else transform.target(*name))
         self._changes = changes
-        model = None
+        model, defined = None, await before_definition(connection, name)
         if self._wants(connection, name):
             model = (await read_definitions(connection, name)).get(name)
         if model is None:
             # The stream may still bring what renames it.
-            return await self._written(await absent_table(connection, one))
+            return await self._written(await absent_table(connection, one, defined))
         if one.done is not None and one.key != tuple(column for column, _ in model.primary_key):
             one = replace(one, done=None, rows=0)  # its ranges are of another key
         plan, view = self._plan, self._view(connection, model)
@@ -338,10 +375,10 @@ class RunningSnapshot:
         if view.key is None:
             self.flowing.clear()
         try:
-            chunk = await read_snapshot_chunk(connection, view, one, part, plan.locking)
+            chunk = await read_snapshot_chunk(connection, view, one, part, plan.locking, defined)
             chunk = replace(chunk, base=base)
-            if chunk.rows is not None and chunk.rows.ends and not one.request:
-                others = [other for other in self.progress.left[1:] if not other.request]
+            if chunk.rows is not None and chunk.rows.ends and (one.blocking or not one.request):
+                others = [other for other in self.progress.left[1:] if other.request == one.request]
                 last = await are_empty(connection, others)
                 chunk = replace(chunk, rows=replace(chunk.rows, last=last))
         except BaseException:

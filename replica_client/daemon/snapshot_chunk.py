@@ -19,9 +19,10 @@ from replica_client.schema.history import LogPosition
 from replica_client.schema.quoting import mysql_table
 from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.snapshot import KeyRange, Locking, can_be_cut, key_ranges, log_end, reading
+from replica_client.tables.table_copy import TableName
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
-from replica_client.wire.server_errors import GONE_ERRORS
+from replica_client.wire.server_errors import CHANGED_ERRORS, GONE_ERRORS
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class SnapshotChunk:
         after: and behind it.
         rows: what was read; None: there is no such table.
         keys: of the rows; None: nothing tells them apart.
+        defined: what altered the table before it is in the definition that was read.
         low: what is committed before it is in the rows.
         until: where it may be written.
         source: the server that was read.
@@ -66,6 +68,7 @@ class SnapshotChunk:
     after: TableProgress
     rows: SnapshotRows | None
     keys: list[Key] | None
+    defined: LogPosition
     low: LogPosition
     until: LogPosition
     source: str
@@ -96,8 +99,9 @@ async def read_snapshot_chunk(
     one: TableProgress,
     part: KeyRange,
     locking: Locking,
+    defined: LogPosition,
 ) -> SnapshotChunk:
-    """Read a range of a table.
+    """Read a range of a table whose definition was read behind :func:`before_definition`.
 
     Raises:
         ServerError: the source refuses, e.g. because the table is another one now.
@@ -129,8 +133,10 @@ async def read_snapshot_chunk(
             ends=part.upto is None,
             before=one.rows,
             request=one.request,
+            blocking=one.blocking,
         ),
         view.keys(rows),
+        defined,
         LogPosition.of(low.file, low.offset),
         LogPosition.of(named.file, named.offset),
         server_name(connection.server),
@@ -138,7 +144,26 @@ async def read_snapshot_chunk(
     )
 
 
-async def absent_table(connection: SourceConnection, one: TableProgress) -> SnapshotChunk:
+async def before_definition(connection: SourceConnection, name: TableName) -> LogPosition:
+    """A position: a statement that ends before it and alters the table is in a definition that is read from now on.
+
+    A server may log a statement before its definition is seen, but gives the table's name free only then.
+
+    Raises:
+        ServerError: the source refuses.
+    """
+    end = await log_end(connection)
+    try:
+        await connection.query(f"SELECT 1 FROM {mysql_table(*name)} LIMIT 0")  # noqa: S608
+    except ServerError as error:
+        if error.errno not in CHANGED_ERRORS:
+            raise
+    return LogPosition.of(end.file, end.offset)
+
+
+async def absent_table(
+    connection: SourceConnection, one: TableProgress, defined: LogPosition
+) -> SnapshotChunk:
     """What stands for a table that the source does not have.
 
     Raises:
@@ -147,7 +172,9 @@ async def absent_table(connection: SourceConnection, one: TableProgress) -> Snap
     end = await log_end(connection)
     at = LogPosition.of(end.file, end.offset)
     outcome: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    return SnapshotChunk(one, one, None, None, at, at, server_name(connection.server), outcome)
+    return SnapshotChunk(
+        one, one, None, None, defined, at, at, server_name(connection.server), outcome
+    )
 
 
 async def are_empty(connection: SourceConnection, tables: Sequence[TableProgress]) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Self
 
+from replica_client.daemon.signals import EXECUTE, Signal
 from replica_client.errors import PositionStoreError
 from replica_client.schema.history import SchemaChange
 from replica_client.tables.table_copy import TableName
@@ -25,6 +26,7 @@ class TableProgress:
         key: columns of the primary key that ranges are of.
         done: the range that was written last, as JSON; None: nothing was.
         rows: how many were written.
+        blocking: the rows are marked as those of a first copy, of all tables of the request.
         whole: nothing tells its rows apart: it is read at once, and what the stream has of it before is left out.
     """
 
@@ -36,6 +38,7 @@ class TableProgress:
     done: list[Any] | None = None
     rows: int = 0
     whole: bool = False
+    blocking: bool = False
 
     @property
     def name(self) -> TableName:
@@ -52,12 +55,16 @@ class SnapshotProgress:
         copied: tables whose first copy is done.
         begun: whether a row of a first copy was written.
         requests: names of requests whose tables are known here.
+        signals: what signals ask for whose tables are not known here yet.
+        request: the request of which a row was written last.
     """
 
     left: list[TableProgress] = field(default_factory=list)
     copied: set[TableName] = field(default_factory=set)
     begun: bool = False
     requests: list[str] = field(default_factory=list)
+    signals: list[Signal] = field(default_factory=list)
+    request: str = ""
 
     @property
     def known(self) -> set[TableName]:
@@ -101,6 +108,30 @@ class SnapshotProgress:
             self.left.append(TableProgress(*after))
         return True
 
+    def take(self, signal: Signal) -> None:
+        """A signal came in the stream."""
+        if signal.kind == EXECUTE:
+            self.signals.append(signal)
+            return
+        self.left = [one for one in self.left if not (one.request and signal.stops(one.name))]
+        if not signal.tables:
+            self.signals.clear()
+        self.signals = [one for one in self.signals if not set(one.tables) <= set(signal.tables)]
+
+    def expand(self, there: Collection[TableName]) -> list[Signal]:
+        """Find out which tables signals mean; returns those that mean none.
+
+        Args:
+            there: tables that the sink wants and the source has.
+        """
+        signals, self.signals = self.signals, []
+        for one in signals:
+            self.left += [
+                TableProgress(*name, request=one.id, where=one.where(name), blocking=one.blocking)
+                for name in one.names(there)
+            ]
+        return [one for one in signals if not one.names(there)]
+
     def to_state(self) -> dict[str, object]:
         """As JSON value."""
         return {
@@ -108,6 +139,8 @@ class SnapshotProgress:
             "copied": sorted(map(list, self.copied)),
             "begun": self.begun,
             "requests": list(self.requests),
+            "signals": [one.to_state() for one in self.signals],
+            "request": self.request,
         }
 
     @classmethod
@@ -125,6 +158,8 @@ class SnapshotProgress:
                 {(str(database), str(table)) for database, table in value["copied"]},
                 bool(value["begun"]),
                 [str(one) for one in value["requests"]],
+                [Signal.from_state(one) for one in value.get("signals", ())],
+                str(value.get("request", "")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise PositionStoreError(

@@ -19,6 +19,7 @@ from replica_client.readers.live.stream_options import StreamOptions
 from replica_client.readers.start_position import parse_start
 from replica_client.readers.transforms.transformer import Transformer
 from replica_client.rows.selection import Selection
+from replica_client.tables.table_copy import TableName
 from replica_client.transport.connect_options import ConnectOptions, TlsMode
 from replica_client.transport.hosts import parse_hosts
 
@@ -90,8 +91,18 @@ def transformer_of(source: SourceTable, directory: Path) -> Transformer | None:
     return Transformer.of([resolved(one, directory) for one in source.transforms])
 
 
+def signal_table(source: SourceTable) -> TableName | None:
+    """The table whose rows are signals."""
+    database, _, table = source.signals.partition(".")
+    return (database, table) if table else None
+
+
 def stream_options(
-    route: RouteConfig, *, mirror: bool, transform: Transformer | None = None
+    route: RouteConfig,
+    *,
+    mirror: bool,
+    transform: Transformer | None = None,
+    signals: bool = False,
 ) -> StreamOptions:
     """How a route's stream behaves.
 
@@ -99,6 +110,7 @@ def stream_options(
         route: the route.
         mirror: see :func:`selection_of`.
         transform: see :func:`transformer_of`.
+        signals: whether the table of signals is to come, too.
 
     Raises:
         ConfigError: a pattern or the start is wrong.
@@ -107,6 +119,9 @@ def stream_options(
     server_id = None if source.server_id is None else source.server_id + route.index
     if server_id is not None and server_id >= 1 << 32:
         raise ConfigError(f"server_id: {server_id}, that of the sink {route.name}, is too large")
+    selection, table = selection_of(route, mirror=mirror), signal_table(source)
+    if signals and table is not None:
+        selection = selection.including(*table)
     return StreamOptions(
         start=parse_start(source.start, "latest"),
         server_id=server_id,
@@ -115,7 +130,7 @@ def stream_options(
         semi_sync=source.semi_sync,
         reconnect=_RECONNECT,
         assembly=AssemblyOptions(
-            selection_of(route, mirror=mirror),
+            selection,
             part_size=bytes_of("part_size", source.part_size),
             on_statement=source.on_statement,
             on_unknown_table=source.on_unknown_table,

@@ -106,6 +106,7 @@ class Selection:
                 self._columns.append((Pattern(pattern, "columns"), frozenset(names)))
         elif columns is not None:
             self._columns.append((None, frozenset(columns)))
+        self._also: tuple[str, str] | None = None
         self._casefolds = False
         self._casefolded: Self | None = None
         self._matched: set[str] = set()
@@ -119,9 +120,18 @@ class Selection:
         other._wanted = self._wanted and [one.casefolded() for one in self._wanted]
         other._unwanted = self._unwanted and [one.casefolded() for one in self._unwanted]
         other._columns = [(one and one.casefolded(), names) for one, names in self._columns]
+        other._also = self._also and (casefold_name(self._also[0]), casefold_name(self._also[1]))
         other._casefolds = True
         other._matched = self._matched
         self._casefolded = other
+        return other
+
+    def including(self, database: str, table: str) -> Self:
+        """The same, and all columns of a table that it may not want."""
+        other = type(self)()
+        other._wanted, other._unwanted, other._columns = self._wanted, self._unwanted, self._columns
+        other._matched = self._matched
+        other._also = (database, table)
         return other
 
     def for_server(self, casefolds_names: bool | None) -> Self:
@@ -149,16 +159,19 @@ class Selection:
         return found
 
     def _find(self, database: str, table: str) -> bool:
+        also = (database, table) == self._also
         if self._wanted is not None:
             matched = [one.text for one in self._wanted if one.matches(database, table)]
             self._matched.update(matched)
             if not matched:
-                return False
-        return not any(one.matches(database, table) for one in self._unwanted or ())
+                return also
+        return also or not any(one.matches(database, table) for one in self._unwanted or ())
 
     def wants_database(self, database: str) -> bool:
         """Whether tables of a database may be wanted."""
         (database,) = self._as_compared(database)
+        if self._also is not None and database == self._also[0]:
+            return True
         if any(one.all_tables and one.database.fullmatch(database) for one in self._unwanted or ()):
             return False
         return self._wanted is None or any(one.database.fullmatch(database) for one in self._wanted)
@@ -174,7 +187,10 @@ class Selection:
 
     def like_patterns(self) -> list[tuple[str, str]]:
         """Patterns of SQL's LIKE for database and table; wanted tables match one of them, and perhaps others."""
-        return [("%", "%")] if self._wanted is None else [one.like for one in self._wanted]
+        if self._wanted is None:
+            return [("%", "%")]
+        also = [] if self._also is None else [_like(exact_pattern(*self._also))]
+        return [one.like for one in self._wanted] + also
 
     def unmatched(self) -> list[str]:
         """The patterns of wanted tables that matched none of those that were asked for so far."""
@@ -190,6 +206,8 @@ class Selection:
     def columns_of(self, database: str, table: str) -> frozenset[str] | None:
         """Names of the wanted columns of a table; None means all."""
         database, table = self._as_compared(database, table)
+        if (database, table) == self._also:
+            return None
         for pattern, names in self._columns:
             if pattern is None or pattern.matches(database, table):
                 return names

@@ -42,6 +42,7 @@ class SnapshotRows:
         last: no table with rows comes behind this one.
         before: rows that were read of the table before these.
         request: name of the request for a snapshot of the table; empty where the sink is new to it.
+        blocking: the request wants its rows marked as those of a first copy: ``first`` and ``last`` are of it.
     """
 
     shape: TableShape
@@ -57,6 +58,7 @@ class SnapshotRows:
     last: bool = False
     before: int = 0
     request: str = ""
+    blocking: bool = False
 
     @property
     def name(self) -> str:

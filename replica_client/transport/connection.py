@@ -255,7 +255,11 @@ class SourceConnection:
         ended = False
         try:
             cursor = await self._in_time(what, connection.cursor(_QuietStream))
-            await self._in_time(what, cursor.execute(sql, tuple(args) or None))
+            try:
+                await self._in_time(what, cursor.execute(sql, tuple(args) or None))
+            except ServerError:
+                ended = True  # there are no rows to leave behind
+                raise
             rows = RowStream(connection, lambda work: self._in_time(what, work))
             yield rows
             ended = rows.ended

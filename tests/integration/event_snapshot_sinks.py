@@ -56,7 +56,8 @@ def snapshot_sink(
         )
     from tests.integration.nats_server import NatsServer
 
-    server = NatsServer(folder)
+    # Nothing kills it; the sink must keep up with the source.
+    server = NatsServer(folder, syncs=False)
     stack.callback(server.stop)
     options = {"type": "nats", "url": server.url, "stream": "changes", "duplicate_window": 3600.0}
     return options, lambda: [data.decode() for _, data in server.messages("changes")]

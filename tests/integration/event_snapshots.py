@@ -18,6 +18,7 @@ from tests.integration.daemon_process import DaemonProcess
 from tests.integration.first_copies import DATABASE, CopyWorkload, fill
 from tests.servers.local import LocalServer
 
+_LONGEST_LAG = 2.0
 Table = dict[Any, dict[str, Any]]
 
 
@@ -177,20 +178,34 @@ def prove_snapshot(
     }
     daemon = DaemonProcess(directory, settings, [sink])
     workload = CopyWorkload(source, seed, rows, pause=pause, sessions=sessions)
+
+    def paced(condition: Callable[[DaemonProcess], bool]) -> Callable[[DaemonProcess], bool]:
+        """Let the source rest where it writes faster than the sink takes it: no chunk is written before it is level."""
+
+        def look(one: DaemonProcess) -> bool:
+            lag = one.route("events")["lag_seconds"] or 0.0
+            if lag > _LONGEST_LAG:
+                workload.rests.set()
+            elif lag < _LONGEST_LAG / 4:
+                workload.rests.clear()
+            return condition(one)
+
+        return look
+
     with daemon:
         workload.start()
         try:
             for number in range(kills):
                 daemon.until(lambda one: bool(one.status()["routes"]), 120)
                 if number % 2 == 0:
-                    daemon.until(_copies_or_is_done, 120)
+                    daemon.until(paced(_copies_or_is_done), 120)
                 time.sleep(chance.random() * chance.choice((0.1, 0.4, 1.5)))
                 report.while_copying += bool(daemon.route("events")["copying"])
                 daemon.kill()
                 daemon.start()
                 report.kills += 1
                 assert workload.error is None, workload.error
-            daemon.until(is_done, 180)
+            daemon.until(paced(is_done), 180)
         finally:
             workload.halt.set()
             workload.join(60)

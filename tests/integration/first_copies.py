@@ -44,6 +44,9 @@ class CopyWorkload(threading.Thread):
         rows: highest id.
         pause: mean seconds between two transactions of a session.
         sessions: that write at the same time.
+
+    Attributes:
+        rests: set while nothing is to be written: who follows is far behind.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class CopyWorkload(threading.Thread):
         self.pause = pause
         self.sessions = sessions
         self.halt = threading.Event()
+        self.rests = threading.Event()
         self.error: BaseException | None = None
         self.transactions = 0
 
@@ -88,6 +92,8 @@ class CopyWorkload(threading.Thread):
                             connection.rollback()
                         self.transactions += 1
                         time.sleep(chance.random() * 2 * self.pause)
+                        while self.rests.is_set() and not self.halt.is_set():
+                            time.sleep(0.05)
         except BaseException as error:
             self.error = error
 

@@ -17,9 +17,14 @@ START_TIMEOUT = 30
 
 
 class NatsServer:
-    """A running nats-server with JetStream, which writes every message to disk before it acknowledges it."""
+    """A running nats-server with JetStream.
 
-    def __init__(self, directory: Path) -> None:
+    Args:
+        directory: for its files.
+        syncs: every message is on disk before it is acknowledged, which takes about 1 ms each.
+    """
+
+    def __init__(self, directory: Path, *, syncs: bool = True) -> None:
         program = shutil.which("nats-server", path=str(Path(sys.executable).parent))
         program = program or shutil.which("nats-server")
         if program is None:
@@ -31,7 +36,7 @@ class NatsServer:
         self._process: subprocess.Popen[bytes] | None = None
         (directory / "nats.conf").write_text(
             f'listen: "127.0.0.1:{self._port}"\n'
-            f'jetstream {{ store_dir: "{directory}", sync_interval: always }}\n'
+            f'jetstream {{ store_dir: "{directory}"{", sync_interval: always" if syncs else ""} }}\n'
         )
         self.restart()
 

@@ -345,7 +345,7 @@ _transaction_schemas = lru_cache(transaction_schemas)
 
 def _snapshot_mark(rows: SnapshotRows, *, begins: bool, ends: bool) -> str:
     """What ``source.snapshot`` is of a row, the first or the last of these; as the engine has it."""
-    if rows.request:
+    if rows.request and not rows.blocking:
         return "incremental"
     if ends and rows.ends:
         return "last" if rows.last else "last_in_data_collection"
