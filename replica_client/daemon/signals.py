@@ -74,7 +74,7 @@ class Signal:
             raise ValueError(
                 f"the type of snapshot {way!r:.40} is neither incremental nor blocking"
             )
-        conditions = tuple(_conditions(document.get("additional-conditions") or []))
+        conditions = tuple(_conditions(document.get("additional-conditions", [])))
         return cls(f"signal {name}", kind, tables, conditions, way == "blocking")
 
     @classmethod
