@@ -11,7 +11,7 @@ from pathlib import Path
 
 import confluent_kafka
 
-PRODUCE, END_TXN = 0, 26
+PRODUCE, ADD_PARTITIONS, END_TXN = 0, 24, 26
 
 
 class KafkaMock:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 pytest.importorskip("confluent_kafka", reason="the package confluent-kafka is not installed")
 pytest.importorskip("aiokafka", reason="the package aiokafka is not installed")
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from replica_client.errors import PoisonChangeError, SinkError
 from replica_client.position.position import Position
@@ -24,13 +25,14 @@ from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.formats.line_format import make_format
 from replica_client.sinks.formats.message import KeyChoice
+from replica_client.sinks.kafka.kafka_options import read_kafka_options
 from replica_client.sinks.kafka.topic_writer import TopicWriter
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
 from replica_client.testing import sink_conformance
 from replica_client.testing.sink_conformance import SimulatedCrashError, SinkConformance
 from tests.integration.kafka_broker import START_TIMEOUT, FaultyBroker, KafkaBroker
-from tests.integration.kafka_mock import END_TXN, PRODUCE, KafkaMock
+from tests.integration.kafka_mock import ADD_PARTITIONS, END_TXN, PRODUCE, KafkaMock
 
 KILLED: list[Producer] = []
 # When an event was made, in rows and in definitions.
@@ -354,3 +356,19 @@ async def test_errors_that_stay_are_told(
     with pytest.raises(SinkError, match=message) as caught:
         await write(mocked(cluster), transactions())
     assert caught.value.retriable is retriable
+
+
+def test_a_producer_that_was_fenced_meanwhile_says_so(cluster: KafkaMock) -> None:
+    """librdkafka itself says only "Local: Fatal error" to who produces after that."""
+    cluster.answer(ADD_PARTITIONS, *[KafkaError.PRODUCER_FENCED] * 3)
+    writer = TopicWriter(read_kafka_options(mocked(cluster)))
+    writer.begin()
+    try:
+        deadline = time.monotonic() + 5
+        with pytest.raises(SinkError, match="another process writes with this") as caught:
+            while time.monotonic() < deadline:
+                writer.write("all", None, "a line")
+                time.sleep(0.02)
+        assert not caught.value.retriable
+    finally:
+        writer.close()
