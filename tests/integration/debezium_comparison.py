@@ -95,6 +95,7 @@ class Comparison:
     fields: int = 0
     explained: Counter[str] = field(default_factory=Counter)
     unexplained: Counter[str] = field(default_factory=Counter)
+    _truncates: bool = False
 
     @property
     def _prefix(self) -> str:
@@ -122,6 +123,10 @@ class Comparison:
             self._leaf(path, their, our)
             return
         their_value, our_value = json.loads(their), json.loads(our)
+        self._truncates = isinstance(our_value, dict) and "t" in (
+            our_value.get("op"),
+            (our_value.get("payload") or {}).get("op"),
+        )
         if isinstance(their_value, dict) and isinstance(our_value, dict):
             self._schemas(their_value, our_value)
         self._walk(path, their_value, our_value)
@@ -188,7 +193,8 @@ class Comparison:
             return "labels with a comma"
         if row and isinstance(their, str) and isinstance(our, str) and _same_json(their, our):
             return "spaces in JSON documents"
-        if path.endswith(".source.row") and our == 0 and path.startswith(f"{self._prefix} value"):
+        is_statement = self._truncates or path.startswith(f"{self._prefix} value")
+        if path.endswith(".source.row") and our == 0 and is_statement:
             return "rows of statements"
         if path.endswith(".length") and (their, our) in ((None, 1), (0, None)):
             return "sizes that are the default"

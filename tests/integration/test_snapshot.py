@@ -214,3 +214,15 @@ async def test_names_and_definitions_stay_until_the_end(any_server, new_database
                 with pytest.raises(pymysql.err.OperationalError, match="Lock wait timeout"):
                     cursor.execute(f"rename table {database}.a to {database}.d")
             assert [row["id"] async for rows in chunk.rows() for row in rows] == [2]
+
+
+async def test_a_refused_statement_leaves_the_connection_as_it_is(server) -> None:
+    """A snapshot goes on with it where a table was altered."""
+    connection = await SourceConnection.open(parse_url(server("mysql-9.7").url()))
+    async with connection:
+        for sql in ("SELECT none FROM mysql.user", "SELECT 1 FROM mysql.none", "SELEC"):
+            with pytest.raises(rc.ServerError):
+                async for _ in connection.stream(sql):
+                    pass
+            assert await connection.query("SELECT 5") == [(5,)]
+            assert [rows async for rows in connection.stream("SELECT 7")] == [[(7,)]]

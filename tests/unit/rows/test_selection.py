@@ -121,3 +121,18 @@ def test_a_list_of_columns_is_for_every_table() -> None:
     by_table = Selection(columns={"shop.*": ["id"]})
     assert by_table.columns_of("shop", "orders") == {"id"}
     assert by_table.columns_of("other", "orders") is None
+
+
+def test_one_more_table() -> None:
+    """With all of its columns, whatever else is wanted."""
+    wanted = Selection(["shop.*"], ["shop.a*", "other.*"], {"*.*": ["id"]}).including(
+        "other", "Also"
+    )
+    assert wanted.wants("other", "Also") and wanted.wants("shop", "b")
+    assert not wanted.wants("other", "also") and not wanted.wants("shop", "a")
+    assert wanted.columns_of("other", "Also") is None
+    assert wanted.columns_of("shop", "b") == {"id"}
+    assert wanted.wants_database("other") and not wanted.wants_whole_database("other")
+    assert wanted.like_patterns() == [("shop", "%"), ("other", "Also")]
+    assert wanted.casefolded().wants("OTHER", "aLSO")
+    assert Selection(None, ["other.*"]).including("other", "t").wants("other", "t")
