@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from heapq import nlargest
+from operator import add
 from typing import BinaryIO, Final
 
 from replica_client.archive.file_index import QUERIES, FileIndex, make_index
@@ -46,6 +47,7 @@ from replica_client.storage.files import open_file, read_at
 _CHUNK: Final = 8 << 20
 _PIECE: Final = 4 << 20
 _NOTABLE: Final = 10
+_NO_FLOOR: Final = 1 << 62
 _MAX_BITS: Final = 12.0
 """Bits of a filter for each key at most."""
 _SHARE: Final = 0.0045
@@ -241,6 +243,7 @@ class _Indexing(BlockWalk):
         self._records: list[list[BlockRecord]] = []
         self._filters: list[list[bytes | bytearray]] = []
         self._notable: list[NotableTransaction] = []
+        self._hours: dict[tuple[int, int], HourCount] = {}
 
     def made(self) -> SidecarIndex:
         """Walk over all of it."""
@@ -267,6 +270,7 @@ class _Indexing(BlockWalk):
             )
             if records
         }
+        index.hours = list(self._hours.values())
         index.notable = _largest(self._notable)
         return index
 
@@ -282,12 +286,20 @@ class _Indexing(BlockWalk):
             index.tables[table.number].blocks.append(number)
             if not table.unfiltered:
                 self._keep_keys(table, number, budget)
-        index.hours += [HourCount(*one) for one in scan.hours]
+        for one in scan.hours:
+            self._count(HourCount(*one))
         gtids = self._gtids + [(_sid_text(sid), low, high) for sid, low, high in scan.gtid_runs]
         block = IndexedBlock(start, end, scan.first_time, scan.last_time, self._must_read, gtids)
         self._must_read, self._gtids = False, []
         scan.flush()
         return block
+
+    def _count(self, one: HourCount) -> None:
+        """Add rows to those of the same table and hour."""
+        known = self._hours.get(one[:2])
+        if known is not None:
+            one = HourCount(*one[:2], *map(add, known[2:], one[2:]))
+        self._hours[one[:2]] = one
 
     def _keep_keys(self, table: KeyTable, block: int, budget: float) -> None:
         """The record and the filter of a table's keys in a block."""
@@ -397,6 +409,9 @@ class KeyConfirmation(BlockWalk):
             self._tables.setdefault(table.content, []).append(number)
         self._index = index
         self._doubt = False
+        # No transaction is notable here.
+        scan = self._scan
+        scan.floor_size = scan.floor_rows = scan.floor_seconds = _NO_FLOOR
 
     def table_of(self, content: bytes) -> KeyTable:
         """See the class."""

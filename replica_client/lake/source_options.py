@@ -16,6 +16,11 @@ columns                names of the wanted columns, with commas, or a JSON list 
 startingPosition       ``earliest``, ``latest``, FILE:OFFSET, a GTID set or a time
 endingPosition         batch only: ``latest``, FILE:OFFSET or a time: changes before it; a GTID
                        set: the changes of its transactions
+asOf                   batch over files, with table: the table as it was at a moment instead of its changes:
+                       FILE:OFFSET, a GTID, a GTID set, a time or ``latest``
+copy                   with asOf: an earlier copy to go forward from, a Parquet or Arrow file; without it from where
+                       a CREATE TABLE or TRUNCATE in the files left the table empty
+copyAt                 with copy: the position that it is of; files that ``as-of`` wrote tell it themselves
 maxBytesPerTrigger     stream: binlog bytes per micro-batch, in whole transactions
 maxRowsPerTrigger      stream: changed rows per micro-batch, in whole transactions
 partitionSize          bytes of a binlog file that one partition reads, about; files that are together
@@ -85,6 +90,9 @@ KNOWN_OPTIONS = (
     "columns",
     "startingPosition",
     "endingPosition",
+    "asOf",
+    "copy",
+    "copyAt",
     "maxBytesPerTrigger",
     "maxRowsPerTrigger",
     "partitionSize",
@@ -110,6 +118,9 @@ _LIVE_ONLY = (
     "password", "passwordEnv", "passwordFile", "tlsFingerprint", "serverIdBase", "schemaFile",
     "heartbeatPeriod",
 )  # fmt: skip
+_NOT_AS_OF = (
+    "url", "startingPosition", "endingPosition", "maxBytesPerTrigger", "maxRowsPerTrigger", "recordLosses",
+)  # fmt: skip
 _MAX_SERVER_ID = (1 << 32) - 1
 
 
@@ -123,6 +134,9 @@ class SourceOptions:
         table: database and table of a typed query, or None.
         starting: where to start; None: the default of the kind of query.
         ending: where a batch stops, or None.
+        as_of: the moment of which a table is wanted, or None: its changes are.
+        copy: an earlier copy of it, or None.
+        copy_at: the position that the copy is of, or None.
         max_bytes: of a micro-batch, or None.
         max_rows: of a micro-batch, or None.
         variant: JSON as VARIANT.
@@ -142,6 +156,9 @@ class SourceOptions:
     columns: tuple[str, ...] | None = None
     starting: Start | None = None
     ending: Start | None = None
+    as_of: str | None = None
+    copy: str | None = None
+    copy_at: str | None = None
     max_bytes: int | None = None
     max_rows: int | None = None
     partition_size: int = DEFAULT_PARTITION_SIZE
@@ -179,8 +196,12 @@ class SourceOptions:
             raise ConfigError(
                 "give either table (one table, typed columns) or tables and exclude (any, as JSON)"
             )
+        _check_as_of(given)
         self = cls(
             paths=paths,
+            as_of=given.get("asOf"),
+            copy=given.get("copy"),
+            copy_at=given.get("copyAt"),
             storage=tuple(sorted(storage.items())),
             connect=_connect_options(given) if "url" in given else None,
             tables=_patterns(given.get("tables")),
@@ -400,6 +421,20 @@ def _seconds(given: Mapping[str, str], name: str, default: float) -> float:
     if not 0 < value < 1e6:
         raise ConfigError(f"option {name} {text!r}: give seconds above 0")
     return value
+
+
+def _check_as_of(given: Mapping[str, str]) -> None:
+    """Refuse options that a table as it was does not go with."""
+    if "asOf" not in given:
+        if wrong := [name for name in ("copy", "copyAt") if name in given]:
+            raise ConfigError(f"option {wrong[0]} is for a table as it was (asOf)")
+        return
+    if wrong := [name for name in _NOT_AS_OF if name in given]:
+        raise ConfigError(f"option {wrong[0]} is for changes, not for a table as it was (asOf)")
+    if "table" not in given:
+        raise ConfigError("asOf is of one table: name it with the option table")
+    if "copyAt" in given and "copy" not in given:
+        raise ConfigError("option copyAt says what the option copy is of; give that")
 
 
 def _connect_options(given: Mapping[str, str]) -> ConnectOptions:

@@ -7,7 +7,7 @@ NULL is neither true nor false, and what is not true takes nothing.
 column                         literal
 =============================  ====================================================================
 integers, YEAR, BIT, DECIMAL   number, compared exactly; TRUE and FALSE are 1 and 0
-FLOAT, DOUBLE                  number, read as a double
+FLOAT, DOUBLE                  number, read as a double; infinite where none reaches it
 CHAR, VARCHAR, TEXT            text: equal where every character is; less and greater by code points,
                                whatever the column's collation
 BINARY, VARBINARY, BLOB        text, as its bytes in UTF-8
@@ -24,6 +24,7 @@ not, and a test of a column that the row image left out are errors: nothing is p
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable
@@ -32,6 +33,7 @@ from typing import Any, Final
 
 from replica_client.binlog.values.enum_set import EnumValue, SetValue
 from replica_client.binlog.values.json_binary import JsonDocument
+from replica_client.binlog.values.json_lookup import is_container
 from replica_client.binlog.values.temporal import Date, DateTime, Temporal, Time, Timestamp
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.rows.absent import ABSENT
@@ -203,7 +205,7 @@ def _alike(column: str, value: Any, sign: str, literal: Value) -> tuple[Any, Any
         if isinstance(value, bytes):
             return value, literal
     elif isinstance(value, float):
-        return value, float(literal)
+        return value, as_double(literal)
     elif isinstance(value, (int, Decimal)):
         return value, literal
     kind = (
@@ -218,15 +220,25 @@ def _alike(column: str, value: Any, sign: str, literal: Value) -> tuple[Any, Any
 
 
 def _json(document: JsonDocument, literal: Value) -> tuple[Any, Any]:
+    if is_container(document.data):
+        return (), literal  # whatever is in it: no literal is an object or an array
     value = document.value
     # Python takes true for 1; JSON does not.
     if isinstance(value, bool) is not isinstance(literal, bool):
         return (), literal
     return (
-        (value, float(literal))
-        if isinstance(value, float) and not isinstance(literal, str)
+        (value, as_double(literal))
+        if isinstance(value, float) and not isinstance(literal, (str, bytes))
         else (value, literal)
     )
+
+
+def as_double(literal: int | Decimal) -> float:
+    """A number as a double; one that no double reaches is infinite."""
+    try:
+        return float(literal)
+    except OverflowError:
+        return -math.inf if literal < 0 else math.inf
 
 
 def temporal_literal(column: str, value: Temporal, text: str) -> Temporal:

@@ -47,11 +47,19 @@ from replica_client.rows.row_screen import EITHER, RowScreen
 from replica_client.rows.stored_ranges import (
     KINDS,
     decimal_ranges,
+    float_literals,
+    json_texts,
     negative_zero,
     numbers_between,
     temporal_ranges,
 )
-from replica_client.rows.stored_tests import DecimalTest, TableTest, TemporalTest
+from replica_client.rows.stored_tests import (
+    DecimalTest,
+    FloatTest,
+    JsonTest,
+    TableTest,
+    TemporalTest,
+)
 from replica_client.rows.where import (
     And,
     Condition,
@@ -194,6 +202,16 @@ class _TestMaker:
                 return TemporalTest(
                     slot, self._decoder, column, ask, kind, reader.digits, moments, sign == "!="
                 )
+        if reader.op in (ColumnOp.FLOAT, ColumnOp.DOUBLE):
+            floats = float_literals(reader, literals)
+            if floats is not None:
+                single = reader.op == ColumnOp.FLOAT
+                how = (floats, _SIGNS[sign], sign == "!=", single)
+                return FloatTest(slot, self._decoder, column, ask, *how)
+        if reader.op == ColumnOp.JSON:
+            texts = json_texts(literals, sign)
+            if texts is not None:
+                return JsonTest(slot, self._decoder, column, ask, texts, sign == "!=")
         form = _FORMS.get(reader.op)
         if form is not None and all(map(_is_exact, literals)):
             ranges = [found for one in literals for found in _range(one, sign, form)]

@@ -1,8 +1,9 @@
-"""The stored values that compare with a literal, as ranges: DECIMAL, DATE, TIME, DATETIME and TIMESTAMP."""
+"""The stored values that compare with a literal: ranges of DECIMAL and temporal columns, numbers, texts of JSON."""
 
 from __future__ import annotations
 
 import math
+import struct
 from decimal import Decimal
 from fractions import Fraction
 from typing import Final
@@ -18,7 +19,7 @@ from replica_client.binlog.values.temporal_storage import (
 )
 from replica_client.errors import ConfigError, EncodeError
 from replica_client.rows.column_ops import ColumnOp, ColumnReader
-from replica_client.rows.conditions import temporal_literal
+from replica_client.rows.conditions import as_double, temporal_literal
 from replica_client.rows.stored_tests import DATE, DATETIME, TIME, TIMESTAMP
 from replica_client.rows.where import Operator, Value
 
@@ -92,6 +93,34 @@ def _decimal(reader: ColumnReader, number: int) -> bytes:
     digits = tuple(map(int, str(abs(number))))
     value = Decimal((int(number < 0), digits, -reader.digits))
     return encode_decimal(value, reader.precision, reader.digits)
+
+
+def float_literals(reader: ColumnReader, literals: tuple[Value, ...]) -> list[float] | None:
+    """Literals as numbers of a FLOAT or DOUBLE column; None where only the rules know."""
+    found = []
+    for one in literals:
+        if isinstance(one, (str, bytes)):
+            return None
+        number = as_double(one)
+        found.append(_single(number) if reader.op == ColumnOp.FLOAT else number)
+    return found
+
+
+def _single(number: float) -> float:
+    """A number rounded to 4 bytes."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", number))[0])
+    except OverflowError:
+        return math.copysign(math.inf, number)
+
+
+def json_texts(literals: tuple[Value, ...], sign: Operator) -> list[bytes] | None:
+    """Those of the literals that are texts of JSON documents; None where only the rules know."""
+    if sign not in ("=", "!=") or any(isinstance(one, bytes) for one in literals):
+        return None
+    texts = [one for one in literals if isinstance(one, str)]
+    # No document has half of a surrogate pair.
+    return [one.encode() for one in texts if not any("\ud800" <= part <= "\udfff" for part in one)]
 
 
 def temporal_ranges(

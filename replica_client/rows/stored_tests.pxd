@@ -19,3 +19,13 @@ cdef class DecimalTest(ValueTest):
 
 cdef class TableTest(ValueTest):
     cdef bytearray _outcomes
+
+cdef class FloatTest(ValueTest):
+    cdef list _literals
+    cdef int _sign
+    cdef bint _negated
+    cdef bint _is_single
+
+cdef class JsonTest(ValueTest):
+    cdef list _texts
+    cdef bint _negated

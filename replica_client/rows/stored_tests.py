@@ -1,8 +1,9 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Tests of DECIMAL, temporal and ENUM columns by the bytes that row images have of them.
+"""Tests of DECIMAL, temporal, ENUM, FLOAT, DOUBLE and JSON columns by the bytes that row images have of them.
 
 DATE, TIME, DATETIME, TIMESTAMP and DECIMAL are stored so that bytes sort as values do: a comparison is one with
-the bytes of the literal. Bytes that are no value, and a negative zero, are left to the rules.
+the bytes of the literal. Bytes that are no value, and a negative zero, are left to the rules. So is a FLOAT that is
+the literal rounded to 4 bytes, of which only the shortest decimal tells, and a JSON document that is a number.
 
 This module is compiled where that is possible and runs as it stands everywhere else.
 :mod:`replica_client.rows.stored_ranges` makes the ranges.
@@ -10,23 +11,35 @@ This module is compiled where that is possible and runs as it stands everywhere 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
 import cython
 
+from replica_client.binlog.values.json_layout import LITERAL, STRING
+
 if cython.compiled:
+    from cython.cimports.libc.string import memcpy
     from cython.cimports.replica_client.binlog.values.decimal import decimal_fits
-    from cython.cimports.replica_client.codec.memory import load_be, load_le, longs
+    from cython.cimports.replica_client.codec.memory import (
+        load_be,
+        load_le,
+        longs,
+        same_bytes,
+        utf8_ok,
+    )
     from cython.cimports.replica_client.rows.image import Column, RowImageDecoder
     from cython.cimports.replica_client.rows.image_tests import ValueTest
     from cython.cimports.replica_client.rows.image_values import ImageValues
 else:
     from replica_client.binlog.values.decimal import decimal_fits
-    from replica_client.codec.memory import load_be, load_le, longs
+    from replica_client.codec.memory import load_be, load_le, longs, same_bytes, utf8_ok
     from replica_client.rows.image import Column, RowImageDecoder
     from replica_client.rows.image_tests import ValueTest
     from replica_client.rows.image_values import ImageValues
+
+from replica_client.rows.image_tests import EQUAL, GREATER, LESS, LESS_OR_EQUAL
 
 DATE, TIME, DATETIME, TIMESTAMP = 0, 1, 2, 3
 """Kinds of temporal columns, in the format of MySQL 5.6 and MariaDB 10.1 and later."""
@@ -41,6 +54,14 @@ _DATETIME_ZERO = cython.declare(cython.ulonglong, 1 << 39)
 _BIAS = cython.declare(cython.ulonglong, 1 << 63)
 _NOT_KNOWN = cython.declare(cython.int, 255)
 _SIGN = cython.declare(cython.int, 0x80)
+_EQUAL = cython.declare(cython.int, EQUAL)
+_LESS = cython.declare(cython.int, LESS)
+_LESS_OR_EQUAL = cython.declare(cython.int, LESS_OR_EQUAL)
+_GREATER = cython.declare(cython.int, GREATER)
+_LITERAL = cython.declare(cython.int, LITERAL)
+_STRING = cython.declare(cython.int, STRING)
+_FLOAT_STRUCT = struct.Struct("<f")
+_DOUBLE_STRUCT = struct.Struct("<d")
 
 
 @cython.final
@@ -237,3 +258,129 @@ class TableTest(ValueTest):  # type: ignore[misc]
             known = self._of_bytes(data[at : at + size])
             outcomes[number] = known
         return known
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _number_at(
+    data: cython.p_const_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t
+) -> cython.double:
+    """The FLOAT of 4 bytes or the DOUBLE of 8, as it is."""
+    if cython.compiled:
+        bits: cython.ulonglong = load_le(data, at, cython.cast(cython.int, size))
+        single: cython.float = 0
+        double: cython.double = 0
+        if size == 4:
+            low: cython.uint = cython.cast(cython.uint, bits)
+            memcpy(cython.address(single), cython.address(low), 4)
+            return single
+        memcpy(cython.address(double), cython.address(bits), 8)
+        return double
+    form = _FLOAT_STRUCT if size == 4 else _DOUBLE_STRUCT
+    return form.unpack_from(data, at)[0]
+
+
+@cython.final
+@cython.cclass
+class FloatTest(ValueTest):  # type: ignore[misc]
+    """Whether a FLOAT or a DOUBLE compares with one of some literals.
+
+    Args:
+        slot, decoder, column, ask: as of :class:`~replica_client.rows.image_tests.ValueTest`.
+        literals: as numbers of the column's size.
+        sign: how they are compared, of :mod:`~replica_client.rows.image_tests`.
+        negated: whether none may.
+        is_single: whether it is a FLOAT: its value is the shortest decimal, which is beside another number as the
+            FLOAT is beside that one rounded; of the same FLOAT the rules are asked.
+    """
+
+    def __init__(
+        self,
+        slot: int,
+        decoder: RowImageDecoder,
+        column: Column,
+        ask: Callable[[Any], bool | None],
+        literals: list[float],
+        sign: int,
+        negated: bool,
+        is_single: bool,
+    ) -> None:
+        ValueTest.__init__(self, slot, decoder, column, ask)
+        self._literals = literals
+        self._sign = sign
+        self._negated = negated
+        self._is_single = is_single
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _of_value(self, values: ImageValues, at: cython.Py_ssize_t) -> cython.int:
+        number: cython.double = _number_at(values.data, at, values.sizes[self._slot])
+        other: cython.double
+        found: cython.bint = False
+        sign: cython.int = self._sign
+        i: cython.Py_ssize_t
+        for i in range(len(self._literals)):
+            other = self._literals[i]
+            if self._is_single and not (number < other or number > other):
+                return self._by_value(values)
+            if sign == _EQUAL:
+                found = number == other
+            elif sign == _LESS:
+                found = number < other
+            elif sign == _LESS_OR_EQUAL:
+                found = number <= other
+            elif sign == _GREATER:
+                found = number > other
+            else:
+                found = number >= other
+            if found:
+                break
+        return _TRUE if found != self._negated else _FALSE
+
+
+@cython.final
+@cython.cclass
+class JsonTest(ValueTest):  # type: ignore[misc]
+    """Whether a JSON document is a text, or true or false, of some; of numbers the rules are asked.
+
+    Args:
+        slot, decoder, column, ask: as of :class:`~replica_client.rows.image_tests.ValueTest`.
+        texts: in UTF-8.
+        negated: whether it has to be none.
+    """
+
+    def __init__(
+        self,
+        slot: int,
+        decoder: RowImageDecoder,
+        column: Column,
+        ask: Callable[[Any], bool | None],
+        texts: list[bytes],
+        negated: bool,
+    ) -> None:
+        ValueTest.__init__(self, slot, decoder, column, ask)
+        self._texts = texts
+        self._negated = negated
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _of_value(self, values: ImageValues, at: cython.Py_ssize_t) -> cython.int:
+        data: cython.p_const_uchar = values.data
+        size: cython.Py_ssize_t = values.sizes[self._slot]
+        length: cython.Py_ssize_t
+        found: cython.bint = False
+        text: bytes
+        if size and data[at] >= _LITERAL:
+            # A longer text has a length of several bytes.
+            if data[at] != _STRING or size < 2 or data[at + 1] >= 0x80:
+                return self._by_value(values)
+            length = data[at + 1]
+            at += 2
+            if length > size - 2 or not utf8_ok(data, at, length):
+                return self._by_value(values)
+            for text in self._texts:
+                if len(text) == length and same_bytes(data, at, text, 0, length):
+                    found = True
+                    break
+        return _TRUE if found != self._negated else _FALSE

@@ -170,6 +170,27 @@ def state_forward(
     )
 
 
+def planned_state(archive: Archive, table: str, when: When) -> tuple[Position, TableShape]:
+    """The position of a moment, and what the rows of a table look like there, by statements of the archive.
+
+    Args:
+        archive: where.
+        table: its name at the moment, ``database.table``.
+        when: the moment.
+
+    Raises:
+        ConfigError: the moment is none of the archive.
+        DataLossError: no statement tells the definition.
+    """
+    name, at = named_table(table), moment_of(archive, when)
+    model = _known_model(archive, name, at)
+    if model is None:
+        raise DataLossError(
+            f"the definition of {'.'.join(name)} at {at} is not known: no CREATE TABLE of it is in the archive before"
+        )
+    return at, shape_of(model, _flavor(archive))
+
+
 def _form(
     archive: Archive, name: TableName, shape: TableShape | None, copied: CopiedRows | None
 ) -> tuple[pa.Schema, list[str]]:

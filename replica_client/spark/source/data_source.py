@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
 from replica_client.errors import ConfigError
 from replica_client.lake.source_options import SourceOptions
 from replica_client.spark.source.envelope import ENVELOPE_SCHEMA, VARIANT_ENVELOPE_SCHEMA
 from replica_client.spark.source.readers import BinlogBatchReader, BinlogStreamReader, make_planner
+from replica_client.spark.source.table_as_of import AsOfReader, PlannedState
 from replica_client.spark.source.typed import TypedTable
 
 FORMAT = "mysql-binlog"
@@ -31,6 +32,7 @@ class BinlogDataSource(DataSource):
         self.options = {}
         self._source = SourceOptions.parse(options)
         self._table: TypedTable | None = None
+        self._state: PlannedState | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -38,15 +40,21 @@ class BinlogDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """The envelope, or the columns of the one table that was named."""
+        """The envelope, or the columns of the one table that was named, changed or as it was."""
+        state = self._as_of()
+        if state is not None:
+            return state.columns
         table = self._typed()
         if table is not None:
             return table.schema()
         return VARIANT_ENVELOPE_SCHEMA if self._source.variant else ENVELOPE_SCHEMA
 
-    def reader(self, schema: StructType) -> BinlogBatchReader:
+    def reader(self, schema: StructType) -> DataSourceReader:
         """For ``spark.read``."""
         self._check(schema)
+        state = self._as_of()
+        if state is not None:
+            return AsOfReader(self._source, state)
         if self._source.max_bytes is not None or self._source.max_rows is not None:
             raise ConfigError(
                 "maxBytesPerTrigger and maxRowsPerTrigger are for streams (readStream)"
@@ -55,6 +63,8 @@ class BinlogDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> BinlogStreamReader:
         """For ``spark.readStream``."""
+        if self._source.as_of is not None:
+            raise ConfigError("asOf is for batches (spark.read); a stream has changes")
         self._check(schema)
         if self._source.ending is not None:
             raise ConfigError("endingPosition is for batches (spark.read); a stream has no end")
@@ -75,6 +85,11 @@ class BinlogDataSource(DataSource):
             finally:
                 planner.close()
         return self._table
+
+    def _as_of(self) -> PlannedState | None:
+        if self._source.as_of is not None and self._state is None:
+            self._state = PlannedState.of(self._source)
+        return self._state
 
     def _check(self, schema: StructType) -> None:
         own = self.schema()

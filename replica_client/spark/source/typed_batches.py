@@ -98,7 +98,7 @@ class TypedBuilder(BatchBuilder):
             elif field.name in self._missing:
                 arrays.append(pa.nulls(count, field.type))
             else:
-                arrays.append(_converted(batch.column(field.name), field.type))
+                arrays.append(converted(batch.column(field.name), field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self._target)
 
     def _absent_with_missing(self, absent: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -143,7 +143,7 @@ def _widens(found: pa.DataType, target: pa.DataType) -> bool:
     return bool(found == pa.float32() and target == pa.float64())
 
 
-def _converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """A column's values in Spark's type."""
     found = array.type
     if found == kind:
@@ -242,4 +242,4 @@ class TypedChanges:
         yield from self.batches.flush()
 
 
-__all__ = ["RowsOfEvent", "TypedBuilder", "TypedChanges", "fields_of"]
+__all__ = ["RowsOfEvent", "TypedBuilder", "TypedChanges", "converted", "fields_of"]

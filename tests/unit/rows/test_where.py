@@ -1,5 +1,6 @@
 """Conditions on columns: their text, and what they take, with SQLite's SELECT as the judge."""
 
+import math
 import sqlite3
 from decimal import Decimal
 from typing import Any
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 import replica_client as rc
 from replica_client.binlog.values.enum_set import EnumValue, SetValue
 from replica_client.binlog.values.json_binary import JsonDocument
+from replica_client.binlog.values.numbers import decode_float
 from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
-from replica_client.rows.conditions import matches
+from replica_client.rows.conditions import as_double, matches, value_outcome
 from replica_client.rows.row import row_class
 from replica_client.rows.where import (
     And,
@@ -265,3 +267,17 @@ def test_a_column_that_the_image_left_out_is_no_null() -> None:
 def test_columns_are_reported() -> None:
     text = "a = 1 OR NOT (b IN (1) AND c IS NULL) OR a > 2"
     assert list(columns_of(parse_where(text))) == ["a", "b", "c", "a"]
+
+
+@pytest.mark.parametrize("size", [4, 8])
+@pytest.mark.parametrize(
+    ("literal", "signs"), [("1" + "0" * 400, {"<", "<=", "!="}), ("-1e999", {">", ">=", "!="})]
+)
+def test_a_number_that_no_double_reaches(size: int, literal: str, signs: set[str]) -> None:
+    """It is infinite, for FLOAT and DOUBLE as for JSON."""
+    assert as_double(-(10**400)) == -as_double(10**400) == -math.inf
+    value = decode_float(bytes(4)) if size == 4 else JsonDocument.of(0.5)
+    for sign in ("=", "!=", "<", "<=", ">", ">=") if size == 4 else ("=", "!="):
+        condition = parse_where(f"a {sign} {literal}")
+        assert isinstance(condition, Comparison)
+        assert value_outcome(condition, value) is (sign in signs)
