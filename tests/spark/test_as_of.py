@@ -1,7 +1,7 @@
 """A table as it was, as the option ``asOf`` of the batch source gives it."""
 
 import pytest
-from pyspark.errors import AnalysisException, PythonException
+from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
 
 import replica_client as rc
 from replica_client.archive.as_of.table_file import write_state
@@ -70,8 +70,10 @@ def test_a_live_source_and_a_stream_are_refused(spark, tmp_path):
             url=source.url, table="shop.orders", asOf="latest"
         ).load()
     stream = spark.readStream.format("mysql-binlog")
-    stream = stream.options(path=PATH, table="shop.orders", asOf="latest")
-    with pytest.raises((AnalysisException, PythonException), match="asOf"):
+    stream = stream.options(
+        path=PATH, indexDirectory=str(tmp_path), table="shop.orders", asOf="latest"
+    )
+    with pytest.raises((AnalysisException, StreamingQueryException), match="asOf"):
         stream.load().writeStream.format("noop").option(
             "checkpointLocation", str(tmp_path / "c")
         ).start().processAllAvailable()
