@@ -1,1 +1,1 @@
-"""Many binlog files, or what a live source has, as tables that are read lazily."""
+"""Many binlog files, or the binlog of a live source, as tables that are read lazily."""

@@ -89,7 +89,7 @@ class FoundChange:
 
 
 class Found:
-    """The changes that a question finds, in the order of the binlog; each iteration looks anew.
+    """The changes that a question finds, in the order of the binlog; each iteration searches again.
 
     Made by :meth:`Archive.find`.
 
@@ -189,7 +189,7 @@ class Archive:
         kind: Sequence[str] | str | None = None,
         statements: bool = True,
     ) -> Found:
-        """The changes that meet all that is asked for.
+        """The changes that meet all conditions.
 
         Only blocks of the files that may have such changes are read. Tables are meant by the name that they had
         at the time; :meth:`history` follows one through RENAME TABLE.
@@ -373,7 +373,7 @@ def make_question(
     """A question; see :meth:`Archive.find`.
 
     Raises:
-        ConfigError: it makes no sense.
+        ConfigError: the conditions contradict each other, or one of them is invalid.
     """
     if column is None and (before is not None or after is not None):
         raise ConfigError("name the column whose values before and after are asked for")

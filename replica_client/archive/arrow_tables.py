@@ -104,13 +104,13 @@ class BinlogTable:
         return BinlogTable(self._source, table, columns, self._where, self._max_rows)
 
     def filter(self, where: str) -> BinlogTable:
-        """The same with the changes only one of whose rows meets a condition, as ``changes --where`` has them.
+        """The same with only the changes of which a row meets a condition, as ``changes --where`` gives them.
 
         Args:
             where: for example ``"state = 'paid' AND total >= 10.5"``.
 
         Raises:
-            ConfigError: it is no condition, or asks for a column that the table has not.
+            ConfigError: it is not a condition, or names a column that the table does not have.
         """
         condition = parse_where(where)
         own = [name for name in self._unified.names if name not in _change_names()]

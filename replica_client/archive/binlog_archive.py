@@ -152,7 +152,7 @@ def keyed(options: DecodeOptions | None, keys: Mapping[str, bytes] | None) -> De
 
 
 def named_table(text: str) -> tuple[str, str]:
-    """The database and the table of ``database.table``; names with a point stand in backquotes.
+    """The database and the table of ``database.table``; names that contain a dot are quoted with backticks.
 
     Raises:
         ConfigError: it is no name of one table.

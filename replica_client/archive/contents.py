@@ -56,7 +56,7 @@ class SeenSchemas:
         self._last: dict[TableName, TableShape] = {}
 
     def saw(self, shape: TableShape, decoder: RowImageDecoder) -> None:
-        """Rows of a table come that looks like this."""
+        """Note that rows of a table of this shape come."""
         name = (shape.database, shape.table)
         if self._last.get(name) == shape:
             return

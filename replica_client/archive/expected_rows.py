@@ -1,4 +1,4 @@
-"""What a script of undo or redo wants of the rows of a server, and whether they are so."""
+"""What a script of undo or redo expects of a server's rows, and whether they are so."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _AT_ONCE: Final = 100
 
 
 class ExpectedRow(NamedTuple):
-    """What a statement wants of a table.
+    """What a statement expects of a table.
 
     Attributes:
         table: its name as SQL.
@@ -39,7 +39,7 @@ class ExpectedRow(NamedTuple):
 
 
 class Conflict(NamedTuple):
-    """A row that is not as a script wants it.
+    """A row that is not as a script expects it.
 
     Attributes:
         table: its name as SQL.
@@ -55,7 +55,7 @@ class Conflict(NamedTuple):
 async def conflicts(
     expected: Iterator[ExpectedRow], url: str, session: tuple[str, ...]
 ) -> AsyncIterator[Conflict]:
-    """The rows of a server that are not as a script wants them; nothing is written.
+    """The rows of a server that are not as a script expects them; nothing is written.
 
     A row that several statements change is looked at for the first of them. Of each row 8 bytes are remembered.
 

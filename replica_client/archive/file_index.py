@@ -154,7 +154,7 @@ class FileIndex:
 
 
 def is_current(index: FileIndex, file: ListedFile) -> bool:
-    """Whether an index tells all of a file as it is."""
+    """Whether an index describes all of a file as it is now."""
     if (index.size, index.modified) != (file.size, file.modified):
         return False
     with open_file(file.where) as stream:

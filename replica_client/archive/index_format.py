@@ -113,7 +113,7 @@ class IndexedBlock:
         end: behind its last byte.
         first_time: the first second in a header, 0 for none.
         last_time: the last one.
-        must_read: whether it may have rows, or losses, that no table tells of.
+        must_read: whether it may have rows, or losses, that no table of the index accounts for.
         gtids: runs of GTIDs: (UUID in hex or ``domain-server``, first number, last number).
     """
 

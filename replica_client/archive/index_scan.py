@@ -246,7 +246,7 @@ class _Indexing(BlockWalk):
         self._hours: dict[tuple[int, int], HourCount] = {}
 
     def made(self) -> SidecarIndex:
-        """Walk over all of it."""
+        """The index, after a walk over all blocks."""
         index = self._index
         start = MAGIC_SIZE
         ends = list(index.facts.cuts[::2])
@@ -380,7 +380,7 @@ class _Indexing(BlockWalk):
 
 
 class KeyConfirmation(BlockWalk):
-    """Looks whether a block really has a key, of which its filter says that it may.
+    """Checks whether a block that may have a key, by its filter, really has it.
 
     Args:
         file: as it was listed.

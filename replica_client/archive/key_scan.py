@@ -103,7 +103,7 @@ _ALWAYS = cython.declare(cython.ulonglong, 2)
 
 
 class ScanOwner(Protocol):
-    """Whoever makes an index with a scan."""
+    """What makes an index with a scan, and is asked by it."""
 
     def table_of(self, content: bytes) -> KeyTable:
         """The table of a table map that was not met before, by its body."""
@@ -242,7 +242,7 @@ class KeyScan:
         self._first = self._rows = 0
 
     def begin_format(self, checksum_size: int) -> None:
-        """A format description: table ids before it mean nothing any more."""
+        """A format description: table ids before it have no meaning any more."""
         self._tail = checksum_size
         self.forget_ids()
 

@@ -1,4 +1,4 @@
-"""What the statements of an archive tell of tables besides their rows."""
+"""What the statements of an archive say about tables, apart from their rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LoggedDefinitions:
 
     Attributes:
         generated: names of generated columns.
-        cascaded: tables in a foreign key that changes rows without a word in the binlog.
+        cascaded: tables of a foreign key that changes rows without logging them.
         children: those among them whose rows it changes.
         changes: of tables by statements, in order.
     """

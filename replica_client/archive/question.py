@@ -56,7 +56,7 @@ class ColumnStep:
     after: Value | None = None
 
     def wanted(self, shape: TableShape) -> list[Wanted]:
-        """What its images have to meet; that the value changed is to be seen besides.
+        """The condition on its images; that the value changed is checked separately.
 
         Raises:
             ConfigError: the table has no such column, or a value is of another kind.
@@ -224,7 +224,7 @@ def key_literals(shape: TableShape, key: Key) -> tuple[tuple[int, ...], tuple[Va
 
 
 class ChangeTest:
-    """Whether changes are what a question asks for.
+    """Tests whether changes answer a question.
 
     Args:
         question: asked.

@@ -35,7 +35,7 @@ class TableEra:
 
     Attributes:
         name: database and table.
-        start: from where on; None: from the begin.
+        start: from where on; None: from the beginning.
         stop: up to where; None: to the end.
     """
 
@@ -84,7 +84,7 @@ def history_of(archive: Archive, table: str, key: Key) -> list[FoundChange]:
 
 
 def eras_of(files: IndexedFiles, name: TableName) -> list[TableEra]:
-    """The names that the table had that has a name at the end, the newest first."""
+    """The names over time of the table that has this name at the end, the newest first."""
     renames: list[tuple[Position, TableName, TableName]] = []
     for change in files.schema_changes():
         if change.kind == "rename_table" and change.after is not None:

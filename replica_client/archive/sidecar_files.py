@@ -35,7 +35,7 @@ class IndexedFile:
     Attributes:
         listed: the file.
         index: of it.
-        where: the index is; None where it is in memory only.
+        where: path or URL of the index; None where it is in memory only.
         base: where its sections begin in its file; -1 while they are in memory.
         made: whether it was made now.
     """

@@ -64,5 +64,5 @@ class StatementSpool:
             end -= need
 
     def close(self) -> None:
-        """Give the disk back."""
+        """Remove the file."""
         self._file.close()

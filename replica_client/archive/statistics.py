@@ -1,4 +1,4 @@
-"""Where the volume of an archive comes from, as its indexes tell."""
+"""Where the volume of an archive comes from, by its indexes."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class ArchiveStatistics:
 
 
 def statistics_of(files: IndexedFiles) -> ArchiveStatistics:
-    """Count what the indexes tell.
+    """The statistics of an archive, by its indexes.
 
     Raises:
         BinlogDecodeError: a fault in a file whose index is made.

@@ -80,7 +80,7 @@ class Reversal:
         self._spool.close()
 
     def add_part(self, title: str, changes: Iterator[WrittenChange], *, is_last: bool) -> None:
-        """Keep what a part of a transaction makes; nothing where that is nothing.
+        """Keep the statements of a part of a transaction, if it has any.
 
         Args:
             title: of the transaction.
@@ -131,7 +131,7 @@ class Reversal:
 def make_statements(
     archive: Archive, question: Question, direction: Direction, *, expects: bool = False
 ) -> Reversal:
-    """Make SQL of changes. All of them are looked at before anything is given.
+    """Make SQL from changes. All of them are checked before the first statement is given.
 
     Args:
         archive: where they are.

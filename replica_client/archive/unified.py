@@ -1,7 +1,7 @@
-"""One Arrow schema for rows of a table that an ALTER changed in between.
+"""One Arrow schema for all rows of a table whose definition an ALTER changed.
 
 Columns are joined by name. They stand in the order of the newest definition, and behind them, in their
-order, those that only older ones had. A column that a definition has not is null in its rows. Where the
+order, those that only older ones had. A column that a definition does not have is null in its rows. Where the
 types differ a column has the smallest type that holds every value of both:
 
 =============================================  =========================================

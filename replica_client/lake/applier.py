@@ -282,7 +282,7 @@ class Applier:
     def apply_parts(
         self, state: StateTable, parts: Sequence[tuple[int, Part]], step: int, since: str = ""
     ) -> None:
-        """Let changes be in a table that has none of their steps: one commit for those of each form in turn.
+        """Apply changes to a table that has none of their steps: one commit for those of each form in turn.
 
         Args:
             state: the table.
@@ -308,7 +308,7 @@ class Applier:
                 self.apply_net_rows(state, pa.concat_tables(found), number)
 
     def apply_net_rows(self, state: StateTable, rows: pa.Table, step: int) -> None:
-        """Let the changes of rows be in a table, in one commit."""
+        """Apply the changes of rows to a table, in one commit."""
         change = net_rows(
             state.shape,
             rows["operation"].to_pylist(),
@@ -562,7 +562,7 @@ def local_runner(threads: int = 2) -> Runner:
 
 
 def run_work(work: Work) -> Any:
-    """Run one; a function, so that executors can import it."""
+    """Run one piece of work; a function, so that executors can import it."""
     return work.run()
 
 

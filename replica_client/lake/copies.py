@@ -123,7 +123,7 @@ class ChunkManifest:
 
 @dataclass(frozen=True, slots=True)
 class ChunkRefusal:
-    """A chunk that the source does not show: a statement dropped, renamed or altered its table since it was planned.
+    """A chunk that the source cannot return: a statement dropped, renamed or altered its table since it was planned.
 
     Attributes:
         end: a position behind that statement.

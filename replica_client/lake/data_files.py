@@ -88,7 +88,7 @@ def data_files_of(delta: DeltaTable, table: LakeTable) -> list[DataFile]:
 
 
 def neighbours(data_files: Sequence[DataFile]) -> list[list[DataFile]]:
-    """Files in groups, each of two or more that follow each other and are small together."""
+    """Groups of two or more consecutive files that are small together."""
     groups: list[list[DataFile]] = []
     size = FULL_DATA_FILE_SIZE
     for data_file in data_files:

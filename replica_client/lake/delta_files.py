@@ -50,7 +50,7 @@ def open_delta(where: Location) -> DeltaTable:
 
 
 def update_delta(table: DeltaTable, where: Location) -> None:
-    """Let a table be its newest version.
+    """Update a table to its newest version.
 
     Raises:
         TableNotFoundError: it is gone.
@@ -60,7 +60,7 @@ def update_delta(table: DeltaTable, where: Location) -> None:
 
 
 def patiently(where: Location, what: str, function: Callable[[], Found]) -> Found:
-    """What a function gives that may be called again; in a store it is, when it fails.
+    """The result of a function, which is called again when it fails on a table in an object store.
 
     deltalake sends a request again that failed, but not one whose answer was cut off.
 

@@ -1,4 +1,4 @@
-"""What tells keys apart that Arrow has no value for: dates such as ``0000-00-00`` and ``2026-02-00``.
+"""How keys are told apart that have no value in Arrow: dates such as ``0000-00-00`` and ``2026-02-00``.
 
 In a state table such a date is null, and its text stands in the row's ``_lossless`` map. Keys are unique on the
 source, and must be here: two of them are not one because both are null.
@@ -20,7 +20,7 @@ def unheld(keys: pa.Table, names: Sequence[str]) -> list[str]:
 
 
 def comparable(rows: pa.Table, names: Sequence[str], columns: Sequence[str]) -> pa.Table:
-    """The key of rows, so that Arrow takes for equal what the source does.
+    """The key of rows, in a form in which Arrow finds equal what the source does.
 
     In some columns each value has a text that no other value has. Negative zeros of FLOAT and DOUBLE are zeros.
 

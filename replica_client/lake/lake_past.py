@@ -1,4 +1,4 @@
-"""Tables of a lake as they were: what the change log has behind a moment, taken back from the tables of now.
+"""Tables of a lake as they were: changes that the change log has after a moment are taken back from the current tables.
 
 The images before changes stand in the change files, so that older versions of the Delta tables are not needed. A moment
 is one position of the binlog, so that tables read at it belong together. What cannot be taken back exactly (a statement

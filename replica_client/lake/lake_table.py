@@ -180,7 +180,7 @@ def _hashable(value: Any) -> Any:
 
 
 def row_digest(text: str) -> str:
-    """What rows that are equal have in common."""
+    """A digest that equal rows have in common."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_SIZE).hexdigest()
 
 

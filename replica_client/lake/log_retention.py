@@ -1,4 +1,4 @@
-"""The change log forgets: changes that are older than is wanted, and that every table has taken."""
+"""Retention of the change log: changes that are old enough, and that every table has taken, are removed."""
 
 from __future__ import annotations
 

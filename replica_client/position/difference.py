@@ -11,7 +11,7 @@ from replica_client.position.position import Position
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What one position has and another has not.
+    """What one position includes and the other does not.
 
     Attributes:
         only_first: GTIDs of the first alone, as text; None where they cannot be compared. On MariaDB

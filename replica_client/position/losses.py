@@ -226,7 +226,7 @@ def loss_kinds(names: Collection[str] | str) -> frozenset[LossKind]:
     """The kinds of a user's list; ``"all"`` is every kind.
 
     Raises:
-        ConfigError: a name is none of a kind.
+        ConfigError: a name is not that of a kind.
     """
     words = names.replace(",", " ").split() if isinstance(names, str) else names
     found: set[LossKind] = set()

@@ -143,7 +143,7 @@ class PreparedTransaction:
 class PreparedLedger:
     """Knows which XA transactions were pending at any position that may still be acknowledged.
 
-    Prepares and ends are told in the order of reading, and positions asked for in the order of
+    Prepares and ends are reported in the order of reading, and positions requested in the order of
     acknowledgement.
     """
 
@@ -163,7 +163,7 @@ class PreparedLedger:
         """An XA PREPARE was read.
 
         Raises:
-            DataLossError: more are pending than any source can have in earnest.
+            DataLossError: more are pending than any real source can have.
         """
         if len(self._pending) >= MAX_PENDING and one.xid not in self._pending:
             raise DataLossError(
@@ -191,13 +191,13 @@ class PreparedLedger:
                 del self._ended[: _KEPT_ENDED // 2]
 
     def forget_positions(self) -> None:
-        """Another server's binlog follows: files and offsets so far mean nothing there."""
+        """Another server's binlog follows, in which the files and offsets so far have no meaning."""
         nowhere = Position("", 0)
         self._pending = {xid: replace(one, start=nowhere) for xid, one in self._pending.items()}
         self._ended = [(replace(one, start=nowhere), nowhere) for one, _ in self._ended]
 
     def copy(self) -> PreparedLedger:
-        """One that goes on by itself."""
+        """An independent copy."""
         other = PreparedLedger()
         other._pending = dict(self._pending)
         other._ended = list(self._ended)

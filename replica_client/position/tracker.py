@@ -292,7 +292,7 @@ class PositionTracker:
                 self._builder.add_interval(gtid.sid, gtid.gno, last, gtid.tag)
 
     def feed(self, event: BinlogEvent) -> TransactionBoundary | None:
-        """Take one event; tells the transaction that ended with it, or that it shows abandoned."""
+        """Take one event; returns the transaction that ended with it, or that it shows to be abandoned."""
         if _BEGUN[self._state] and event.header.type_code in MIDDLE and not self._payload_ends:
             self._event_index += 1
             if event.inner_index is not None:
@@ -351,7 +351,7 @@ class PositionTracker:
         self._changed()
 
     def learn_gtids(self, gtid_set: GtidSet | MariadbGtidSet | None) -> None:
-        """The transactions that ended are these: some never came, and are not waited for any more."""
+        """Set the transactions that ended: some never came, and are no longer expected."""
         if gtid_set is not None:
             self._builder = self._mariadb = None
             self._know(gtid_set)

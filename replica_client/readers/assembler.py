@@ -126,7 +126,7 @@ class AssemblyOptions:
 
 
 class TransactionAssembler:
-    """Puts the events of a feed together to transactions.
+    """Assembles the events of a feed into transactions.
 
     Rows of unwanted tables are passed over before they are decoded; wanted ones are decoded when a
     transaction's changes are iterated. Nothing that changes a captured table is passed over in
@@ -346,7 +346,7 @@ class TransactionAssembler:
 
     @property
     def full_rows(self) -> bool:
-        """Whether row images that lack columns must not pass."""
+        """Whether row images that lack columns are refused."""
         return self._options.full_rows
 
     @property
@@ -366,8 +366,8 @@ class TransactionAssembler:
     ) -> tuple[_Decoder | None] | None:
         """What decodes the rows of a table map: None in a tuple where its table is not wanted.
 
-        None alone where its table has to be asked for, is another than was thought, or cannot be
-        stated: the full decoder knows what to do then.
+        None by itself where its table has to be asked for, differs from what was assumed, or
+        cannot be determined: the full decoder knows what to do then.
         """
         cached = self._known_decoder(table_map)
         if cached is not None:

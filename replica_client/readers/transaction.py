@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False
 """A committed transaction, whole or in parts.
 
-Parts of it that a consumer does not look at are not made: of a transaction that is one row in five
+Attributes that a consumer does not use are never made: of a transaction that is one row in five
 events, they would take most of the time.
 
 This module is compiled where that is possible and runs as it stands everywhere else.

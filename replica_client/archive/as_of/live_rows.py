@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 
 class LiveRows:
-    """Reads a table of a server in one state of it. A thread keeps the connection.
+    """Reads one state of a server's table. A thread keeps the connection.
 
     Args:
         url: of the server.

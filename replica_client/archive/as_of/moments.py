@@ -63,7 +63,7 @@ def end_of(archive: Archive) -> Position:
 
 
 def transaction_with(archive: Archive, position: Position) -> tuple[Position, Position]:
-    """Where the transaction begins and ends that an event is in.
+    """Where the transaction of an event begins and ends.
 
     Args:
         archive: where.

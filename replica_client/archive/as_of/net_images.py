@@ -1,6 +1,6 @@
-"""Net images: the rows that images come to, by key or by number, in bounded memory.
+"""Net images: the rows that remain of many images, by key or by count, in bounded memory.
 
-Images of a key cancel each other but for the last one going forward, and the first one going backward. Rows of a table
+Of the images of a key only one counts: the last one going forward, the first one going backward. Rows of a table
 without a key are counted. What does not fit in memory is kept on disk in parts by key, each of which fits.
 """
 
@@ -32,7 +32,7 @@ _MAX_NUMBER: Final = 1 << 62
 
 
 class NetImages:
-    """Takes images in the order of the binlog, and gives the rows that are there.
+    """Takes images in the order of the binlog, and gives the rows that remain.
 
     Args:
         schema: of the rows, without what images have besides.

@@ -187,7 +187,7 @@ def row_schema(shape: TableShape, types: Callable[[Any], pa.DataType]) -> pa.Sch
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """A type, that of the values for a dictionary."""
+    """A type; for a dictionary that of its values."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 

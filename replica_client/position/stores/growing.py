@@ -77,12 +77,12 @@ class GrowingRows:
         self._oldest = 0
 
     def loaded(self, first: int, texts: tuple[str, ...]) -> None:
-        """The database has these."""
+        """Take these texts as those that the database has."""
         self._first, self._texts, self._oldest = first, texts, 0
 
     @property
     def numbers(self) -> range:
-        """Those of the rows that count."""
+        """The numbers of the rows that count."""
         return range(self._first, self._first + len(self._texts))
 
     def plan(self, texts: tuple[str, ...]) -> RowPlan:

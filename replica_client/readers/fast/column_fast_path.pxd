@@ -49,6 +49,7 @@ cdef class ColumnFastPath(FastPath):
         long long gtid_number) except -1
     cdef Py_ssize_t _bitmaps(
         self, FastPathTable table, const unsigned char* raw, Py_ssize_t at, int kind) except -1
+    cdef int _use_bitmap(self, FastPathTable table, bytes bitmap, bint is_after) except -1
     cdef int _decode_noted(self) except -1
     cdef int _take_noted(self) except -1 nogil
     cdef int _take_unusual(self, FastPathTable table, bint is_full) except -1

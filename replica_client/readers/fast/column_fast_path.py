@@ -322,13 +322,12 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
         """Append the rows of the event at ``at``."""
         code: cython.int = raw[at + TYPE_OFFSET]
         rows: ColumnarRows = table.rows
+        runs: EventRuns = table.runs
         kind: cython.int = self._forms[code] & ROWS_KIND
+        row_index: cython.Py_ssize_t
+        done: cython.bint = False
         at = self._bitmaps(table, raw, at, kind)
-        if (
-            table.gtid is not gtid
-            or table.file is not self._file_text
-            or table.era != table.runs.era
-        ):
+        if table.gtid is not gtid or table.file is not self._file_text or table.era != runs.era:
             table.gtid = gtid
             table.file = self._file_text
             self._name_texts(table)
@@ -342,9 +341,40 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
                 at,
                 end,
             )
-            self._take_rest(
-                table, code, kind, offset, start, index, timestamp_us, gtid_number, 0, False
-            )
+            # Nearly every event ends here: a call with so many arguments is worth avoiding.
+            try:
+                done = rows._take() == 1
+            finally:
+                row_index = rows.appended
+                if row_index:
+                    runs._add(
+                        kind,
+                        row_index,
+                        0,
+                        timestamp_us,
+                        offset,
+                        index,
+                        table.file_text,
+                        table.version_text,
+                        start,
+                        table.gtid_text,
+                        gtid_number,
+                        rows.absent_before,
+                        rows.absent_after,
+                    )
+            if not done:
+                self._take_rest(
+                    table,
+                    code,
+                    kind,
+                    offset,
+                    start,
+                    index,
+                    timestamp_us,
+                    gtid_number,
+                    row_index,
+                    True,
+                )
         except BinlogDecodeError as error:
             rows._abandon()
             raise self._located(error, offset, code) from error.__cause__
@@ -374,23 +404,32 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
         bitmap: cython.Py_ssize_t = (table.column_count + 7) >> 3
         known: cython.p_const_uchar = table.before
         if len(table.before) != bitmap or not same_bytes(known, 0, raw, at, bitmap):
-            table.before = bytes(raw[at : at + bitmap])
-            if table.before_layout is not None:
-                self._kept.append(table.before_layout)
-                table.before_layout = None
+            self._use_bitmap(table, bytes(raw[at : at + bitmap]), False)
         at += bitmap
         if kind == UPDATE:
             known = table.after
             if len(table.after) != bitmap or not same_bytes(known, 0, raw, at, bitmap):
-                table.after = bytes(raw[at : at + bitmap])
-                if table.after_layout is not None:
-                    self._kept.append(table.after_layout)
-                    table.after_layout = None
+                self._use_bitmap(table, bytes(raw[at : at + bitmap]), True)
             at += bitmap
         return at
 
     @cython.cfunc
-    @cython.inline
+    @cython.exceptval(-1, check=False)
+    def _use_bitmap(self, table: FastPathTable, bitmap: bytes, is_after: cython.bint) -> cython.int:
+        """Images before or after changes have other columns from here on."""
+        if is_after:
+            table.after = bitmap
+            if table.after_layout is not None:
+                self._kept.append(table.after_layout)
+                table.after_layout = None
+        else:
+            table.before = bitmap
+            if table.before_layout is not None:
+                self._kept.append(table.before_layout)
+                table.before_layout = None
+        return 0
+
+    @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _take_rest(
         self,

@@ -220,6 +220,41 @@ def _mariadb_opens(
 
 
 @cython.cfunc
+@cython.exceptval(-1, check=False)
+def _class_of_other(
+    tagged: TaggedGtid,
+    raw: cython.p_const_uchar,
+    at: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    code: cython.int,
+    event_class: cython.int,
+) -> cython.int:
+    """The class, in the grammar, of an event that is neither a table map nor has rows.
+
+    UNKNOWN for one that is not for the fast path. It is a function of its own to keep :func:`_step` small enough for
+    the C compiler to inline.
+    """
+    if event_class == EventClass.QUERY:
+        return control_of(raw, at, end)
+    if event_class == EventClass.COMMIT:
+        if end < at + XID_SIZE:
+            return EventClass.UNKNOWN
+    elif event_class == EventClass.GTID:
+        if code == _TAGGED:
+            if not tagged.read(raw, at, end):
+                return EventClass.UNKNOWN
+        elif not _mysql_opens(raw, at, end, code):
+            return EventClass.UNKNOWN
+    elif event_class == EventClass.MARIADB_GTID:
+        if not _mariadb_opens(raw, at, end):
+            return EventClass.UNKNOWN
+        return EventClass.GTID_BEGIN
+    elif event_class != EventClass.ANNOTATION and event_class != EventClass.PAYLOAD:
+        return EventClass.UNKNOWN
+    return event_class
+
+
+@cython.cfunc
 @cython.inline
 @cython.exceptval(-1, check=False)
 def _step(
@@ -245,23 +280,10 @@ def _step(
     elif event_class == EventClass.TABLE_MAP:
         if not tables.is_near(raw, at, end) and tables.of_map(raw, at, end) is None:
             return Ending.UNCERTAIN
-    elif event_class == EventClass.QUERY:
-        event_class = control_of(raw, at, end)
-    elif event_class == EventClass.COMMIT:
-        if end < at + XID_SIZE:
+    else:
+        event_class = _class_of_other(tagged, raw, at, end, code, event_class)
+        if event_class == EventClass.UNKNOWN:
             return Ending.UNCERTAIN
-    elif event_class == EventClass.GTID:
-        if code == _TAGGED:
-            if not tagged.read(raw, at, end):
-                return Ending.UNCERTAIN
-        elif not _mysql_opens(raw, at, end, code):
-            return Ending.UNCERTAIN
-    elif event_class == EventClass.MARIADB_GTID:
-        if not _mariadb_opens(raw, at, end):
-            return Ending.UNCERTAIN
-        event_class = EventClass.GTID_BEGIN
-    elif event_class != EventClass.ANNOTATION and event_class != EventClass.PAYLOAD:
-        return Ending.UNCERTAIN
     return step(steps, state, event_class)
 
 
