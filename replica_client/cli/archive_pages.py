@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import islice
 from pathlib import Path
@@ -26,8 +27,15 @@ _STYLE: Final = (
     "body{font:14px/1.45 system-ui,sans-serif;margin:2em auto;max-width:1000px;padding:0 1em;color:#1a202c}"
     "table{border-collapse:collapse;width:100%}td,th{padding:.3em .6em;border-bottom:1px solid #e2e8f0;"
     "text-align:left;vertical-align:top}td.n,th.n{text-align:right}code{overflow-wrap:anywhere}"
-    "svg{width:100%;height:auto}.s{color:#4a5568}h2{margin-top:2em}"
+    "svg{width:100%;min-width:600px;height:auto}.s{color:#4a5568}h2{margin-top:2em}"
+    ".w{overflow-x:auto}.u{white-space:nowrap}.g td{background:#f7fafc;color:#4a5568;padding-top:.6em}"
 )
+_TABLE: Final = '<div class="w"><table>'
+_TABLE_END: Final = "</table></div>"
+_SLOTS: Final = 240
+"""Columns of the timeline at most."""
+_WIDEST: Final = 60.0
+"""Of a column, so that one by itself is a column."""
 
 
 def write_timeline(path: Path, title: str, found: Iterable[FoundChange]) -> None:
@@ -39,53 +47,75 @@ def write_timeline(path: Path, title: str, found: Iterable[FoundChange]) -> None
     changes = iter(found)
     shown = list(islice(changes, _MOST))
     more = sum(1 for _ in changes)
-    rows = "".join(map(_change_row, shown))
+    rows = "".join(_change_rows(shown))
     counted = f"{len(shown) + more} changes"
     if more:
         counted += f", of which the first {_MOST} are shown"
     body = (
-        f"<p>{counted}</p>{_timeline(shown)}<table><tr><th>time (UTC)<th>position<th>GTID<th>thread"
-        f"<th>kind<th>row</tr>{rows}</table>"
+        f"<p>{counted}</p>{_timeline(shown)}{_TABLE}<tr><th>time (UTC)<th>position<th>thread<th>kind<th>row</tr>"
+        f"{rows}{_TABLE_END}"
     )
     _write(path, title, body)
 
 
-def _change_row(one: FoundChange) -> str:
-    change = one.change
-    statement = ""
-    if one.statement is not None:
-        statement = f'<div class="s"><code>{escape(one.statement)}</code></div>'
-    thread = "" if one.thread_id is None else str(one.thread_id)
-    return (
-        f"<tr><td>{clock(change.timestamp)}<td><code>{escape(change.file)}:{change.position}</code>"
-        f"<td><code>{escape(change.gtid)}</code><td>{thread}"
-        f'<td style="color:{_COLOURS[change.kind]}">{change.kind}'
-        f"<td>{escape(change.database)}.{escape(change.table)}: <code>{escape(row_text(change))}</code>"
-        f"{statement}</tr>"
-    )
+def _change_rows(shown: Sequence[FoundChange]) -> Iterator[str]:
+    """A row for each change, with the GTID before the first of its transaction."""
+    before = ""
+    for one in shown:
+        change = one.change
+        if change.gtid != before:
+            before = change.gtid
+            yield f'<tr class="g"><td colspan="5"><code>{escape(change.gtid)}</code></tr>'
+        statement = ""
+        if one.statement is not None:
+            statement = f'<div class="s"><code>{escape(one.statement)}</code></div>'
+        thread = "" if one.thread_id is None else str(one.thread_id)
+        yield (
+            f'<tr><td class="u">{clock(change.timestamp)}'
+            f'<td class="u"><code>{escape(change.file)}:{change.position}</code><td>{thread}'
+            f'<td style="color:{_COLOURS[change.kind]}">{change.kind}'
+            f"<td>{escape(change.database)}.{escape(change.table)}: <code>{escape(row_text(change))}</code>"
+            f"{statement}</tr>"
+        )
 
 
 def _timeline(shown: Sequence[FoundChange]) -> str:
+    """A column for each part of the time between the first change and the last, by kind."""
     times = [one.change.timestamp for one in shown if one.change.timestamp]
     if not times:
         return ""
     first, last = min(times), max(times)
-    width = max(1, last - first)
-    marks = "".join(
-        f'<line x1="{x:.1f}" x2="{x:.1f}" y1="10" y2="50" stroke="{_COLOURS[one.change.kind]}" stroke-width="2">'
-        f"<title>{clock(one.change.timestamp)} {one.change.kind}</title></line>"
+    step = max(1, -(-(last - first + 1) // _SLOTS))
+    count = (last - first) // step + 1
+    slots: Counter[tuple[int, str]] = Counter(
+        ((one.change.timestamp - first) // step, one.change.kind)
         for one in shown
         if one.change.timestamp
-        for x in [10 + (_WIDTH - 20) * (one.change.timestamp - first) / width]
     )
+    kinds = list(_COLOURS)
+    highest = max(sum(slots[at, kind] for kind in kinds) for at in {at for at, _ in slots})
+    width = (_WIDTH - 20) / count
+    drawn = min(_WIDEST, max(2.0, width - 1))
+    bars = []
+    for at in sorted({at for at, _ in slots}):
+        y = 70.0
+        for kind in kinds:
+            height = 60 * slots[at, kind] / highest
+            if height:
+                y -= height
+                bars.append(
+                    f'<rect x="{10 + (at + 0.5) * width - drawn / 2:.1f}" y="{y:.1f}" width="{drawn:.1f}" '
+                    f'height="{height:.1f}" fill="{_COLOURS[kind]}">'
+                    f"<title>{clock(first + at * step)}: {slots[at, kind]} {kind}</title></rect>"
+                )
     legend = "".join(
         f'<tspan fill="{colour}" dx="12">{kind}</tspan>' for kind, colour in _COLOURS.items()
     )
     return (
-        f'<svg viewBox="0 0 {_WIDTH} 90" role="img" aria-label="timeline"><line x1="10" x2="{_WIDTH - 10}" y1="50" '
-        f'y2="50" stroke="#a0aec0"/>{marks}<text x="10" y="70" font-size="12">{clock(first)}</text>'
-        f'<text x="{_WIDTH - 10}" y="70" font-size="12" text-anchor="end">{clock(last)}</text>'
-        f'<text x="{_WIDTH // 2 - 90}" y="70" font-size="12">{legend}</text></svg>'
+        f'<div class="w"><svg viewBox="0 0 {_WIDTH} 95" role="img" aria-label="timeline">{"".join(bars)}<line x1="10" '
+        f'x2="{_WIDTH - 10}" y1="70" y2="70" stroke="#a0aec0"/><text x="10" y="88" font-size="12">{clock(first)}</text>'
+        f'<text x="{_WIDTH - 10}" y="88" font-size="12" text-anchor="end">{clock(last)}</text>'
+        f'<text x="{_WIDTH // 2 - 90}" y="88" font-size="12">{legend}</text></svg></div>'
     )
 
 
@@ -106,20 +136,22 @@ def write_statistics(path: Path, found: ArchiveStatistics) -> None:
     )
     for title, ones in lists:
         rows = "".join(
-            f'<tr><td>{clock(one.time)}<td><code>{escape(one.file)}:{one.position}</code><td class="n">{one.size:,}'
-            f'<td class="n">{one.rows:,}<td class="n">{one.seconds:,}</tr>'
+            f'<tr><td class="u">{clock(one.time)}<td class="u"><code>{escape(one.file)}:{one.position}</code>'
+            f'<td class="n">{one.size:,}<td class="n">{one.rows:,}<td class="n">{one.seconds:,}</tr>'
             for one in ones
         )
         parts.append(
-            f'<h2>{title}</h2><table><tr><th>time (UTC)<th>position<th class="n">bytes<th class="n">rows'
-            f'<th class="n">seconds</tr>{rows}</table>'
+            f'<h2>{title}</h2>{_TABLE}<tr><th>time (UTC)<th>position<th class="n">bytes<th class="n">rows'
+            f'<th class="n">seconds</tr>{rows}{_TABLE_END}'
         )
     statements = "".join(
-        f"<tr><td>{clock(one.time)}<td><code>{escape(one.file)}:{one.position}</code>"
+        f'<tr><td class="u">{clock(one.time)}<td class="u"><code>{escape(one.file)}:{one.position}</code>'
         f"<td><code>{escape(one.text)}</code></tr>"
         for one in found.statements
     )
-    parts.append(f"<h2>Statements that may have changed tables</h2><table>{statements}</table>")
+    parts.append(
+        f"<h2>Statements that may have changed tables</h2>{_TABLE}{statements}{_TABLE_END}"
+    )
     _write(path, "Binlog archive", "".join(parts))
 
 
@@ -130,8 +162,8 @@ def _tables(found: ArchiveStatistics) -> str:
         for name, one in found.tables.items()
     )
     return (
-        '<table><tr><th>table<th class="n">inserted<th class="n">updated<th class="n">deleted<th class="n">bytes</tr>'
-        f"{rows}</table>"
+        f'{_TABLE}<tr><th>table<th class="n">inserted<th class="n">updated<th class="n">deleted<th class="n">bytes</tr>'
+        f"{rows}{_TABLE_END}"
     )
 
 
@@ -152,6 +184,7 @@ def _hours(found: ArchiveStatistics) -> str:
     highest = max(sum(slot.values()) for slot in slots.values()) or 1
     count = (last - first) // step + 1
     width = (_WIDTH - 20) / count
+    drawn = min(_WIDEST, max(1.0, width - 1))
     bars = []
     for number, slot in sorted(slots.items()):
         y = 210.0
@@ -161,7 +194,7 @@ def _hours(found: ArchiveStatistics) -> str:
                 y -= height
                 at = clock((first + number * step) * _HOUR)
                 bars.append(
-                    f'<rect x="{10 + number * width:.1f}" y="{y:.1f}" width="{max(1.0, width - 1):.1f}" '
+                    f'<rect x="{10 + (number + 0.5) * width - drawn / 2:.1f}" y="{y:.1f}" width="{drawn:.1f}" '
                     f'height="{height:.1f}" fill="{colours.get(name, _PALETTE[-1])}">'
                     f"<title>{at}: {escape(name) or 'others'} {slot[name]:,} bytes</title></rect>"
                 )
@@ -171,11 +204,11 @@ def _hours(found: ArchiveStatistics) -> str:
     if len(found.tables) > len(named):
         legend += f' <span style="color:{_PALETTE[-1]}">■ others</span>'
     return (
-        f'<svg viewBox="0 0 {_WIDTH} 235" role="img" aria-label="bytes by hour">{"".join(bars)}<line x1="10" '
-        f'x2="{_WIDTH - 10}" y1="210" y2="210" stroke="#a0aec0"/><text x="10" y="228" font-size="12">'
+        f'<div class="w"><svg viewBox="0 0 {_WIDTH} 235" role="img" aria-label="bytes by hour">{"".join(bars)}'
+        f'<line x1="10" x2="{_WIDTH - 10}" y1="210" y2="210" stroke="#a0aec0"/><text x="10" y="228" font-size="12">'
         f'{clock(first * _HOUR)}</text><text x="{_WIDTH - 10}" y="228" font-size="12" text-anchor="end">'
         f'{clock((last + 1) * _HOUR)}</text><text x="{_WIDTH // 2}" y="228" font-size="12" text-anchor="middle">'
-        f"highest: {highest:,} bytes</text></svg><p>{legend}</p>"
+        f"highest: {highest:,} bytes</text></svg></div><p>{legend}</p>"
     )
 
 
