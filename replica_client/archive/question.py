@@ -84,6 +84,8 @@ class ColumnStep:
         """
         before, after = self._value(change, change.before), self._value(change, change.after)
         if change.kind == "update" and after is ABSENT:
+            if before is ABSENT and self._is_computed(change.shape):
+                raise self._undecided(change)
             return False  # what an after image leaves out was not changed
         if change.kind == "update" and self.before is None and before is not ABSENT:
             if _same(before, after):
@@ -100,15 +102,21 @@ class ColumnStep:
                 f"{change.database}.{change.table} has no column {self.column!r}, only {', '.join(row.columns)}"
             ) from None
 
+    def _is_computed(self, shape: TableShape) -> bool:
+        return shape.columns[shape.column_names.index(self.column)].computed
+
+    def _undecided(self, change: Change) -> DataLossError:
+        return DataLossError(
+            f"file {change.file}, position {change.position}: the row image of {change.database}.{change.table} "
+            f"left out column {self.column!r}, so that --from cannot be decided; leave it out, or set "
+            "binlog_row_image=FULL on the source (MariaDB 11.8.9 leaves generated columns out even so)"
+        )
+
     def _is(self, change: Change, value: Any, wanted: Value | None) -> bool:
         if wanted is None:
             return True
         if value is ABSENT:
-            raise DataLossError(
-                f"file {change.file}, position {change.position}: the row image of {change.database}.{change.table} "
-                f"left out column {self.column!r}, so that --from cannot be decided; leave it out, or set "
-                "binlog_row_image=FULL on the source"
-            )
+            raise self._undecided(change)
         if isinstance(wanted, str):
             shape = change.shape
             wanted = literal_of(shape.columns[shape.column_names.index(self.column)], wanted)

@@ -15,15 +15,16 @@ from replica_client.errors import DataLossError
 from replica_client.position.position import Position
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.transaction import Transaction
-from replica_client.rows.absent import ABSENT
+from replica_client.rows.absent import ABSENT, WHY_ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
 from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.steps import TableName
+from replica_client.schema.model import HASH_NAME
 from replica_client.schema.quoting import mysql_name, mysql_names, mysql_table
-from replica_client.schema.shape import TableShape
+from replica_client.schema.shape import ColumnShape, TableShape
 
 Direction = Literal["undo", "redo"]
 
@@ -221,32 +222,40 @@ class _Writer:
                 "binlog_row_metadata=FULL on the source"
             )
         for row in (change.before, change.after):
-            if row is not None and any(
-                value is ABSENT
-                or (isinstance(value, tuple) and value and not isinstance(value[0], float))
-                for value in row
-            ):
-                raise DataLossError(
-                    f"{where}: a row image lacks columns (binlog_row_image is not FULL, or partial JSON updates), so "
-                    f"that {self._direction} would not be exact"
-                )
+            for column, value in zip(change.shape.columns, row or (), strict=row is not None):
+                if value is ABSENT and not self._is_computed(name, column):
+                    raise DataLossError(
+                        f"{where}: a row image lacks {column.name}, so that {self._direction} would not be exact: "
+                        f"{WHY_ABSENT} (then begin the archive with its CREATE TABLE, or give --schema)"
+                    )
+                if isinstance(value, tuple) and value and not isinstance(value[0], float):
+                    raise DataLossError(
+                        f"{where}: {column.name} is a partial JSON update, so that {self._direction} would not be exact"
+                    )
         if name in self._logged.cascaded:
             raise DataLossError(
                 f"{where}: foreign keys change rows of it without a word in the binlog (CASCADE, SET NULL), so that "
                 f"{self._direction} would not be whole"
             )
 
+    def _is_computed(self, table: TableName, column: ColumnShape) -> bool:
+        """Whether the source computes a column, so that statements do not name it."""
+        if column.definition is not None:
+            return column.computed
+        return column.name in self._logged.generated.get(table, ()) or column.name.startswith(
+            HASH_NAME
+        )
+
     def _statement(self, shape: TableShape, change: Change) -> WrittenChange:
         before, after = change.before, change.after
         if self._direction == "undo":
             before, after = after, before
         table = mysql_table(change.database, change.table)
-        generated = self._logged.generated.get((change.database, change.table), frozenset())
-        hidden = {column.name for column in shape.columns if column.name.startswith("DB_ROW_HASH_")}
+        name = (change.database, change.table)
         own = [
             (at, column)
             for at, column in enumerate(shape.columns)
-            if column.name not in generated and column.name not in hidden
+            if not self._is_computed(name, column)
         ]
         numbers = [at for at, _ in own]
         expected = _expected(table, shape, before, after, numbers) if self._expects else None

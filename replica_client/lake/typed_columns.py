@@ -11,6 +11,7 @@ from replica_client.errors import SchemaMismatchError
 from replica_client.lake.change_files import COLUMN
 from replica_client.lake.lake_columns import LOSSLESS, LOSSLESS_TYPE
 from replica_client.lake.lake_table import COPY_KEY, LakeTable
+from replica_client.rows.absent import WHY_ABSENT
 from replica_client.schema.model import ColumnModel
 
 _BIG: Final = pa.decimal128(20, 0)
@@ -56,7 +57,7 @@ def check_whole(table: LakeTable, absent: pa.ChunkedArray) -> None:
         lacking = pc.drop_null(absent)
         names = [name for name in lacking[0].as_py() if name in table.schema.names]
         if names or any(set(one or ()) & set(table.schema.names) for one in lacking.to_pylist()):
-            raise _mismatch(table, f"row images lack {', '.join(names) or 'columns'}")
+            raise _mismatch(table, f"row images lack {', '.join(names) or 'columns'}: {WHY_ABSENT}")
 
 
 def _mismatch(table: LakeTable, what: str) -> SchemaMismatchError:

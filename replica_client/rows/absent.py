@@ -30,4 +30,11 @@ class AbsentType:
 
 
 ABSENT: Final = AbsentType()
-"""Stands for a column that the row image left out (``binlog_row_image`` MINIMAL or NOBLOB)."""
+"""Stands for a column that the row image left out: ``binlog_row_image`` is not FULL, or MariaDB computes the column.
+
+MariaDB 11.8.9 leaves generated columns, and the hidden hashes of long unique keys, out of all images but those of
+plain INSERTs, with every ``binlog_row_image``. MySQL leaves out of an after image only what did not change.
+"""
+
+WHY_ABSENT: Final = "binlog_row_image is not FULL, or MariaDB 11.8.9 left out a generated column"
+"""Why a row image may lack a column, for messages."""

@@ -205,6 +205,7 @@ def _column(row: Sequence[Any], context: StatementContext) -> ColumnModel:
         on_update="ON UPDATE" in extra.upper(),
         default=_default(row[8], words, context),
         comment=text_of(row[9]),
+        generated="GENERATED" in words,
         name=name,
         nullable=nullable.upper() == "YES",
         visible="INVISIBLE" not in words,

@@ -18,6 +18,9 @@ TEXT_KINDS: Final = frozenset(
 """Kinds whose values are text in a character set."""
 
 
+HASH_NAME: Final = "DB_ROW_HASH_"
+"""How the names of columns begin that MariaDB hides at the end of a table: hashes of long unique keys."""
+
 _UNSAVED: Final = {"saved": False}
 
 
@@ -52,8 +55,9 @@ class ColumnModel:
         default: text of the literal that is its default; ``CURRENT_TIMESTAMP`` for the present time; None for none,
             NULL or an expression.
         comment: its comment.
+        generated: the source computes its values by an expression.
 
-    The last seven say nothing of how rows are read: servers list them otherwise than statements write them, and columns
+    The last eight say nothing of how rows are read: servers list them otherwise than statements write them, and columns
     that differ in nothing else are equal. Defaults and comments are not saved: a transform may hide what they tell.
     """
 
@@ -77,13 +81,14 @@ class ColumnModel:
     on_update: bool = field(default=False, compare=False)
     default: str | None = field(default=None, compare=False, metadata=_UNSAVED)
     comment: str = field(default="", compare=False, metadata=_UNSAVED)
+    generated: bool = field(default=False, compare=False)
 
     @property
     def annotations(self) -> tuple[object, ...]:
         """What does not count when columns are compared."""
         return (
             *(self.type_name, self.display_width, self.display_scale, self.auto_increment),
-            *(self.on_update, self.default, self.comment),
+            *(self.on_update, self.default, self.comment, self.generated),
         )
 
     @property

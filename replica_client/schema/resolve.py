@@ -13,7 +13,7 @@ from replica_client.errors import SchemaMismatchError
 from replica_client.schema.catalog import are_shared
 from replica_client.schema.character_sets import BINARY, charset_of_id, representative_id
 from replica_client.schema.fit import NUMBER_KINDS, misfit
-from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
+from replica_client.schema.model import HASH_NAME, TEXT_KINDS, ColumnModel, TableModel
 from replica_client.schema.shape import (
     ColumnDefinition,
     ColumnShape,
@@ -43,7 +43,6 @@ _INTEGERS: Final = frozenset(
         _T.MYSQL_TYPE_LONGLONG,
     )
 )
-_HASH: Final = "DB_ROW_HASH_"
 _HASHED: Final = frozenset(
     (
         *("char", "varchar", "binary", "varbinary", "json", "geometry"),
@@ -116,7 +115,7 @@ def with_hash_columns(shape: TableShape, model: TableModel, flavor: ServerFlavor
 def _hash_name(model: TableModel, at: int) -> str:
     """The name of the n-th hash: those that the table has are passed over."""
     taken = {name.upper() for name in model.column_names}
-    free = (f"{_HASH}{number}" for number in count(1) if f"{_HASH}{number}" not in taken)
+    free = (f"{HASH_NAME}{number}" for number in count(1) if f"{HASH_NAME}{number}" not in taken)
     return next(islice(free, at - 1, None))
 
 
@@ -138,7 +137,7 @@ def may_have_hash_columns(shape: TableShape, flavor: ServerFlavor) -> bool:
 
 
 def _can_be_hash(column: ColumnShape) -> bool:
-    named = not column.resolved or column.name.startswith(_HASH)
+    named = not column.resolved or column.name.startswith(HASH_NAME)
     return named and column.type_code == _T.MYSQL_TYPE_LONGLONG
 
 

@@ -28,7 +28,7 @@ from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ColumnDecodeError, SchemaMismatchError
 from replica_client.schema.column_type import FRACTION_TYPES, column_length, real_type
 from replica_client.schema.facts import ColumnFacts, column_facts
-from replica_client.schema.model import ColumnModel
+from replica_client.schema.model import HASH_NAME, ColumnModel
 
 LogicalType = Literal["uuid", "inet4", "inet6", "vector"]
 """MariaDB types that a table map shows as plain binary strings."""
@@ -92,6 +92,20 @@ class ColumnShape:
     logical_type: LogicalType | None = None
     unknown_labels: tuple[int, ...] = ()
     definition: ColumnModel | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def computed(self) -> bool:
+        """Whether the source is known to compute it: a generated column, or the hash of a long unique key.
+
+        MariaDB 11.8.9 leaves these out of all row images but those of plain INSERTs, whether they changed or not.
+        """
+        return is_hash(self) or (self.definition is not None and self.definition.generated)
+
+
+def is_hash(column: ColumnShape) -> bool:
+    """Whether a column is the hash of a long unique key, which MariaDB hides at the end of a table."""
+    known = column.definition
+    return known is not None and known.hidden and known.name.startswith(HASH_NAME)
 
 
 # Many tables of a source look alike: one for each tenant, shard or month.

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from replica_client.errors import SinkError
-from replica_client.rows.absent import ABSENT
+from replica_client.rows.absent import ABSENT, WHY_ABSENT
 from replica_client.schema.model import TableModel
 
 Values = tuple[Any, ...]
@@ -236,8 +236,8 @@ class NetChanges:
     def _complete(self, row: Values) -> None:
         if tuple.__contains__(row, ABSENT):  # `in` asks a Row for a name
             raise SinkError(
-                f"{self.name}: a row image lacks columns whose values are needed; set "
-                "binlog_row_image=FULL on the source"
+                f"{self.name}: a row image lacks columns whose values are needed: {WHY_ABSENT}; set "
+                "binlog_row_image=FULL on the source, or leave such a column out (drop in the sink's transforms)"
             )
 
     def patch_groups(self) -> Iterator[tuple[tuple[int, ...], list[tuple[Values, Values]]]]:

@@ -261,7 +261,7 @@ REFUSED = [
             "UPDATE {d}.t SET b = 2",
             "SET SESSION binlog_row_image = FULL",
         ],
-        "lacks columns",
+        "lacks [ab], ",
     ),
     ("ddl", ["UPDATE {d}.t SET b = 2", "ALTER TABLE {d}.t ADD c INT"], "ALTER TABLE"),
     ("truncate", ["UPDATE {d}.t SET b = 2", "TRUNCATE TABLE {d}.t"], "TRUNCATE"),

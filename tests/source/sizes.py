@@ -92,7 +92,8 @@ async def _serve(directory: Path, row_size: int, count: int, pipe: Connection) -
     async with BinlogSource(stub) as source:
         source.library.add(file)
         source.purge_to(file.name)
-        pipe.send((source.url, file.size))
+        # Beside the other tests this process may get little time.
+        pipe.send((f"{source.url}?connect_timeout=60", file.size))
         await asyncio.to_thread(pipe.recv)
 
 

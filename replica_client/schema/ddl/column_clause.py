@@ -113,6 +113,7 @@ class ColumnText:
             on_update=self.on_update,
             default=literal_text(self.default),
             comment=self.comment,
+            generated=self.generated,
         )
         doubtful = set(unknown)
         if self.listed:

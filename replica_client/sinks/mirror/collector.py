@@ -16,6 +16,7 @@ from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
+from replica_client.schema.shape import is_hash
 from replica_client.sinks.column_models import column_model, table_model
 from replica_client.sinks.formats.row_text import delivered_columns, numbered_rows
 from replica_client.tables.net_changes import NetChanges, Values, same_names
@@ -150,8 +151,8 @@ class Collector:
             if name not in self.tables:
                 if not self._create:
                     raise unknown_table(*name)
-                yield NewTable(table_model(rows.shape))
-            encoders = [self._encoder_of(column_model(column)) for column in rows.shape.columns]
+                yield NewTable(table_model(rows.shape, delivered_columns(rows)))
+            encoders = [self._encoder_of(column_model(one)) for one in delivered_columns(rows)]
             # The decoder is kept with it, so that its id stays its own.
             known = self._encoders[id(rows.decoder)] = (rows.decoder, self.tables[name], encoders)
         model, encoders = known[1], known[2]
@@ -261,15 +262,17 @@ class Collector:
                 f"{text}: its column names are not known; set binlog_row_metadata=FULL on the source, or "
                 "begin where the schema history knows the table"
             )
-        if len(delivered_columns(rows)) != len(shape.columns):
+        columns = delivered_columns(rows)
+        if len(columns) != sum(not is_hash(column) for column in shape.columns):
             raise SinkError(f"{text}: a mirror wants all columns; take the option columns away")
         model = self.tables.get((shape.database, shape.table))
-        if model is not None and not same_names(model, shape.column_names):
+        names = tuple(column.name for column in columns)
+        if model is not None and not same_names(model, names):
             raise SinkError(
-                f"{text}: the source's columns are {', '.join(shape.column_names)}, the mirror's "
+                f"{text}: the source's columns are {', '.join(names)}, the mirror's "
                 f"{', '.join(model.column_names)}: drop the table from the mirror and start over"
             )
-        for column, known in zip(shape.columns, model.columns if model else (), strict=False):
+        for column, known in zip(columns, model.columns if model else (), strict=False):
             if known.kind in TEXT_KINDS and known.labels is None and column.collation_id is None:
                 raise SinkError(
                     f"{text}: the character set of {column.name} is not known; begin where the schema "
@@ -281,7 +284,8 @@ def _check_images(rows: RowsOfEvent) -> None:
     """Refuse updates of MariaDB whose images do not tell what became of a column.
 
     Where binlog_row_image is not FULL it logs a REPLACE as an UPDATE without the columns that got their defaults,
-    and nothing tells it from an UPDATE that left them alone.
+    and nothing tells it from an UPDATE that left them alone. MariaDB 11.8.9 leaves generated columns out of every
+    UPDATE, changed or not.
     """
     if rows.type_code not in _MARIADB_UPDATES:
         return
@@ -289,13 +293,29 @@ def _check_images(rows: RowsOfEvent) -> None:
     if after is None:
         return
     stated = int.from_bytes(before, "little") | int.from_bytes(after, "little")
-    every = (1 << len(rows.shape.columns)) - 1
-    if stated & every != every:
+    columns = rows.shape.columns
+    every = (1 << len(columns)) - 1
+    if stated & every == every:
+        return
+    lacking = [
+        column for at, column in enumerate(columns) if not stated >> at & 1 and not is_hash(column)
+    ]
+    if not lacking:
+        return
+    where = f"{rows.event.file} position {rows.event.position}"
+    table = f"{rows.shape.database}.{rows.shape.table}"
+    names = ", ".join(column.name for column in lacking)
+    what = f"{where}: an update of {table} leaves out {names}"
+    if all(column.computed for column in lacking):
         raise SinkError(
-            f"{rows.event.file} position {rows.event.position}: an update of {rows.shape.database}."
-            f"{rows.shape.table} leaves columns out, and on MariaDB these may have got their defaults (REPLACE): set "
-            "binlog_row_image=FULL on the source, in sessions too, and begin with a new copy of the table"
+            f"{what}: the source computes it, and MariaDB 11.8.9 and newer no longer log it: leave it out of the "
+            "mirror (drop in the transforms of the sink), and begin with a new copy of the table"
         )
+    raise SinkError(
+        f"{what}, and on MariaDB these may have got their defaults (REPLACE), or are generated columns, which "
+        "11.8.9 leaves out: set binlog_row_image=FULL on the source, in sessions too, leave generated columns out "
+        "of the mirror (drop in the transforms of the sink), and begin with a new copy of the table"
+    )
 
 
 def unknown_table(database: str, table: str) -> CopyNeededError:

@@ -29,6 +29,20 @@ def _column(definition: str) -> ColumnModel:
 
 
 @pytest.mark.parametrize(
+    "words", ["GENERATED ALWAYS AS (1 + 1)", "AS (1) STORED", "AS (2) PERSISTENT"]
+)
+def test_generated(words: str) -> None:
+    column = _column(f"INT {words}")
+    assert column.generated
+    assert ColumnModel.from_json(column.to_json()).generated
+
+
+def test_what_is_not_generated() -> None:
+    for words in ("AUTO_INCREMENT PRIMARY KEY", "DEFAULT (1 + 1)", "NOT NULL"):
+        assert not _column(f"INT {words}").generated
+
+
+@pytest.mark.parametrize(
     ("definition", "expected"),
     [
         ("INT(11) UNSIGNED ZEROFILL DEFAULT 5", ("INT UNSIGNED ZEROFILL", 11, None, False, False, "5", "")),
@@ -47,7 +61,7 @@ def _column(definition: str) -> ColumnModel:
     ],
 )  # fmt: skip
 def test_of_statements(definition: str, expected: tuple[object, ...]) -> None:
-    assert _column(definition).annotations == expected
+    assert _column(definition).annotations == (*expected, False)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +118,7 @@ def test_they_do_not_count() -> None:
 def test_defaults_and_comments_are_not_saved() -> None:
     """A transform may hide what they tell; a position file is read by others."""
     table = _table("CREATE TABLE t (c CHAR(9) DEFAULT 'hidden' COMMENT 'hidden')")
-    assert table.columns[0].annotations[-2:] == ("hidden", "hidden")
+    assert table.columns[0].annotations[-3:-1] == ("hidden", "hidden")
     assert "hidden" not in table.json_text()
     assert "hidden" not in str(table.to_json())
     assert "hidden" not in str(table)
