@@ -25,6 +25,7 @@ def settings(facts: SourceFacts) -> Iterator[Finding]:
     if facts.is_on("log_bin"):
         yield _format(facts)
         yield _image(facts)
+        yield from _unlogged(facts)
         yield _metadata(facts)
         yield from _filters(facts)
         yield _checksum(facts)
@@ -137,6 +138,16 @@ def _image(facts: SourceFacts) -> Finding:
         "SET GLOBAL binlog_row_image = FULL (also in the configuration file)",
         *_both("binlog_row_image", "FULL"),
     )
+
+
+def _unlogged(facts: SourceFacts) -> Iterator[Finding]:
+    names = [".".join(map(str, row)) for row in facts.unlogged.rows]
+    if names:
+        yield note(
+            "generated_columns",
+            f"logged of plain INSERTs only, as this version does: {_listed(names)}",
+            "leave them out of mirrors (drop in the sink's transforms); the lake cannot have their tables",
+        )
 
 
 def _metadata(facts: SourceFacts) -> Finding:
@@ -309,10 +320,13 @@ def _keys(facts: SourceFacts) -> Finding:
     if not tables:
         seen = f"{facts.tables.rows[0][0]} tables" if facts.tables.rows else "tables"
         return ok("primary_keys", f"all {seen} that this account sees have a primary key")
-    more = len(tables) - _SHOWN_TABLES
-    listed = ", ".join(tables[:_SHOWN_TABLES]) + (f" and {more} more" if more > 0 else "")
     return warning(
         "primary_keys",
-        f"{len(tables)} {'table has' if len(tables) == 1 else 'tables have'} none: {listed}",
+        f"{len(tables)} {'table has' if len(tables) == 1 else 'tables have'} none: {_listed(tables)}",
         "add a primary key: without one, rows of a table cannot be told apart",
     )
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _SHOWN_TABLES
+    return ", ".join(names[:_SHOWN_TABLES]) + (f" and {more} more" if more > 0 else "")

@@ -56,6 +56,12 @@ SELECT CHARACTER_SET_NAME, COUNT(*) FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA NOT IN {_SYSTEM} AND CHARACTER_SET_NAME IS NOT NULL
 GROUP BY CHARACTER_SET_NAME ORDER BY CHARACTER_SET_NAME
 """
+# ROW START and ROW END of a system-versioned table are always logged.
+_GENERATED = f"""
+SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM information_schema.COLUMNS
+WHERE TABLE_SCHEMA NOT IN {_SYSTEM} AND EXTRA LIKE '%GENERATED%' AND GENERATION_EXPRESSION NOT LIKE 'ROW %'
+ORDER BY 1, 2, ORDINAL_POSITION
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,7 @@ class SourceFacts:
         is_local: on this machine.
         needs_tls: the login would fail without a server that has our account in its cache.
         user: that we logged in as.
+        unlogged: schema, table and name of generated columns that the server no longer logs (MariaDB 11.8.9).
         account: what the server takes it for, as its statements name it: `` `repl`@`%` ``.
     """
 
@@ -110,6 +117,7 @@ class SourceFacts:
     needs_tls: bool = False
     user: str = ""
     account: str = ""
+    unlogged: Answer = Answer()
 
     def variable(self, name: str) -> str:
         """A variable in upper case; empty when the server has none of that name."""
@@ -137,6 +145,10 @@ async def gather_facts(connection: SourceConnection) -> SourceFacts:
         purged = await connection.gtid_purged() if files.rows else ""
     except ServerError:
         purged = ""
+    unlogged = Answer()
+    # 11.8.6 logs them, and 10.11.19 does.
+    if connection.server.is_mariadb and connection.server.version > (11, 8, 6):
+        unlogged = await _ask(connection, _GENERATED)
     return SourceFacts(
         server=connection.server,
         variables=variables,
@@ -154,6 +166,7 @@ async def gather_facts(connection: SourceConnection) -> SourceFacts:
         needs_tls=_needs_tls(options, connection.server),
         user=options.user,
         account=_account(await _ask(connection, "SELECT CURRENT_USER()")),
+        unlogged=unlogged,
     )
 
 

@@ -45,11 +45,25 @@ def severities(found: dict[str, Finding]) -> dict[str, str]:
     return {check: str(finding.severity) for check, finding in found.items()}
 
 
+def test_generated_columns_that_are_not_logged(server, new_database) -> None:
+    source = server("mariadb-11.8")
+    table = f"{new_database(source)}.t"
+    source.execute(
+        f"CREATE TABLE {table} (a INT PRIMARY KEY, b INT GENERATED ALWAYS AS (a + 1) STORED)"
+    )
+    logs_them = source.version <= (11, 8, 6)
+    found = look(source, "root").get("generated_columns")
+    assert (found is None) == logs_them
+    assert logs_them or f"{table}.b" in found.text
+
+
 @every_server
 @pytest.mark.parametrize("user", ["repl", "root"])
 def test_a_server_of_the_tests_can_be_followed(server, name: str, user: str) -> None:
     found = look(server(name), user)
-    assert set(found) - {"statements", "primary_keys"} == CHECKS - {"primary_keys"}
+    assert set(found) - {"statements", "primary_keys", "generated_columns"} == CHECKS - {
+        "primary_keys"
+    }
     assert "problem" not in severities(found).values(), found
     assert server(name).address.version_text.split("-")[0] in found["version"].text
     listed = user == "root" or server(name).flavor == "mysql"
