@@ -25,7 +25,7 @@ COPY_KEY: Final = "_row_key"
 """Key of a row in a table without a primary key: a digest of the row, and which copy of it it is."""
 
 _DIGEST_SIZE: Final = 16
-# Of MariaDB's unique keys on long columns: hidden, and in every row image.
+# Of MariaDB's unique keys on long columns: hidden, and in row images (MariaDB 11.8.9: in those of INSERTs).
 _HASHES: Final = tuple(f"DB_ROW_HASH_{number}" for number in range(1, 9))
 
 

@@ -90,7 +90,7 @@ def with_hash_columns(shape: TableShape, model: TableModel, flavor: ServerFlavor
     """The definition with the columns that MariaDB hides at the end of a table.
 
     A unique key of a BLOB, TEXT or long VARCHAR column is one of a hash, which is a hidden BIGINT column
-    ``DB_ROW_HASH_n``: no listing has it, every row image does.
+    ``DB_ROW_HASH_n``: no listing has it, every table map does.
     """
     surplus = shape.columns[len(model.columns) :]
     if not surplus or flavor != ServerFlavor.MARIADB:
