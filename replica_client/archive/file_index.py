@@ -119,7 +119,11 @@ class FileIndex:
 
     def to_bytes(self) -> bytes:
         """For a store."""
-        text = {
+        return json.dumps(self.to_dict()).encode()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as what JSON can say."""
+        return {
             "size": self.size,
             "modified": self.modified,
             "head": self.head.hex(),
@@ -133,7 +137,6 @@ class FileIndex:
             "cuts": b64encode(self.cuts.tobytes()).decode(),
             "events": [(at, b64encode(data).decode()) for at, data in self.events],
         }
-        return json.dumps(text).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> FileIndex:
@@ -142,8 +145,16 @@ class FileIndex:
         Raises:
             ValueError: it is not that.
         """
+        return cls.from_dict(json.loads(data))
+
+    @classmethod
+    def from_dict(cls, text: dict[str, Any]) -> FileIndex:
+        """What :meth:`to_dict` gave; it is used up.
+
+        Raises:
+            ValueError: it is not that.
+        """
         try:
-            text: dict[str, Any] = json.loads(data)
             cuts = array("q")
             cuts.frombytes(b64decode(text.pop("cuts")))
             events = tuple((int(at), b64decode(one)) for at, one in text.pop("events"))

@@ -14,8 +14,13 @@
     0       4      size of the records
     4       …      records, one for each block with rows of the table, of varints:
                    distance from the number of the block before (from -1 for the first), flags, bits,
-                   words, and with the flag ZONE the smallest key and its distance from the largest
-            …      the records' filters: so many words of 64 bits, little-endian
+                   words, and with the flag ZONE the smallest zone number and its distance from the largest
+            …      the records' filters: Bloom filters of so many words of 64 bits
+
+A key's zone number is the little-endian number that the bytes of its first column are, if those are of a fixed
+size of at most 8, else the first 8 of them, big-endian. Bit n of a filter is bit n % 8 of its byte n / 8. The number of
+a key is mixed to 64 bits; its high half is the start and its low half, made odd, the step: the bits are those of
+start, start + step, … (modulo 2^32), each times the filter's bits, divided by 2^32.
 
 A record without words answers by its zone alone. With ``ALWAYS`` the block has rows whose key is not known.
 """
@@ -24,9 +29,11 @@ from __future__ import annotations
 
 import json
 import zlib
+from array import array
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from enum import IntFlag
+from itertools import accumulate
 from struct import Struct
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -36,19 +43,28 @@ from replica_client.readers.files.file_bytes import INDEX_SUFFIX
 from replica_client.storage.files import read_at
 
 MAGIC: Final = b"RCIX"
-VERSION: Final = 1
+VERSION: Final = 2
 SUFFIX: Final = INDEX_SUFFIX
 _PREFIX: Final = Struct("<4sHII")
 _SIZE: Final = Struct("<I")
 _MAX_HEAD: Final = 256 << 20
 _MAX_SECTION: Final = 1 << 31
+_MAX_ZONE: Final = (1 << 64) - 1
+_DAMAGES: Final = (
+    zlib.error,
+    TypeError,
+    LookupError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
 
 
 class BlockFlag(IntFlag):
     """What a record says of a block."""
 
     ZONE = 1
-    """Its smallest and largest key are there."""
+    """The smallest and the largest zone number of its keys are there."""
     ALWAYS = 2
     """It has rows whose key is not known."""
 
@@ -61,7 +77,7 @@ class BlockRecord(NamedTuple):
         flags: see :class:`BlockFlag`.
         bits: that a key sets in the filter.
         words: of the filter; 0 for none.
-        low: the smallest key.
+        low: the smallest zone number of its keys.
         high: the largest.
     """
 
@@ -84,8 +100,11 @@ class IndexedTable:
         key: indexes of the columns that its keys are made of.
         key_names: their names.
         zone_size: bytes of a key that is one column of fixed size; 0 for others.
+        lead_size: bytes of the key's first column, if it has a fixed size; 0 for others.
         unfiltered: why there are no filters; ``""`` where there are.
         blocks: numbers of the blocks with rows of it.
+        low: the smallest zone number of its keys.
+        high: the largest.
         offset: of its section in the index; 0 for none.
         size: of its section.
         checksum: CRC-32 of its section.
@@ -97,8 +116,11 @@ class IndexedTable:
     key: tuple[int, ...]
     key_names: tuple[str, ...]
     zone_size: int
+    lead_size: int
     unfiltered: str
     blocks: list[int] = field(default_factory=list)
+    low: int = 0
+    high: int = _MAX_ZONE
     offset: int = 0
     size: int = 0
     checksum: int = 0
@@ -199,12 +221,15 @@ class SidecarIndex:
 
     def _head(self) -> dict[str, Any]:
         return {
-            "facts": self.facts.to_bytes().decode(),
-            "blocks": [
-                (b.end - b.start, b.first_time, b.last_time, int(b.must_read), b.gtids)
-                for b in self.blocks
-            ],
+            "facts": self.facts.to_dict(),
             "begin": self.blocks[0].start if self.blocks else 0,
+            "blocks": [
+                [one.end - one.start for one in self.blocks],
+                [one.first_time for one in self.blocks],
+                [one.last_time for one in self.blocks],
+                [int(one.must_read) for one in self.blocks],
+            ],
+            **self._gtid_runs(),
             "tables": [
                 {
                     "database": t.database,
@@ -213,6 +238,8 @@ class SidecarIndex:
                     "key": t.key,
                     "key_names": t.key_names,
                     "zone_size": t.zone_size,
+                    "lead_size": t.lead_size,
+                    "zone": (t.low, t.high),
                     "unfiltered": t.unfiltered,
                     "blocks": _distances(t.blocks),
                     "section": (t.offset, t.size, t.checksum),
@@ -222,6 +249,19 @@ class SidecarIndex:
             "hours": self.hours,
             "notable": self.notable,
         }
+
+    def _gtid_runs(self) -> dict[str, list[Any]]:
+        """The runs of GTIDs of all blocks, each field for itself: a head is read for each file of an archive."""
+        runs = [(at, *run) for at, block in enumerate(self.blocks) for run in block.gtids]
+        origins = list(dict.fromkeys(sid for _, sid, _, _ in runs))
+        numbers = {sid: at for at, sid in enumerate(origins)}
+        columns = [
+            [at for at, *_ in runs],
+            [numbers[sid] for _, sid, _, _ in runs],
+            [low for _, _, low, _ in runs],
+            [high for *_, high in runs],
+        ]
+        return {"origins": origins, "gtids": columns}
 
 
 def read_index(stream: BinaryIO) -> tuple[SidecarIndex, int]:
@@ -247,7 +287,7 @@ def read_index(stream: BinaryIO) -> tuple[SidecarIndex, int]:
         if inflate.unconsumed_tail:
             raise ValueError("its head is too large")
         return _decoded(json.loads(text)), _PREFIX.size + size
-    except (zlib.error, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except _DAMAGES as error:
         raise ValueError(f"its head is damaged: {error!r}") from None
 
 
@@ -286,32 +326,40 @@ def section_of(records: list[BlockRecord], filters: list[bytes | bytearray]) -> 
     return b"".join((_SIZE.pack(len(head)), head, *filters))
 
 
-def blocks_with(section: bytes, number: int) -> list[int]:
+def blocks_with(section: bytes, number: int, zone: int) -> list[int]:
     """Numbers of the blocks that may have a key.
 
     Args:
         section: of the table.
         number: of the key, of :func:`~replica_client.archive.key_scan.key_number`.
+        zone: of :func:`~replica_client.archive.key_scan.zone_number`.
 
     Raises:
         ValueError: the section is damaged.
     """
     if len(section) < _SIZE.size:
         raise ValueError("a section is cut")
-    return matching_blocks(section, number)
+    return matching_blocks(section, number, zone)
 
 
 def _decoded(head: dict[str, Any]) -> SidecarIndex:
-    found = SidecarIndex(FileIndex.from_bytes(head["facts"].encode()))
-    at = int(head["begin"])
-    for size, first, last, must_read, gtids in head["blocks"]:
-        runs = [(str(sid), int(low), int(high)) for sid, low, high in gtids]
-        found.blocks.append(
-            IndexedBlock(at, at + int(size), int(first), int(last), bool(must_read), runs)
+    found = SidecarIndex(FileIndex.from_dict(head["facts"]))
+    # An array takes whole numbers of its size and nothing else.
+    sizes, firsts, lasts, must_reads = (array("Q", one) for one in head["blocks"])
+    ends = list(accumulate(sizes, initial=int(head["begin"])))
+    found.blocks = [
+        IndexedBlock(start, end, first, last, bool(must_read), [])
+        for start, end, first, last, must_read in zip(
+            *(ends[:-1], ends[1:], firsts, lasts, must_reads), strict=True
         )
-        at += int(size)
+    ]
+    origins = [str(one) for one in head["origins"]]
+    columns = (array("Q", one) for one in head["gtids"])
+    for at, origin, low, high in zip(*columns, strict=True):
+        found.blocks[at].gtids.append((origins[origin], low, high))
     for one in head["tables"]:
         offset, size, checksum = map(int, one["section"])
+        low, high = map(int, one["zone"])
         found.tables.append(
             IndexedTable(
                 str(one["database"]),
@@ -320,8 +368,11 @@ def _decoded(head: dict[str, Any]) -> SidecarIndex:
                 tuple(map(int, one["key"])),
                 tuple(map(str, one["key_names"])),
                 int(one["zone_size"]),
+                int(one["lead_size"]),
                 str(one["unfiltered"]),
                 _numbers(one["blocks"], len(found.blocks)),
+                low,
+                high,
                 offset,
                 size,
                 checksum,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from heapq import nlargest
@@ -50,7 +51,9 @@ _NOTABLE: Final = 10
 _NO_FLOOR: Final = 1 << 62
 _MAX_BITS: Final = 12.0
 """Bits of a filter for each key at most."""
-_SHARE: Final = 0.0045
+_BITS_SHARE: Final = math.log(2)
+"""Of a key's bits in a filter, those that it sets: then a Bloom filter errs least."""
+_SHARE: Final = 0.0048
 """Of a block's bytes that its filters may have."""
 _KINDS: Final = {"insert": 0, "update": 1, "delete": 2}
 _HARMLESS: Final = frozenset(
@@ -270,6 +273,10 @@ class _Indexing(BlockWalk):
             )
             if records
         }
+        for table, records in zip(index.tables, self._records, strict=True):
+            if records and all(one.flags == BlockFlag.ZONE for one in records):
+                table.low = min(one.low for one in records)
+                table.high = max(one.high for one in records)
         index.hours = list(self._hours.values())
         index.notable = _largest(self._notable)
         return index
@@ -305,14 +312,14 @@ class _Indexing(BlockWalk):
         """The record and the filter of a table's keys in a block."""
         flags = BlockFlag.ALWAYS if table.lacks_key else BlockFlag(0)
         low = high = words = bits = 0
-        if table.zone_size and table.count:
+        if table.count:
             flags |= BlockFlag.ZONE
             low, high = table.low, table.high
-        is_dense = bool(flags & BlockFlag.ZONE) and high - low < table.count
+        is_dense = table.zone_size > 0 and high - low < table.count
         filled = b""
         if table.count and not is_dense and not table.lacks_key:
             words = max(1, round(table.count * budget / 64))
-            bits = max(1, min(5, round(budget * 0.4)))
+            bits = max(1, round(budget * _BITS_SHARE))
             memory = bytearray(8 * words)
             fill_filter(memory, table.keys, table.count, bits)
             filled = bytes(memory)
@@ -350,6 +357,7 @@ class _Indexing(BlockWalk):
                 key if not table.unfiltered else (),
                 tuple(shape.columns[at].name for at in key) if not table.unfiltered else (),
                 table.zone_size,
+                table.lead_size,
                 table.unfiltered,
             )
         )

@@ -17,6 +17,7 @@ cdef class KeyTable:
     cdef readonly object keys
     cdef readonly int key_count
     cdef readonly int zone_size
+    cdef readonly int lead_size
     cdef int _columns
     cdef int _json_count
     cdef bytes _sizes

@@ -83,8 +83,12 @@ _SEED = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 _FIRST = cython.declare(cython.ulonglong, 0xBF58476D1CE4E5B9)
 _SECOND = cython.declare(cython.ulonglong, 0x94D049BB133111EB)
 _ALL = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+_EVEN_BYTES = cython.declare(cython.ulonglong, 0x00FF00FF00FF00FF)
+_EVEN_PAIRS = cython.declare(cython.ulonglong, 0x0000FFFF0000FFFF)
+_STEPS = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 _NO_SLOT = cython.declare(cython.int, 255)
 _SLOTS = cython.declare(cython.int, 32)
+_LEADS = cython.declare(cython.int, 64)
 _INSERT = cython.declare(cython.int, 0)
 _UPDATE = cython.declare(cython.int, 1)
 _DELETE = cython.declare(cython.int, 2)
@@ -135,8 +139,11 @@ class KeyTable:
     Attributes:
         unfiltered: why its keys are not taken; ``""`` where they are.
         lacks_key: whether a row image left out a column of the key.
+        zone_size: bytes of a key that is one column of fixed size of at most 8 bytes, whose number is its value;
+            0 for others.
+        lead_size: bytes of the key's first column, if that is such a column.
         count: keys that are in :attr:`keys`, each 64 bits.
-        low: the smallest key as a number, of one column of fixed size.
+        low: the smallest number of the key's first column, see :func:`zone_number`.
         high: the largest.
     """
 
@@ -168,10 +175,12 @@ class KeyTable:
         self._prefixes = bytes(0 if unknown else reader.prefix for reader in readers)
         self._slots = bytes(slots)
         self.key_count = 0 if self.unfiltered else len(key)
-        one = readers[key[0]] if self.key_count == 1 else None
-        self.zone_size = one.size if one is not None and not one.prefix and one.size <= 8 else 0
-        # Numbers of the key's columns, of the image before and of the one after, and whether they are there.
-        self._hashes = bytearray(8 * 2 * 32)
+        lead = readers[key[0]] if self.key_count else None
+        self.lead_size = lead.size if lead is not None and not lead.prefix and lead.size <= 8 else 0
+        self.zone_size = self.lead_size if self.key_count == 1 else 0
+        # Numbers of the key's columns, of the image before and of the one after; then of both the first column's
+        # number for the zone.
+        self._hashes = bytearray(8 * (2 * 32 + 2))
         self._capacity = 1024
         self.keys = bytearray(8 * 1024)
         self.clear()
@@ -609,6 +618,7 @@ class KeyScan:
         if kind == _UPDATE:
             for i in range(keys):
                 table._found[_SLOTS + i] = table._found[i]
+            table._found[_LEADS + 1] = table._found[_LEADS]
         at = _image(table, raw, at, end, bits, after, _SLOTS if kind == _UPDATE else 0)
         if at < 0:
             return -1
@@ -636,12 +646,14 @@ class KeyScan:
             return True
         number: cython.ulonglong = table._found[first]
         i: cython.int
-        if table.zone_size:
-            # The value itself stands there.
-            if number < table.low:
-                table.low = number
-            if number > table.high:
-                table.high = number
+        # Where the key is one number, that is the value itself.
+        lead: cython.ulonglong = number
+        if not table.zone_size:
+            lead = table._found[_LEADS + (first >> 5)]
+        if lead < table.low:
+            table.low = lead
+        if lead > table.high:
+            table.high = lead
         for i in range(1, keys):
             number = joined(number, table._found[first + i])
         if table.count and number == table._last:
@@ -705,9 +717,12 @@ def _image(
         slot = slots[i]
         if slot != _NO_SLOT:
             there |= cython.cast(cython.ulonglong, 1) << slot
-            table._found[first + slot] = (
-                load_le(raw, at, size) if table.zone_size else hash_of(raw, at, size)
-            )
+            if table.zone_size:
+                table._found[first + slot] = load_le(raw, at, size)
+            else:
+                table._found[first + slot] = hash_of(raw, at, size)
+                if slot == 0:
+                    table._found[_LEADS + (first >> 5)] = _zone_of(raw, at, size, table.lead_size)
         at += size
     table._there = there
     return at
@@ -720,6 +735,33 @@ def joined(number: cython.ulonglong, other: cython.ulonglong) -> cython.ulonglon
     number = ((number ^ (number >> 31)) * _SECOND) & _ALL
     number = ((number ^ other) * _FIRST) & _ALL
     return number ^ (number >> 29)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _zone_of(
+    raw: cython.p_const_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t, lead_size: cython.int
+) -> cython.ulonglong:
+    """The number of :func:`zone_number`."""
+    number: cython.ulonglong = load_le(raw, at, size if size < 8 else 8)
+    if lead_size:
+        return number
+    number = ((number & _EVEN_BYTES) << 8) | ((number >> 8) & _EVEN_BYTES)
+    number = ((number & _EVEN_PAIRS) << 16) | ((number >> 16) & _EVEN_PAIRS)
+    return ((number << 32) & _ALL) | (number >> 32)
+
+
+def zone_number(value: bytes, lead_size: int) -> int:
+    """What zones order keys by: the number that the first column's bytes are, little-endian, or its first 8 bytes.
+
+    Args:
+        value: of the key's first column, as row images have it (without a length before it).
+        lead_size: :attr:`KeyTable.lead_size`.
+    """
+    if lead_size:
+        return int.from_bytes(value, "little")
+    return int.from_bytes(value[:8].ljust(8, b"\0"), "big")
 
 
 @cython.cfunc
@@ -759,11 +801,6 @@ def key_number(values: Sequence[bytes], is_zone: bool) -> int:
     return int(number)
 
 
-def mixed(number: cython.ulonglong) -> cython.ulonglong:
-    """The number that a filter takes its word and its bits from."""
-    return _mixed(number)
-
-
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
@@ -793,65 +830,69 @@ def has_number(keys: bytearray, count: cython.longlong, number: cython.ulonglong
 
 
 def fill_filter(
-    words: bytearray,
+    cells: bytearray,
     keys: bytearray,
     count: cython.longlong,
     bits: cython.int,
 ) -> None:
-    """Set the bits of keys: so many in one word of 64 bits for each.
+    """Set the bits of keys: a Bloom filter.
 
     Args:
-        words: the filter, all zero.
+        cells: the filter, all zero.
         keys: numbers of 64 bits.
         count: how many.
-        bits: that each key sets, 1 to 5.
-    """
-    if not cython.compiled:
-        values = memoryview(keys).cast("Q")
-        targets = memoryview(words).cast("Q")
-        for at in range(count):
-            word, mask = word_and_mask(values[at], len(targets), bits)
-            targets[word] |= mask
-        return
-    raw: cython.p_uchar = keys
-    target: cython.p_uchar = words
-    numbers: cython.p_ulonglong = cython.cast(cython.p_ulonglong, raw)
-    cells: cython.p_ulonglong = cython.cast(cython.p_ulonglong, target)
-    size: cython.ulonglong = len(words) >> 3
-    i: cython.longlong
-    j: cython.int
-    number: cython.ulonglong
-    mask_: cython.ulonglong
-    one: cython.ulonglong = 1
-    for i in range(count):
-        number = _mixed(numbers[i])
-        mask_ = 0
-        for j in range(bits):
-            mask_ |= one << ((number >> (6 * j)) & 63)
-        cells[((number >> 32) * size) >> 32] |= mask_
-
-
-def word_and_mask(number: int, words: int, bits: int) -> tuple[int, int]:
-    """Which word of a filter a key sets bits in, and which bits.
-
-    Args:
-        number: of the key.
-        words: of the filter.
         bits: that each key sets.
     """
-    mix = mixed(number)
-    mask = 0
-    for at in range(bits):
-        mask |= 1 << ((mix >> (6 * at)) & 63)
-    return ((mix >> 32) * words) >> 32, mask
+    size: cython.ulonglong = cython.cast(cython.ulonglong, len(cells)) * 8
+    i: cython.longlong
+    _j: cython.int
+    at: cython.ulonglong
+    step: cython.ulonglong
+    bit: cython.ulonglong
+    mix: cython.ulonglong
+    raw: cython.p_uchar = keys
+    target: cython.p_uchar = cells
+    for i in range(count):
+        mix = _mixed(load_le(raw, 8 * i, 8))
+        at = mix >> 32
+        step = (mix & _STEPS) | 1
+        for _j in range(bits):
+            bit = (at * size) >> 32
+            target[bit >> 3] |= 1 << (bit & 7)
+            at = (at + step) & _STEPS
 
 
-def matching_blocks(section: bytes, number: cython.ulonglong) -> list[int]:
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _has_bits(
+    raw: cython.p_const_uchar,
+    cells: cython.Py_ssize_t,
+    words: cython.ulonglong,
+    mix: cython.ulonglong,
+    bits: cython.int,
+) -> cython.bint:
+    """Whether a filter of so many words has all bits of a key, by its mixed number."""
+    size: cython.ulonglong = words << 6
+    at: cython.ulonglong = mix >> 32
+    step: cython.ulonglong = (mix & _STEPS) | 1
+    bit: cython.ulonglong
+    _j: cython.int
+    for _j in range(bits):
+        bit = (at * size) >> 32
+        if not (raw[cells + cython.cast(cython.Py_ssize_t, bit >> 3)] >> (bit & 7)) & 1:
+            return False
+        at = (at + step) & _STEPS
+    return True
+
+
+def matching_blocks(section: bytes, number: cython.ulonglong, zone: cython.ulonglong) -> list[int]:
     """Numbers of the blocks of a section that may have a key; see :mod:`~replica_client.archive.index_format`.
 
     Args:
         section: of a table, its size among it.
         number: of the key.
+        zone: of :func:`zone_number`.
 
     Raises:
         ValueError: it is cut, or has a number of more than 64 bits.
@@ -872,9 +913,6 @@ def matching_blocks(section: bytes, number: cython.ulonglong) -> list[int]:
     words: cython.ulonglong = 0
     low: cython.ulonglong = 0
     width: cython.ulonglong = 0
-    word: cython.ulonglong
-    mask: cython.ulonglong
-    one: cython.ulonglong = 1
     there: cython.bint
     found: list[int] = []
     if end > whole:
@@ -908,15 +946,11 @@ def matching_blocks(section: bytes, number: cython.ulonglong) -> list[int]:
             else:
                 width = field
             i += 1
-        there = not flags & _ZONE or (low <= number and number - low <= width)
+        there = not flags & _ZONE or (low <= zone and zone - low <= width)
         if words > cython.cast(cython.ulonglong, whole - cells) >> 3:
             raise ValueError("a section is cut")
         if there and words:
-            word = ((mix >> 32) * words) >> 32
-            mask = 0
-            for i in range(bits):
-                mask |= one << ((mix >> ((6 * i) & 63)) & 63)
-            there = load_le(raw, cells + 8 * cython.cast(cython.Py_ssize_t, word), 8) & mask == mask
+            there = _has_bits(raw, cells, words, mix, bits)
         cells += 8 * cython.cast(cython.Py_ssize_t, words)
         if there or flags & _ALWAYS:
             found.append(block)

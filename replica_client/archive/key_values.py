@@ -8,7 +8,6 @@ from decimal import Decimal, InvalidOperation
 from itertools import product
 from typing import Any, Final
 
-from replica_client.archive.key_scan import key_number
 from replica_client.binlog.options import DecodeOptions
 from replica_client.binlog.values.decimal import encode_decimal
 from replica_client.binlog.values.network import encode_inet4, encode_inet6, encode_uuid
@@ -79,16 +78,15 @@ def literal_of(column: ColumnShape, text: str) -> Value:
         raise ConfigError(f"column {column.name!r} is a number, {text[:80]!r} is none") from None
 
 
-def key_numbers(
-    shape: TableShape, key: Sequence[int], values: Sequence[Value], is_zone: bool
-) -> list[int] | None:
-    """The numbers that filters may have a key by; None where that is not known.
+def key_forms(
+    shape: TableShape, key: Sequence[int], values: Sequence[Value]
+) -> list[tuple[bytes, ...]] | None:
+    """How row images may have a key, column by column; None where that is not known.
 
     Args:
         shape: of the table.
         key: indexes of the key's columns.
         values: of them.
-        is_zone: see :func:`~replica_client.archive.key_scan.key_number`.
     """
     forms = []
     for at, value in zip(key, values, strict=True):
@@ -96,7 +94,7 @@ def key_numbers(
         if found is None:
             return None
         forms.append(found)
-    return [key_number(one, is_zone) for one in product(*forms)]
+    return list(product(*forms))
 
 
 def stored_forms(column: ColumnShape, value: Value) -> list[bytes] | None:

@@ -11,7 +11,8 @@ from typing import Any
 from replica_client.archive.binlog_archive import IndexedFile
 from replica_client.archive.index_format import IndexedBlock, blocks_with
 from replica_client.archive.index_scan import KeyConfirmation
-from replica_client.archive.key_values import key_numbers, literal_of
+from replica_client.archive.key_scan import key_number, zone_number
+from replica_client.archive.key_values import key_forms, literal_of
 from replica_client.archive.transaction_ranges import is_plain
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.options import DecodeOptions
@@ -399,14 +400,24 @@ class BlockChoice:
         if set(columns) != set(table.key):
             return None
         by_column = dict(zip(columns, values, strict=True))
-        numbers = key_numbers(
-            shape, table.key, [by_column[at] for at in table.key], bool(table.zone_size)
-        )
-        section = None if numbers is None else file.section(number)
-        if numbers is None or section is None:
+        forms = key_forms(shape, table.key, [by_column[at] for at in table.key])
+        if forms is None:
+            return None
+        zones = {
+            key_number(one, table.zone_size > 0): zone_number(one[0], table.lead_size)
+            for one in forms
+        }
+        numbers = list(zones)
+        inside = [one for one in numbers if table.low <= zones[one] <= table.high]
+        if not inside:
+            return numbers, set()
+        section = file.section(number)
+        if section is None:
             return None
         try:
-            return numbers, {one for each in numbers for one in blocks_with(section, each)}
+            return numbers, {
+                block for one in inside for block in blocks_with(section, one, zones[one])
+            }
         except ValueError:
             return None
 

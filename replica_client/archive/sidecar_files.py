@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from operator import lt
 
 from replica_client.archive.file_index import PROOF_SIZE, is_current
 from replica_client.archive.file_list import ListedFile
@@ -162,8 +163,10 @@ class SidecarFiles:
 
 def _covers(index: SidecarIndex) -> bool:
     """Whether the blocks are those of the header scan."""
+    starts = [block.start for block in index.blocks]
     ends = [block.end for block in index.blocks]
-    starts = [MAGIC_SIZE, *ends]
-    return ends == list(index.facts.cuts[::2]) and all(
-        block.start == start < block.end for block, start in zip(index.blocks, starts, strict=False)
+    return (
+        ends == list(index.facts.cuts[::2])
+        and starts == [MAGIC_SIZE, *ends][: len(starts)]
+        and all(map(lt, starts, ends))
     )
