@@ -241,6 +241,7 @@ class Archive:
         copy: Any = None,
         copy_at: When = None,
         lock: bool = False,
+        without: Sequence[str] = (),
         threads: int = 2,
     ) -> TableState:
         """A table as it was at a moment: backward from the live table, or forward from a copy.
@@ -259,10 +260,12 @@ class Archive:
                 server into which a dump was loaded.
             copy_at: the position that they are of; files that ``as-of`` wrote tell it themselves.
             lock: of the live server: begin to read under FLUSH TABLES WITH READ LOCK, which is given back at once.
+            without: names of columns that are left out, as they are called at the moment: for example generated
+                columns, which MariaDB 11.8.9 does not log.
             threads: that decode.
 
         Raises:
-            ConfigError: the moment is none of the archive, or pyarrow is not installed.
+            ConfigError: the moment is none of the archive, a column is wrong, or pyarrow is not installed.
             DataLossError: what happened between cannot be followed; says where.
             BinlogDecodeError: a fault in a file.
         """
@@ -274,9 +277,11 @@ class Archive:
             if copy is not None or copy_at is not None:
                 raise ConfigError("give live, to go backward, or copy, to go forward")
             return reconstruction.state_backward(
-                self, table, at, live, lock=lock, resources=resources
+                self, table, at, live, lock=lock, without=without, resources=resources
             )
-        return reconstruction.state_forward(self, table, at, copy, copy_at, resources=resources)
+        return reconstruction.state_forward(
+            self, table, at, copy, copy_at, without=without, resources=resources
+        )
 
     def stats(self) -> ArchiveStatistics:
         """Rows and bytes by table and hour, the largest and longest transactions, statements that changed tables.

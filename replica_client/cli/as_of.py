@@ -58,6 +58,14 @@ def as_of(
             "--lock", help="Begin to read --live under a global read lock, given back at once."
         ),
     ] = False,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Leave a column out, as it is called at the moment: for example a generated one that the source does "
+            "not log. May be repeated.",
+        ),
+    ] = None,
     prove: Annotated[
         bool,
         typer.Option("--prove", help="Go both ways and compare; exit status 1 if they differ."),
@@ -102,10 +110,20 @@ def as_of(
     known = schema_of(schema, None)
     with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
         if prove:
-            _prove(archive, table, at, live, copy, copy_at, lock=lock, threads=threads)
+            _prove(
+                *(archive, table, at, live, copy, copy_at, lock),
+                without=without or (),
+                threads=threads,
+            )
             return
         state = archive.as_of(
-            table, at, live=live, copy=copy, copy_at=copy_at, lock=lock, threads=threads
+            *(table, at),
+            live=live,
+            copy=copy,
+            copy_at=copy_at,
+            lock=lock,
+            without=without or (),
+            threads=threads,
         )
         if duckdb is not None:
             module = extra_module("replica_client.integrations.duckdb_database", "duckdb")
@@ -138,6 +156,7 @@ def _prove(
     live: str | None,
     copy: str | None,
     copy_at: str | None,
+    lock: bool,
     **options: Any,
 ) -> None:
     """Go both ways.
@@ -147,8 +166,8 @@ def _prove(
     """
     from replica_client.archive.as_of.table_state import difference
 
-    backward = archive.as_of(table, at, live=live, **options)
-    forward = archive.as_of(table, str(backward.position), copy=copy, copy_at=copy_at)
+    backward = archive.as_of(table, at, live=live, lock=lock, **options)
+    forward = archive.as_of(table, str(backward.position), copy=copy, copy_at=copy_at, **options)
     rows, differences = difference(forward, backward)
     if differences:
         lines = Lines()

@@ -19,6 +19,9 @@ from replica_client.rows.arrow_types import arrow_column
 from tests.integration.undo_histories import SETTINGS, Table
 from tests.servers.local import LocalServer
 
+COMPUTED = frozenset({"g"})
+"""The generated column that tables of these histories may have."""
+
 
 def url_of(server: LocalServer) -> str:
     """Where a server is, with its root account."""
@@ -56,7 +59,7 @@ def prove(server: LocalServer, directory: Path, seed: int, instants: int) -> Cou
     server.rotate()
     first = server.binlog_position()[0]
     database = server.create_database("asof")
-    known: list[tuple[str, str, Counter[str]]] = []
+    known: list[tuple[str, str, pa.Table]] = []
     connection = server.connect()
     try:
         with connection.cursor() as cursor:
@@ -77,23 +80,31 @@ def prove(server: LocalServer, directory: Path, seed: int, instants: int) -> Cou
                     server.rotate()
                 table = rng.choice(tables)
                 moment = _moment(server, rng, counts)
-                known.append((table.name, moment, as_set(selected(server, table.name))))
+                known.append((table.name, moment, selected(server, table.name)))
     finally:
         connection.close()
     server.rotate()
     names = server.binlog_files()
     files = [server.binlog_path(name) for name in names[names.index(first) :]]
     archive = open_archive(files, index_directory=directory)
-    for name, position, expected in known:
+    for name, position, rows in known:
         counts["instants"] += 1
         for direction, live in (("forward", None), ("backward", url_of(server))):
+            expected = as_set(rows)
             try:
                 state = archive.as_of(name, position, live=live)
                 found = as_set(state.read_all())
             except DataLossError as error:
-                counts[f"{direction} refused"] += 1
-                print(f"seed {seed}, {server.name}, {direction}: {error}")
-                continue
+                computed = [one for one in rows.schema.names if one in COMPUTED]
+                if not computed or "row image lacks" not in str(error):
+                    counts[f"{direction} refused"] += 1
+                    print(f"seed {seed}, {server.name}, {direction}: {error}")
+                    continue
+                # MariaDB 11.8.9 does not log them.
+                counts[f"{direction} without generated columns"] += 1
+                state = archive.as_of(name, position, live=live, without=computed)
+                found = as_set(state.read_all())
+                expected = as_set(rows.drop_columns(computed))
             counts[direction] += 1
             counts["rows"] += found.total()
             if found != expected:

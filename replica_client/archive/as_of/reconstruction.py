@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,7 +14,12 @@ from replica_client.archive.as_of.earlier_copy import CopiedRows, open_copy
 from replica_client.archive.as_of.live_rows import LiveRows
 from replica_client.archive.as_of.moments import end_of, moment_of
 from replica_client.archive.as_of.net_images import MEMORY, NetImages
-from replica_client.archive.as_of.segment_images import ImageReading, as_images, row_schema
+from replica_client.archive.as_of.segment_images import (
+    LOSSLESS,
+    ImageReading,
+    as_images,
+    row_schema,
+)
 from replica_client.archive.as_of.table_course import Course, Segment, course_after, course_before
 from replica_client.archive.as_of.table_state import TableState
 from replica_client.archive.binlog_archive import named_table
@@ -53,6 +58,7 @@ def state_backward(
     live: str,
     *,
     lock: bool = False,
+    without: Sequence[str] = (),
     resources: Resources | None = None,
 ) -> TableState:
     """The table at a moment, from the table as a server has it now.
@@ -63,6 +69,7 @@ def state_backward(
         when: the moment.
         live: URL of the server.
         lock: take a brief lock, so that rows are those of one position.
+        without: columns that are left out.
         resources: what may be used.
 
     Raises:
@@ -87,10 +94,10 @@ def state_backward(
         shape = rows.shape
         if course.model is not None:
             shape = shape_of(course.model, _flavor(archive))
-        schema = row_schema(shape, _type_of(archive))
         own = course.segments[-1].columns
         names = {new: old for old, new in own.items()} if own is not None else None
         key = [one if names is None else names[one] for one, _ in rows.model.primary_key]
+        schema = _left_out(row_schema(shape, _type_of(archive)), key, without, table)
         reading = ImageReading(archive, False, (resources or Resources()).threads)
         exact = window.exact or _is_untouched(reading, course.segments[-1], window)
         if not key and not exact:
@@ -115,6 +122,7 @@ def state_forward(
     copy: Any = None,
     copy_at: When = None,
     *,
+    without: Sequence[str] = (),
     resources: Resources | None = None,
 ) -> TableState:
     """The table at a moment, from a copy of an earlier one, or from where a statement made or emptied it.
@@ -125,6 +133,7 @@ def state_forward(
         when: the moment.
         copy: the rows; see :func:`~replica_client.archive.as_of.earlier_copy.open_copy`.
         copy_at: the position that they are of; None: the copy tells.
+        without: columns that are left out.
         resources: what may be used.
 
     Raises:
@@ -154,13 +163,17 @@ def state_forward(
     if copied is not None and not course.begins_empty:
         copied.open(course.segments[0].name)
     schema, key = _form(archive, name, shape, copied)
+    schema = _left_out(schema, key, without, table)
     net = NetImages(schema, key, "last", (resources or Resources()).memory)
     if copied is not None and not course.begins_empty:
         own = course.segments[0].columns
         names = {new: old for old, new in own.items()} if own is not None else None
+        there = set(schema.names if own is None else own) & set(schema.names)
         with closing(copied):
             for batch in copied.batches():
-                net.add(as_images(_renamed(batch, names), schema))
+                images = _renamed(batch, names)
+                _check_columns(images, there)
+                net.add(as_images(images, schema))
     reading = ImageReading(archive, True, (resources or Resources()).threads)
     for segment in course.segments:
         for images in reading.images(segment, schema, key):
@@ -204,6 +217,40 @@ def _form(
             "schema (--schema)"
         )
     return copied.schema, list(copied.key)
+
+
+def _left_out(
+    schema: pa.Schema, key: Sequence[str], without: Sequence[str], table: str
+) -> pa.Schema:
+    """The schema without some of its columns.
+
+    Raises:
+        ConfigError: there is no such column, or the rows could not do without it.
+    """
+    known = [name for name in schema.names if name != LOSSLESS]
+    for name in without:
+        if name not in known:
+            raise ConfigError(f"without: {table} has no column {name!r}; it has {', '.join(known)}")
+        if name in key:
+            raise ConfigError(f"without: {name!r} is a column of the primary key of {table}")
+    if not set(known) - set(without):
+        raise ConfigError(f"without: no column of {table} is left")
+    kept = [field for field in schema if field.name not in without]
+    return pa.schema(kept, schema.metadata)
+
+
+def _check_columns(rows: pa.RecordBatch, wanted: Set[str]) -> None:
+    """Refuse a copy that lacks columns which the table had: they would come out as NULL.
+
+    Raises:
+        ConfigError: it does.
+    """
+    missing = sorted(wanted - set(rows.schema.names) - {LOSSLESS})
+    if missing:
+        raise ConfigError(
+            f"the copy lacks {', '.join(missing)}, which the table had then; give a whole copy, or leave the columns "
+            "out (--without)"
+        )
 
 
 def _known_model(archive: Archive, name: TableName, at: Position) -> TableModel | None:

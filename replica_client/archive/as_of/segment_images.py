@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, Final
 
 import pyarrow as pa
@@ -147,7 +147,7 @@ class ImageReading:
         arrays = []
         for field in schema:
             if field.name == LOSSLESS:
-                arrays.append(_renamed(batch.column(LOSSLESS), segment))
+                arrays.append(_texts_of(batch.column(LOSSLESS), columns, schema))
                 continue
             own = columns.get(field.name)
             if own is None:
@@ -171,12 +171,15 @@ def with_images(schema: pa.Schema) -> pa.Schema:
 
 def as_images(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Rows that are there, as images."""
-    arrays = [
-        as_type(rows.column(field.name), field.type)
-        if field.name in rows.schema.names
-        else pa.nulls(rows.num_rows, field.type)
-        for field in schema
-    ]
+    names = {name: name for name in rows.schema.names}
+    arrays = []
+    for field in schema:
+        if field.name not in names:
+            arrays.append(pa.nulls(rows.num_rows, field.type))
+        elif field.name == LOSSLESS:
+            arrays.append(_texts_of(rows.column(LOSSLESS), names, schema))
+        else:
+            arrays.append(as_type(rows.column(field.name), field.type))
     ones, there = pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows), pa.repeat(True, rows.num_rows)
     return pa.RecordBatch.from_arrays([*arrays, there, ones], schema=with_images(schema))
 
@@ -220,29 +223,37 @@ def _check(batch: pa.RecordBatch, wanted: Set[str]) -> None:
             )
             at, names = next((at, names) for at, names in enumerate(left_out) if names)
             what = f"the row image lacks {', '.join(names)}"
-            raise _incomplete(batch, at, f"{what} ({WHY_ABSENT})")
+            raise _incomplete(batch, at, f"{what} ({WHY_ABSENT})", "; or leave it out (--without)")
     if lossless.null_count < batch.num_rows:
         texts = {f.name for f in batch.schema if pa.types.is_string(f.type)}
         for at, values in enumerate(lossless.to_pylist()):
-            named = sorted(name for name, _ in values or () if name in texts)
+            named = sorted(name for name, _ in values or () if name in texts & wanted)
             if named:
                 raise _incomplete(batch, at, f"{named[0]} is a partial JSON update")
 
 
-def _incomplete(batch: pa.RecordBatch, at: int, why: str) -> DataLossError:
+def _incomplete(batch: pa.RecordBatch, at: int, why: str, remedy: str = "") -> DataLossError:
     file, offset = batch.column("_file")[at].as_py(), batch.column("_offset")[at].as_py()
     table = (batch.schema.metadata or {}).get(b"table", b"").decode()
     return DataLossError(
         f"file {file}, position {offset}: {table}: {why}, so that the table at another moment is not known from it"
+        f"{remedy}"
     )
 
 
-def _renamed(column: Any, segment: Segment) -> Any:
-    """Lossless texts by the names of the wanted definition."""
-    own = segment.columns
-    if own is None or column.null_count == len(column):
+def _texts_of(column: Any, columns: Mapping[str, str], schema: pa.Schema) -> Any:
+    """Lossless texts of the columns of a schema, by the names there.
+
+    Args:
+        column: the texts.
+        columns: the names in the texts, by those in the schema.
+        schema: the columns that are wanted.
+    """
+    if column.null_count == len(column):
         return column
-    names = {old: new for new, old in own.items()}
+    names = {old: new for new, old in columns.items() if new in schema.names}
+    if all(names.get(name) == name for name in pc.unique(column.keys).to_pylist()):
+        return column
     found = [
         None
         if texts is None

@@ -161,3 +161,41 @@ def test_rows_without_a_key_are_told_apart_by_their_bits() -> None:
     )
     (rows,) = images.rows()
     assert sorted(rows["_weight"].to_pylist()) == [1, 2]
+
+
+def test_columns_are_left_out(directory: Path) -> None:
+    archive = rc.open_archive(str(directory))
+    whole = archive.as_of("shop.orders", "latest").read_all()
+    left = [name for name in whole.schema.names if name not in ("state", "_lossless")]
+    state = archive.as_of("shop.orders", "latest", without=["state"])
+    found = state.read_all()
+    assert "state" not in found.schema.names and found.num_rows == whole.num_rows
+
+    def rows(table: Any) -> list[str]:
+        return sorted(map(repr, table.select(left).to_pylist()))
+
+    assert rows(found) == rows(whole)
+    assert all('"state"' not in line for line in state_lines(state))
+
+
+@pytest.mark.parametrize(
+    ("without", "reason"),
+    [
+        (["nothing"], "has no column 'nothing'; it has id, "),
+        (["_lossless"], "has no column '_lossless'"),
+        (["id"], "'id' is a column of the primary key"),
+    ],
+)
+def test_columns_that_cannot_be_left_out(directory: Path, without: list[str], reason: str) -> None:
+    with pytest.raises(rc.ConfigError, match=reason):
+        rc.open_archive(str(directory)).as_of("shop.orders", "latest", without=without)
+
+
+def test_a_copy_without_a_column_is_refused(directory: Path) -> None:
+    archive = rc.open_archive(str(directory))
+    middle = archive.as_of("shop.orders", "shop-bin.000002:4", without=["state"])
+    with pytest.raises(rc.ConfigError, match="the copy lacks state"):
+        archive.as_of("shop.orders", "latest", copy=middle)
+    forward = archive.as_of("shop.orders", "latest", copy=middle, without=["state"])
+    expected = archive.as_of("shop.orders", "latest", without=["state"])
+    assert difference(forward, expected) == (37, [])
