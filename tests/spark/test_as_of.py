@@ -77,3 +77,17 @@ def test_a_live_source_and_a_stream_are_refused(spark, tmp_path):
         stream.load().writeStream.format("noop").option(
             "checkpointLocation", str(tmp_path / "c")
         ).start().processAllAvailable()
+
+
+def test_a_copy_needs_only_the_columns_that_are_asked_for(spark, tmp_path):
+    early = expected(tmp_path, "shop.orders", MOMENTS[0], without=["state"])
+    write_state(early, str(tmp_path / "early.parquet"), "parquet")
+    options = {"asOf": "latest", "copy": str(tmp_path / "early.parquet")}
+    state = expected(tmp_path, "shop.orders", "latest").read_all()
+    frame = load(spark, tmp_path, columns="id,total", **options)
+    assert sorted_rows(frame.select("id", "total").toArrow()) == sorted_rows(
+        state.select(["id", "total"])
+    )
+    with pytest.raises((AnalysisException, PythonException)) as caught:
+        load(spark, tmp_path, **options).collect()
+    assert "the copy lacks state" in str(cause_of(caught.value))

@@ -29,11 +29,13 @@ class PlannedState:
 
     Attributes:
         position: the moment.
-        columns: of the table there.
+        columns: of the table there, as far as they are wanted.
+        without: the others; what the source did not log of them does not matter.
     """
 
     position: Position
     columns: StructType
+    without: tuple[str, ...]
 
     @classmethod
     def of(cls, options: SourceOptions) -> PlannedState:
@@ -47,7 +49,13 @@ class PlannedState:
         position, shape = planned_state(_archive(options), _table(options), options.as_of)
         fields = plan_table(shape, options).fields
         columns = [StructField(name, kind) for name, kind in fields]
-        return cls(position, StructType([*columns, _LOSSLESS]))
+        wanted = {name for name, _ in fields}
+        without = [
+            column.name
+            for at, column in enumerate(shape.columns)
+            if column.name not in wanted and at not in shape.primary_key
+        ]
+        return cls(position, StructType([*columns, _LOSSLESS]), tuple(without))
 
 
 class AsOfReader(DataSourceReader):
@@ -74,6 +82,7 @@ class AsOfReader(DataSourceReader):
                 self._planned.position,
                 copy=options.copy,
                 copy_at=options.copy_at,
+                without=self._planned.without,
             )
             for batch in state.batches():
                 arrays = [converted(batch.column(field.name), field.type) for field in schema]

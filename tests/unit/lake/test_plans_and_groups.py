@@ -9,9 +9,10 @@ import pytest
 from replica_client.errors import ConfigError
 from replica_client.lake.config import load_config
 from replica_client.lake.copies import CopyPlan
+from replica_client.lake.merge import _behind
 from replica_client.lake.source_options import SourceOptions
-from replica_client.lake.verify.row_groups import Grouping, range_of
-from replica_client.schema.model import TableModel
+from replica_client.lake.verify.row_groups import Grouping, has_integer_key, range_of
+from replica_client.schema.model import ColumnModel, TableModel
 from tests.unit.schema.tables import history_of
 
 
@@ -78,3 +79,38 @@ def test_a_snapshot_is_of_a_live_source(tmp_path):
     file.write_text(text + 'path = "a.000001"\n')
     with pytest.raises(ConfigError, match="needs a live source"):
         load_config(file)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "key", "expected"),
+    [
+        (("int", "varchar"), ("a",), True),
+        (("bigint", "varchar"), ("a", "b"), True),
+        (("varchar", "int"), ("a",), False),
+        (("varchar", "int"), ("b", "a"), True),
+        (("decimal", "int"), ("a",), False),
+        (("int", "int"), (), False),
+    ],
+)
+def test_whole_numbers_at_the_start_of_a_key_make_ranges(kinds, key, expected):
+    columns = tuple(ColumnModel(name, kind) for name, kind in zip("ab", kinds, strict=True))
+    table = TableModel("d", "t", columns, tuple((name, 0) for name in key))
+    assert has_integer_key(table) is expected
+
+
+@pytest.mark.parametrize(
+    ("key", "behind"),
+    [
+        (5, 6),
+        (-1, 0),
+        ("abc", "abc\0"),
+        ("", "\0"),
+        ("ж", None),
+        ("2026-11-24", None),
+        ("2026-11-2", "2026-11-2\0"),
+        (True, None),
+        (None, None),
+    ],
+)
+def test_the_first_key_behind_one(key, behind):
+    assert _behind(key) == behind

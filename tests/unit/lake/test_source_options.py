@@ -123,3 +123,13 @@ def test_columns_as_a_list():
     assert SourceOptions.parse(given).columns == ("a, b", "c")
     with pytest.raises(ConfigError, match="option columns .*JSON list"):
         SourceOptions.parse({**given, "columns": "[1]"})
+
+
+def test_counts_and_sizes_are_numbers():
+    found = SourceOptions.parse(
+        {**PATH, "maxRowsPerTrigger": "1000", "maxBytesPerTrigger": "64m", "partitionSize": "2m"}
+    )
+    assert (found.max_rows, found.max_bytes, found.partition_size) == (1000, 64 << 20, 2 << 20)
+    assert SourceOptions.parse({**URL, "serverIdBase": "7000"}).server_id_base == 7000
+    plain = SourceOptions.parse(PATH)
+    assert (plain.max_rows, plain.max_bytes, plain.server_id_base) == (None, None, None)

@@ -11,7 +11,7 @@ from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import DataLossError
 from replica_client.position.groups import query_class
 from replica_client.position.position import Position
-from replica_client.readers.savepoints import Savepoints
+from replica_client.readers.savepoints import Savepoints, _read
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.ddl.statement_context import MODE_ANSI_QUOTES, StatementContext
@@ -157,3 +157,8 @@ def test_rows_that_were_delivered_before() -> None:
 )
 def test_role(query: bytes, role: EventClass) -> None:
     assert query_class(query) is role
+
+
+@pytest.mark.parametrize("query", [b"ROLLBACK", b"rollback work", b"ROLLBACK AND NO CHAIN"])
+def test_a_rollback_of_all_is_nothing_of_a_savepoint(query: bytes) -> None:
+    assert _read(query, StatementContext("d")) == (None, ())

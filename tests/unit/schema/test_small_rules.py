@@ -5,10 +5,15 @@ from __future__ import annotations
 import pytest
 
 from replica_client.constants.flavor import ServerFlavor
+from replica_client.schema.ddl.column_clause import read_default
+from replica_client.schema.ddl.cursor import Cursor
+from replica_client.schema.ddl.lexer import tokenize
+from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.ddl.steps import AlterTable, NotUnderstood
 from replica_client.schema.ddl.touched import tables_touched
-from replica_client.schema.model import TableModel
+from replica_client.schema.labels import UNCONVERTED, Written, needed
+from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.resolve import hash_columns
 from replica_client.schema.shape import ColumnShape, TableShape
 from tests.unit.schema.tables import MARIADB, MYSQL, history_of
@@ -66,3 +71,35 @@ def test_hash_columns_are_told_by_the_definition() -> None:
     assert hash_columns(shape, model, ServerFlavor.MARIADB) == {"DB_ROW_HASH_1"}
     assert hash_columns(shape, model, ServerFlavor.MYSQL) == frozenset()
     assert hash_columns(shape, None, ServerFlavor.MARIADB) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("charset", "doubtful"),
+    [(None, (1, 3)), ("utf8mb4", (1, 3)), ("latin1", ()), ("utf8mb3", ())],
+)
+def test_labels_with_a_question_mark_are_doubtful_beyond_utf8mb3(
+    charset: str | None, doubtful: tuple[int, ...]
+) -> None:
+    column = ColumnModel("e", "enum", charset=charset, labels=("a?", "b", "?"))
+    assert column.doubtful_labels == doubtful
+    assert ColumnModel("c", "varchar", charset=charset).doubtful_labels == ()
+
+
+@pytest.mark.parametrize("connection", ["latin1", "koi8r", "utf8mb4", None])
+def test_labels_in_ascii_need_no_character_set(connection: str | None) -> None:
+    written = Written("koi8r", connection)
+    assert needed(("a", "b"), written) is UNCONVERTED
+    assert needed((), written) is UNCONVERTED
+
+
+@pytest.mark.parametrize("connection", ["latin1", "koi8r"])
+def test_other_labels_need_it(connection: str) -> None:
+    written = Written("utf8mb4", connection)
+    assert needed(("a", "ж"), written) == written
+
+
+@pytest.mark.parametrize("text", ["5 NOT NULL", "  'a b' NULL", "NOW(6) ON UPDATE NOW(6)", "-1"])
+def test_where_a_default_stands_is_no_part_of_it(text: str) -> None:
+    tokens = read_default(Cursor(tokenize(text, StatementContext("d"))))
+    assert tokens
+    assert {(token.start, token.end) for token in tokens} == {(0, 0)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from replica_client.constants.capabilities import Capability
@@ -98,3 +100,10 @@ def test_parts_that_a_flag_announces(flag: str, rest: str, field: str, value: ob
 def test_an_old_protocol_is_refused() -> None:
     with pytest.raises(MalformedPacketError, match="without CLIENT_PROTOCOL_41"):
         response(Capability.CLIENT_SECURE_CONNECTION, "00")
+
+
+@pytest.mark.parametrize("level", [1, 9, 22])
+def test_the_level_of_zstd_is_written(level: int) -> None:
+    flags = LENENC | Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM
+    written = replace(response(LENENC, "00"), capabilities=flags, zstd_level=level)
+    assert HandshakeResponse.decode(written.encode()) == written
