@@ -47,6 +47,7 @@ if cython.compiled:
     )
     from cython.cimports.replica_client.codec.memory import (
         copy_bytes,
+        load_be,
         load_le,
         same_bytes,
         store_number,
@@ -73,7 +74,7 @@ else:
         TYPE_OFFSET,
         EventClass,
     )
-    from replica_client.codec.memory import copy_bytes, load_le, same_bytes, store_number
+    from replica_client.codec.memory import copy_bytes, load_be, load_le, same_bytes, store_number
     from replica_client.position.groups import control_of
 
 MAX_KEY_COLUMNS = 32
@@ -83,8 +84,6 @@ _SEED = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 _FIRST = cython.declare(cython.ulonglong, 0xBF58476D1CE4E5B9)
 _SECOND = cython.declare(cython.ulonglong, 0x94D049BB133111EB)
 _ALL = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
-_EVEN_BYTES = cython.declare(cython.ulonglong, 0x00FF00FF00FF00FF)
-_EVEN_PAIRS = cython.declare(cython.ulonglong, 0x0000FFFF0000FFFF)
 _STEPS = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 _NO_SLOT = cython.declare(cython.int, 255)
 _SLOTS = cython.declare(cython.int, 32)
@@ -744,12 +743,11 @@ def _zone_of(
     raw: cython.p_const_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t, lead_size: cython.int
 ) -> cython.ulonglong:
     """The number of :func:`zone_number`."""
-    number: cython.ulonglong = load_le(raw, at, size if size < 8 else 8)
     if lead_size:
-        return number
-    number = ((number & _EVEN_BYTES) << 8) | ((number >> 8) & _EVEN_BYTES)
-    number = ((number & _EVEN_PAIRS) << 16) | ((number >> 16) & _EVEN_PAIRS)
-    return ((number << 32) & _ALL) | (number >> 32)
+        return load_le(raw, at, lead_size)
+    if size >= 8:
+        return load_be(raw, at, 8)
+    return (load_be(raw, at, size) << (8 * (8 - size))) & _ALL if size else 0
 
 
 def zone_number(value: bytes, lead_size: int) -> int:
@@ -759,9 +757,10 @@ def zone_number(value: bytes, lead_size: int) -> int:
         value: of the key's first column, as row images have it (without a length before it).
         lead_size: :attr:`KeyTable.lead_size`.
     """
-    if lead_size:
-        return int.from_bytes(value, "little")
-    return int.from_bytes(value[:8].ljust(8, b"\0"), "big")
+    if lead_size and len(value) != lead_size:
+        raise ValueError(f"a key of {len(value)} bytes in a column of {lead_size}")
+    raw: cython.p_const_uchar = value
+    return int(_zone_of(raw, 0, len(value), lead_size))
 
 
 @cython.cfunc

@@ -403,21 +403,22 @@ class BlockChoice:
         forms = key_forms(shape, table.key, [by_column[at] for at in table.key])
         if forms is None:
             return None
-        zones = {
-            key_number(one, table.zone_size > 0): zone_number(one[0], table.lead_size)
-            for one in forms
-        }
-        numbers = list(zones)
-        inside = [one for one in numbers if table.low <= zones[one] <= table.high]
+        try:
+            asked = [
+                (key_number(one, table.zone_size > 0), zone_number(one[0], table.lead_size))
+                for one in forms
+            ]
+        except ValueError:
+            return None
+        numbers = [one for one, _ in asked]
+        inside = [one for one in asked if table.low <= one[1] <= table.high]
         if not inside:
             return numbers, set()
         section = file.section(number)
         if section is None:
             return None
         try:
-            return numbers, {
-                block for one in inside for block in blocks_with(section, one, zones[one])
-            }
+            return numbers, {block for one in inside for block in blocks_with(section, *one)}
         except ValueError:
             return None
 

@@ -143,7 +143,8 @@ class ImageReading:
             weight = pc.if_else(pc.or_(first, second), 0, weight)
             chosen = pc.invert(first if self._forward else second)
             batch, present, weight = (one.filter(chosen) for one in (batch, present, weight))
-        _check(batch, {columns[one] for one in schema.names if one in columns})
+        wanted = {columns[one] for one in schema.names if one in columns}
+        _check(batch, wanted, {columns[name] for name in key})
         arrays = []
         for field in schema:
             if field.name == LOSSLESS:
@@ -208,8 +209,8 @@ def _same_key(batch: pa.RecordBatch, names: Sequence[str]) -> Any:
     return pa.concat_arrays([same, _FALSE])
 
 
-def _check(batch: pa.RecordBatch, wanted: Set[str]) -> None:
-    """Refuse images that do not have all the columns that are wanted of a row.
+def _check(batch: pa.RecordBatch, wanted: Set[str], key: Set[str]) -> None:
+    """Refuse images that do not have all the columns that are wanted of a row; those of the key cannot be left out.
 
     Raises:
         DataLossError: one has not.
@@ -223,7 +224,10 @@ def _check(batch: pa.RecordBatch, wanted: Set[str]) -> None:
             )
             at, names = next((at, names) for at, names in enumerate(left_out) if names)
             what = f"the row image lacks {', '.join(names)}"
-            raise _incomplete(batch, at, f"{what} ({WHY_ABSENT})", "; or leave it out (--without)")
+            remedy = (
+                "" if key & set(names) else "; leave it out (--without), if you need not know it"
+            )
+            raise _incomplete(batch, at, f"{what} ({WHY_ABSENT})", remedy)
     if lossless.null_count < batch.num_rows:
         texts = {f.name for f in batch.schema if pa.types.is_string(f.type)}
         for at, values in enumerate(lossless.to_pylist()):
