@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -13,7 +12,7 @@ from replica_client.errors import ConfigError
 from replica_client.rows.batches import BatchBuilder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.row_change import Change
-from replica_client.storage.durable import sync_directory
+from replica_client.storage.durable import move_into_place
 
 BatchFormat = Literal["parquet", "arrow"]
 
@@ -103,13 +102,11 @@ class BatchFile:
             self._stream.flush()
             return self._writer is not None
         self._stream.flush()
-        os.fsync(self._stream.fileno())
         self._stream.close()
         if self._writer is None:
             self._part.unlink()
             return False
-        self._part.rename(self._path)
-        sync_directory(self._path.parent)
+        move_into_place(self._part, self._path)
         return True
 
     def _builder_of(self, rows: RowsOfEvent) -> BatchBuilder:

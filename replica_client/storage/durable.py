@@ -52,6 +52,17 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
+def move_into_place(temporary: Path, path: Path) -> None:
+    """Give a file that was written under a temporary name its own, so that a crash leaves it whole or not at all.
+
+    Raises:
+        OSError: it cannot be synced or renamed.
+    """
+    sync_file(temporary)
+    os.replace(temporary, path)
+    sync_directory(path.parent)
+
+
 def replace_file(
     path: Path, data: bytes, *, mode: int = DATA_MODE, temporary: Path | None = None
 ) -> os.stat_result:

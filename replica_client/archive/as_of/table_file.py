@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ import pyarrow.parquet as pq
 
 from replica_client.archive.as_of.table_state import TableState
 from replica_client.errors import ConfigError
-from replica_client.storage.durable import sync_directory
+from replica_client.storage.durable import move_into_place
 
 FileForm = Literal["parquet", "arrow"]
 
@@ -61,10 +60,7 @@ def new_file(path: Path) -> Iterator[Path]:
     part.unlink(missing_ok=True)
     try:
         yield part
-        with part.open("rb") as stream:
-            os.fsync(stream.fileno())
-        part.rename(path)
-        sync_directory(path.parent)
+        move_into_place(part, path)
     finally:
         part.unlink(missing_ok=True)
 
