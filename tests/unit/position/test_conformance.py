@@ -60,3 +60,14 @@ def test_a_directory_that_is_not_there(tmp_path):
 def test_names_of_tables_are_names(tmp_path, table):
     with pytest.raises(PositionStoreError):
         SqlitePositionStore(tmp_path / "x", "a", table)
+
+
+def test_a_store_that_is_closed_has_no_connection(tmp_path):
+    store = SqlitePositionStore(tmp_path / "positions.sqlite", "a")
+    store.save(Position("binlog.000001", 4))
+    write_ahead = tmp_path / "positions.sqlite-wal"
+    assert write_ahead.exists()
+    store.close()
+    assert not write_ahead.exists(), "SQLite removes it with the last connection"
+    assert store.load() == Position("binlog.000001", 4)
+    store.close()

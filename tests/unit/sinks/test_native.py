@@ -12,6 +12,7 @@ from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.files.binlog_file import open_binlog
 from replica_client.rows.json_values import change_to_json
 from replica_client.rows.selection import Selection
+from replica_client.sinks.formats.message import KeyChoice
 from replica_client.sinks.formats.native import NativeFormat
 
 DATA = Path(replica_client.__file__).parent / "testing" / "data"
@@ -46,3 +47,17 @@ def test_a_loss_is_a_line() -> None:
     assert [(line["loss"], line["reason"], line["position"], line["count"]) for line in got] == [
         (loss.kind, loss.reason, loss.position, loss.count) for loss in losses
     ]
+
+
+def test_messages_have_keys_where_they_are_asked_for() -> None:
+    transactions = list(open_binlog(DATA).transactions())
+    changes = [change_to_json(change) for one in transactions for change in one.changes]
+    for form, keyed in ((NativeFormat(), False), (NativeFormat(KeyChoice()), True)):
+        messages = [
+            message
+            for transaction in transactions
+            for message in form.messages(transaction)
+            if message.kind == "row" and '"before"' in message.value
+        ]
+        assert [message.value for message in messages] == changes
+        assert {message.key is not None for message in messages} == {keyed}

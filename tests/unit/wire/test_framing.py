@@ -190,3 +190,9 @@ def test_an_event_that_is_no_single_packet_ends_them(size) -> None:
     bad = bytes(9) + size.to_bytes(4, "little") + bytes(40)
     packets, used, number = event_packets(first + bad, 7)
     assert (packets, used, number) == (encode_packets(b"\0" + first, 7), 30, 8)
+
+
+def test_a_packet_may_be_as_large_as_the_limit() -> None:
+    assert PacketFramer(max_packet_size=100).feed(encode_packets(bytes(100))) == [bytes(100)]
+    with pytest.raises(PacketTooLargeError, match="at least 101 bytes"):
+        PacketFramer(max_packet_size=100).feed(encode_packets(bytes(101)))

@@ -150,3 +150,10 @@ def test_not_understood(statement, tables, databases, anything) -> None:
     meaning = read_statement(statement, MYSQL)
     assert isinstance(meaning, NotUnderstood)
     assert (meaning.tables, meaning.databases, meaning.anything) == (tables, databases, anything)
+
+
+def test_a_column_may_be_named_as_a_kind_of_key() -> None:
+    history = history_of(
+        "create table t (id int, vector int, period int, `key` int, v int, vector key (v))"
+    )
+    assert columns(history) == "id int, vector int, period int, key int, v int"

@@ -20,3 +20,16 @@ def test_the_order_of_bytes_is_that_of_each_geometry(outer: str, inner: str) -> 
     both = struct.pack(f"{outer}BII", outer == "<", 7, 2) + point(inner, 1.0, 2.0) + line
     reader = well_known_text._Reader(both)
     assert reader.geometry(0) == ("GEOMETRYCOLLECTION (POINT (1 2), LINESTRING (0 0, 1.5 -2))")
+
+
+def nested(depth: int) -> bytes:
+    """A point in so many collections."""
+    return struct.pack("<BII", 1, 7, 1) * depth + point("<", 1.0, 2.0)
+
+
+def test_how_deep_geometries_may_be_nested() -> None:
+    deepest = well_known_text._MAX_DEPTH
+    text = well_known_text._Reader(nested(deepest)).geometry(0)
+    assert text == "GEOMETRYCOLLECTION (" * deepest + "POINT (1 2)" + ")" * deepest
+    with pytest.raises(ValueError, match="nested too deep"):
+        well_known_text._Reader(nested(deepest + 1)).geometry(0)
