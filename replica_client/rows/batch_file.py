@@ -12,7 +12,7 @@ from replica_client.errors import ConfigError
 from replica_client.rows.batches import BatchBuilder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.row_change import Change
-from replica_client.storage.durable import move_into_place
+from replica_client.storage.durable import publish_file
 
 BatchFormat = Literal["parquet", "arrow"]
 
@@ -106,7 +106,7 @@ class BatchFile:
         if self._writer is None:
             self._part.unlink()
             return False
-        move_into_place(self._part, self._path)
+        publish_file(self._part, self._path)
         return True
 
     def _builder_of(self, rows: RowsOfEvent) -> BatchBuilder:

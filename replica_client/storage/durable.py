@@ -52,7 +52,7 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def move_into_place(temporary: Path, path: Path) -> None:
+def publish_file(temporary: Path, path: Path) -> None:
     """Give a file that was written under a temporary name its own, so that a crash leaves it whole or not at all.
 
     Raises:

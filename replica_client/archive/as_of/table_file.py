@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from replica_client.archive.as_of.table_state import TableState
 from replica_client.errors import ConfigError
-from replica_client.storage.durable import move_into_place
+from replica_client.storage.durable import publish_file
 
 FileForm = Literal["parquet", "arrow"]
 
@@ -60,7 +60,7 @@ def new_file(path: Path) -> Iterator[Path]:
     part.unlink(missing_ok=True)
     try:
         yield part
-        move_into_place(part, path)
+        publish_file(part, path)
     finally:
         part.unlink(missing_ok=True)
 
