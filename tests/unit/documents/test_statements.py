@@ -79,6 +79,17 @@ def test_every_module_on_the_drawing_is_there() -> None:
     assert [name for name in names if not (PACKAGE / name).exists()] == []
 
 
+def test_names_of_modules_stay_within_their_boxes() -> None:
+    """A character of a monospace font is as wide as 0.6 of its size."""
+    drawing = (CONTENT / "images/way-of-a-byte.svg").read_text(encoding="utf-8")
+    box = r'<rect x="(\d+)" y="\d+" width="(\d+)" height="44".*\n.*\n'
+    found = re.findall(box + r'<text x="([\d.]+)".*font-size="([\d.]+)".*>([\w/]+\.py)<', drawing)
+    assert len(found) == drawing.count(".py<")
+    for left, width, middle, size, name in found:
+        assert float(left) + float(width) / 2 == float(middle), name
+        assert len(name) * 0.6 * float(size) < float(width) - 4, name
+
+
 def test_positions_as_they_are_shown_can_be_read() -> None:
     (shown,) = [
         block for block in blocks("text") if block.page.name == "files.md" and "@" in block.text
