@@ -67,6 +67,9 @@ keep = ["id"]
 # rename = { id = "secret_id" }
 # where = "id > 100"            # rows that are given
 # route = "vault.{table}"       # the table's new name
+# shard = { shard = "{database}" }  # a column of the key that tells tables apart which route makes one of
+# soft_delete = "deleted"       # a column that marks rows which the source has deleted
+# outbox = true                 # rows are messages: columns id, aggregateid, aggregatetype, payload
 
 # Each sink has its own connection and its own position: one that is slow or away stops no other.
 [[source.sink]]

@@ -32,6 +32,8 @@ from replica_client.wire.server_errors import CHANGED_ERRORS
 
 _LOG = logging.getLogger("replica_client.daemon")
 _TRIES = 10
+_MERGED = "merged"
+"""Begins what is saved of a copy of several tables: behind it the one that is copied, and how far it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +88,8 @@ class FirstCopies:
         self._locking = locking
         self._tell = tell
         self._transform = transform
-        # The source's names by those behind the transform.
-        self._sources: dict[TableName, TableName] = {}
+        # The source's names by those behind the transform; several, where they become one table.
+        self._sources: dict[TableName, list[TableName]] = {}
 
     async def wanted(self) -> list[TableName]:
         """The source's tables that are to be copied."""
@@ -99,7 +101,9 @@ class FirstCopies:
         names = [name for name in found if self._wants(connection, name)]
         if self._transform is None:
             return names
-        self._sources = {self._transform.target(*name): name for name in names}
+        self._sources = {}
+        for name in sorted(names):
+            self._sources.setdefault(self._transform.target(*name), []).append(name)
         return list(self._sources)
 
     async def run(self) -> None:
@@ -134,10 +138,10 @@ class FirstCopies:
         """Copy a table; again from the beginning while its definition changes."""
         for _ in range(_TRIES):
             try:
-                copy, model = await self._begun(connection, copy)
-                if model is not None:
+                copy, models, first = await self._begun(connection, copy)
+                for model in models[first:]:
                     copy = await self._rows(connection, copy, model, left)
-                if await self._definition(connection, copy.name) == model:
+                if await self._definitions(connection, copy.name) == models:
                     copy = replace(copy, until=_later(copy.high, await log_end(connection)))
                     await self._sink.save_copy(copy)
                     return copy.rows
@@ -153,32 +157,59 @@ class FirstCopies:
 
     async def _begun(
         self, connection: SourceConnection, copy: TableCopy
-    ) -> tuple[TableCopy, TableModel | None]:
-        """The copy, with a table that is ready for the rows that are still to come, and the source's table."""
+    ) -> tuple[TableCopy, list[TableModel], int]:
+        """The copy, with a table that is ready for the rows to come; the source's tables, and which one is next."""
         source = server_name(connection.server)
         if copy.begin is not None and copy.source == source:
-            model = await self._definition(connection, copy.name)
-            if self._shown(model) == copy.definition:
+            models = await self._definitions(connection, copy.name)
+            if self._shown(models) == copy.definition:
                 if copy.done is None:  # the end may have come before the table was made
                     copy = replace(copy, rows=0)
                     await self._sink.begin_copy(copy)
-                return copy, model
+                    return copy, models, 0
+                first = _first_left(models, copy.done)
+                if first is not None:
+                    return copy, models, first
         begin = await self._mark(connection)
-        model = await self._definition(connection, copy.name)
-        if model is not None:
+        if self._transform is not None and self._transform.merges:
+            await self._wanted(connection)  # a table may have joined
+        models = await self._definitions(connection, copy.name)
+        for model in models:
             await _check(connection, model)
-        copy = TableCopy(*copy.name, source, begin, self._shown(model), low=begin, high=begin)
+        copy = TableCopy(*copy.name, source, begin, self._shown(models), low=begin, high=begin)
         await self._sink.begin_copy(copy)
-        return copy, model
+        return copy, models, 0
 
-    def _shown(self, model: TableModel | None) -> TableModel | None:
-        """A definition as the sink has it."""
-        return model if model is None or self._transform is None else self._transform.model(model)
+    def _shown(self, models: Sequence[TableModel]) -> TableModel | None:
+        """A definition as the sink has it; of several tables that become one.
+
+        Raises:
+            ConfigError: they do not look alike.
+        """
+        if not models:
+            return None
+        if self._transform is None:
+            return models[0]
+        shown = [self._transform.model(model) for model in models]
+        for model, one in zip(models, shown, strict=True):
+            if one != shown[0]:
+                raise ConfigError(
+                    f"{model.database}.{model.name} does not look like {models[0].database}.{models[0].name}, and both "
+                    f"are {one.database}.{one.name}; alter one of them, and it is copied"
+                )
+        return shown[0]
 
     async def _rows(
         self, connection: SourceConnection, copy: TableCopy, model: TableModel, left: int
     ) -> TableCopy:
-        done = None if copy.done is None else KeyRange.from_json(copy.done)
+        name = [model.database, model.name]
+        merged = len(self._sources.get(copy.name, ())) > 1
+        part_done = copy.done
+        if part_done is not None and part_done[:1] == [_MERGED]:
+            part_done = part_done[2] if part_done[1] == name else None
+        elif merged:
+            part_done = None
+        done = None if part_done is None else KeyRange.from_json(part_done)
         if done is not None and done.upto is None:
             return copy  # the last chunk was done
         after = None if done is None else done.upto
@@ -195,19 +226,28 @@ class FirstCopies:
                         await self._sink.copy_rows(copy, shown)
             copied = rows - copy.rows
             low, high = _window(copy, model, chunk.window)
+            if merged:
+                # What is in the rows of one table may not yet be in those of the next.
+                low, high = copy.low, _later(copy.high, chunk.window.high)
             # A key that may not be seen is not written down: such a copy begins anew after its end.
             tells = plan is None or plan.shows_key(model)
             upto = part.to_json() if tells else None
+            if merged and upto is not None:
+                upto = [_MERGED, name, upto]
             copy = replace(copy, done=upto, low=low, high=high, rows=rows)
             await self._sink.save_copy(copy)
             self._tell(CopyProgress(left, f"{copy.database}.{copy.table}", rows), copied)
         return copy
 
-    async def _definition(self, connection: SourceConnection, name: TableName) -> TableModel | None:
-        name = self._sources.get(name, name)
-        if not self._wants(connection, name):
-            return None
-        return (await read_definitions(connection, name)).get(name)
+    async def _definitions(self, connection: SourceConnection, name: TableName) -> list[TableModel]:
+        """The source's tables that a copy is of, as they are now."""
+        found = []
+        for one in self._sources.get(name, [name]):
+            if self._wants(connection, one):
+                model = (await read_definitions(connection, one)).get(one)
+                if model is not None:
+                    found.append(model)
+        return found
 
     async def _mark(self, connection: SourceConnection) -> Position:
         """A place before which everything is visible now."""
@@ -216,6 +256,14 @@ class FirstCopies:
             await connection.query("ROLLBACK")
             return window.low
         return await low_watermark(connection)
+
+
+def _first_left(models: Sequence[TableModel], done: Sequence[object]) -> int | None:
+    """Which table is copied on with; None where the one that was copied last is not there."""
+    if done[:1] != [_MERGED]:
+        return 0 if len(models) == 1 else None
+    names = [[model.database, model.name] for model in models]
+    return next((at for at, name in enumerate(names) if name == done[1]), None)
 
 
 async def _check(connection: SourceConnection, model: TableModel) -> None:

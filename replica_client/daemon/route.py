@@ -231,6 +231,11 @@ class Route:
         )
         sink = make_sink(self.config.sink.type, options)
         check_mirror(self.config, sink)
+        if self._transform is not None and self._transform.has_outbox:
+            from replica_client.sinks.formats.outbox import OutboxSink
+
+            if isinstance(sink, OutboxSink):
+                sink.route_outbox()
         observation.guarantee = str(sink.guarantee)
         if self._letters is None:
             self._letters = await asyncio.to_thread(

@@ -94,7 +94,7 @@ def _given_names(
     if plan is None:
         return {one.name for one in columns if wanted is None or one.name in wanted}
     found = plan.columns(columns, (name for name, _ in model.primary_key))
-    return {
+    return plan.added_names | {
         new
         for column, (rule, new) in zip(columns, found, strict=True)
         if rule is not DROPPED and (wanted is None or column.name in wanted)

@@ -11,6 +11,10 @@ cdef class ImageSplicer:
     cdef RowImageDecoder _decoder
     cdef tuple _sources
     cdef int _width
+    cdef bytes _first
+    cdef Py_ssize_t _first_count
+    cdef bytes _last
+    cdef Py_ssize_t _last_count
     cdef dict _plans
     cdef SplicePlan _plan(self, bytes bitmap)
     cdef bytearray _out

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Row images written anew: without some columns, and with other values in some.
+"""Row images written anew: without some columns, with other values in some, with more columns before and behind.
 
 What stays is copied as bytes and not decoded. This module is compiled where that is possible and runs as it
 stands everywhere else.
@@ -53,12 +53,22 @@ class ImageSplicer:
     Args:
         decoder: of the images.
         sources: for each column of the table: :data:`KEEP`, :data:`DROP`, or the index of its new value.
+        first: values of columns that every new image has before the others, as bytes with their length.
+        last: of columns behind the others.
     """
 
-    def __init__(self, decoder: RowImageDecoder, sources: Sequence[int]) -> None:
+    def __init__(
+        self,
+        decoder: RowImageDecoder,
+        sources: Sequence[int],
+        first: Sequence[bytes] = (),
+        last: Sequence[bytes] = (),
+    ) -> None:
         self._decoder = decoder
         self._sources = tuple(sources)
-        self._width = sum(1 for source in sources if source != DROP)
+        self._first, self._first_count = b"".join(first), len(first)
+        self._last, self._last_count = b"".join(last), len(last)
+        self._width = sum(1 for source in sources if source != DROP) + len(first) + len(last)
         self._plans: dict[bytes, SplicePlan] = {}
         self._out = bytearray()
         self._used = 0
@@ -67,6 +77,11 @@ class ImageSplicer:
         """Which columns the new images have, where the old ones have these."""
         new: bytes = self._plan(bitmap).bitmap
         return new
+
+    def keeps_any(self, bitmap: bytes) -> bool:
+        """Whether a column of old images with a bitmap is in the new ones."""
+        plan: SplicePlan = self._plan(bitmap)
+        return any(source != DROP for source in plan.sources)
 
     def nulls(self, bitmap: bytes) -> bytes:
         """A new image in which all is NULL, for a row that is not there."""
@@ -171,13 +186,15 @@ class ImageSplicer:
         run: cython.Py_ssize_t = -1
         source: cython.Py_ssize_t
         is_null: cython.bint
-        at: cython.Py_ssize_t = 0
+        at: cython.Py_ssize_t = self._first_count
         value: bytes | None
         head: cython.Py_ssize_t = self._used
         self._reserve(plan.new_null_size)
         for i in range(plan.new_null_size):
             self._out[head + i] = 0
         self._used += plan.new_null_size
+        if self._first_count:
+            self._copy(self._first, 0, len(self._first))
         for i in range(len(columns)):
             column = cython.cast(Column, columns[i])
             source = sources[i]
@@ -213,6 +230,8 @@ class ImageSplicer:
             at += 1
         if run >= 0:
             self._copy(raw, run, offset - run)
+        if self._last_count:
+            self._copy(self._last, 0, len(self._last))
         return offset
 
     @cython.cfunc
@@ -228,16 +247,19 @@ class ImageSplicer:
         present = [at for at in range(len(columns)) if bitmap[at >> 3] >> (at & 7) & 1]
         new = bytearray((self._width + 7) >> 3)
         kept = [at for at in range(len(columns)) if self._sources[at] != DROP]
-        count = 0
-        for number, at in enumerate(kept):
-            if bitmap[at >> 3] >> (at & 7) & 1:
-                new[number >> 3] |= 1 << (number & 7)
-                count += 1
+        numbers = [*range(self._first_count), *range(self._width - self._last_count, self._width)]
+        numbers += [
+            number
+            for number, at in enumerate(kept, self._first_count)
+            if bitmap[at >> 3] >> (at & 7) & 1
+        ]
+        for number in numbers:
+            new[number >> 3] |= 1 << (number & 7)
         plan = SplicePlan(
             [columns[at] for at in present],
             [self._sources[at] for at in present],
             bytes(new),
-            count,
+            len(numbers),
         )
         if len(self._plans) >= _MAX_PLANS:
             self._plans.clear()

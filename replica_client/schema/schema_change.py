@@ -34,6 +34,7 @@ class SchemaChange:
         event_index: index of its event in the transaction.
         context: of its session; None where it is not known.
         server_id: of the server that ran it.
+        merged: whether a transform makes one table of several; this is about one of these.
 
     Examples:
         >>> items = rc.open_binlog("shop-bin.000001").changes(notices=True)
@@ -54,6 +55,7 @@ class SchemaChange:
     event_index: int = 0
     context: StatementContext | None = None
     server_id: int = 0
+    merged: bool = False
 
 
 def schema_change(

@@ -29,6 +29,7 @@ from replica_client.errors import ColumnDecodeError, SchemaMismatchError
 from replica_client.schema.column_type import FRACTION_TYPES, column_length, real_type
 from replica_client.schema.facts import ColumnFacts, column_facts
 from replica_client.schema.model import HASH_NAME, ColumnModel
+from replica_client.schema.outbox_columns import OutboxColumns
 
 LogicalType = Literal["uuid", "inet4", "inet6", "vector"]
 """MariaDB types that a table map shows as plain binary strings."""
@@ -140,6 +141,9 @@ class TableShape:
         database: the table's database (schema).
         table: the table's name.
         columns: the columns, in order.
+        merged: whether a transform makes one table of several, so that the source's tables may look different.
+        keeps_deleted: whether a transform makes updates of deletes, so that a row may come that was there before.
+        outbox: the columns that say where rows go, and as what, where it is an outbox.
 
     Examples:
         >>> change = next(rc.open_binlog("shop-bin.000001").changes())
@@ -150,6 +154,9 @@ class TableShape:
     database: str
     table: str
     columns: tuple[ColumnShape, ...]
+    merged: bool = False
+    keeps_deleted: bool = False
+    outbox: OutboxColumns | None = None
 
     @cached_property
     def column_names(self) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from replica_client.readers.transaction import Transaction
 from replica_client.sinks.formats.line_format import LineFormat, make_format
 from replica_client.sinks.formats.message import Message
 from replica_client.sinks.formats.message_spool import MessageSpool
+from replica_client.sinks.formats.outbox import OutboxFormat
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.sinks.system_errors import os_errors
@@ -59,6 +60,8 @@ class EventSink:
 
     guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
     holds_position = False
+    sends_messages = False
+    """Whether it takes where a message goes, its key and its headers; otherwise they stand in the value."""
 
     def __init__(
         self, line_format: LineFormat | None = None, *, portion: int = 1000, join: bool = False
@@ -90,6 +93,10 @@ class EventSink:
         """Give back what is held. May be called at any time, also twice."""
 
     # What all do.
+
+    def route_outbox(self) -> None:
+        """See :class:`~replica_client.sinks.formats.outbox.OutboxSink`."""
+        self._format = OutboxFormat(self._format, lines=not self.sends_messages)
 
     async def open(self) -> Checkpoint | None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""

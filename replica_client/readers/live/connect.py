@@ -115,8 +115,20 @@ def connect(
         ),
         options or DecodeOptions(),
         schema,
-        Transformer.of(transform),
+        _transformer(transform),
     )
     if not 0 <= save_interval < float("inf"):
         raise ConfigError(f"save_interval {save_interval}: seconds, 0 or more, are wanted")
     return SourceStream(hosts, stream_options, position_store, save_interval)
+
+
+def _transformer(transforms: Sequence[Mapping[str, Any]]) -> Transformer | None:
+    """What is done to what a stream gives.
+
+    Raises:
+        ConfigError: a transform is wrong, or only a sink can do it.
+    """
+    found = Transformer.of(transforms)
+    if found is not None and found.has_outbox:
+        raise ConfigError("transform: outbox makes messages for sinks; a stream gives rows")
+    return found

@@ -403,7 +403,9 @@ class SourceStream(AsynchronousOnly):
     def _shown(self, transaction: Transaction) -> Transaction:
         """A transaction as consumers get it."""
         transform = self._options.transform
-        return transaction if transform is None else transform.transaction(transaction)
+        if transform is None:
+            return transaction
+        return transform.transaction(transaction, self._options.assembly.record_losses)
 
     @overload
     def changes(self, *, notices: Literal[False] = False) -> AsyncGenerator[Change, None]: ...

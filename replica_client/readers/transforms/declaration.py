@@ -15,6 +15,11 @@ key               meaning
 ``rename``        ``{ column = "new name" }``
 ``where``         rows that are given; a condition as ``changes --where`` takes it
 ``route``         the new name, ``database.table``; ``{database}`` and ``{table}`` are the source's
+``shard``         ``{ column = "text" }``: a column before the others, and first of the primary key, that tells
+                  tables apart which ``route`` makes one of; ``{database}`` and ``{table}`` as above
+``soft_delete``   a column behind the others, 0; a delete becomes an update that makes it 1
+``outbox``        ``true``, or which columns say where rows go: ``id``, ``key``, ``route``, ``payload``, ``topic``,
+                  ``headers``; see :class:`~replica_client.schema.outbox_columns.OutboxColumns`
 ================  ======================================================================================
 
 Columns are told by patterns (``*``, ``?``) in any letter case. **A column that neither ``keep`` nor a rule
@@ -41,11 +46,23 @@ from replica_client.readers.transforms.column_rules import (
 )
 from replica_client.rows.selection import Selection
 from replica_client.rows.where import Condition, parse_where
+from replica_client.schema.outbox_columns import OutboxColumns
 
 _KEYS: Final = (
     *("tables", "keep", "drop", "mask", "truncate", "hash", "tokenise", "replace", "key"),
-    *("rename", "where", "route"),
+    *("rename", "where", "route", "shard", "soft_delete", "outbox"),
 )
+_OUTBOX: Final[Mapping[str, str]] = {
+    "id": "id",
+    "key": "aggregateid",
+    "route": "aggregatetype",
+    "payload": "payload",
+    "topic": "outbox.event.{route}",
+}
+"""What an outbox has where nothing else is said: Debezium's names."""
+_MAX_NAME: Final = 64
+"""Characters of a name of a database or table."""
+_MAX_SHARD: Final = 255
 _MIN_KEY: Final = 16
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 
@@ -63,6 +80,9 @@ class TableTransform:
         where: which rows are given; None: all.
         route: template of the table's new name; None: it keeps its own.
         names_tables: whether its tables are named, and not described by patterns.
+        shard: name and template of the column that tells merged tables apart.
+        soft_delete: name of the column that marks deleted rows.
+        outbox: what rows are as messages.
     """
 
     number: int
@@ -73,6 +93,9 @@ class TableTransform:
     where: Condition | None = None
     route: tuple[str, str] | None = None
     names_tables: bool = False
+    shard: tuple[str, str] | None = None
+    soft_delete: str | None = None
+    outbox: OutboxColumns | None = None
 
     @property
     def hides(self) -> bool:
@@ -134,6 +157,9 @@ class _Reader:
             None if where is None else parse_where(where),
             self._route(),
             not any("*" in one or "?" in one for one in patterns),
+            self._shard(),
+            self._soft_delete(),
+            self._outbox(),
         )
 
     def _read_rules(self) -> None:
@@ -189,11 +215,66 @@ class _Reader:
             return None
         if not isinstance(text, str) or text.count(".") != 1 or not all(text.split(".")):
             raise self._wrong("route", "database.table is wanted")
-        for name in _PLACEHOLDER.findall(text):
-            if name not in ("database", "table"):
-                raise self._wrong("route", f"{{{name}}} is neither {{database}} nor {{table}}")
+        self._check_placeholders("route", text)
         database, _, table = text.partition(".")
         return database, table
+
+    def _check_placeholders(self, key: str, text: str) -> None:
+        for name in _PLACEHOLDER.findall(text):
+            if name not in ("database", "table"):
+                raise self._wrong(key, f"{{{name}}} is neither {{database}} nor {{table}}")
+
+    def _shard(self) -> tuple[str, str] | None:
+        found = self._mapping("shard")
+        if not found:
+            return None
+        if "route" not in self._table:
+            raise self._wrong("shard", "route is wanted, too: the one table that others become")
+        if len(found) != 1:
+            raise self._wrong("shard", '{ column = "{database}" } is wanted, one column')
+        ((column, text),) = found.items()
+        if not column or not isinstance(text, str) or not _PLACEHOLDER.search(text):
+            raise self._wrong("shard", "a text with {database} or {table} in it is wanted")
+        self._check_placeholders("shard", text)
+        if shard_length(text) > _MAX_SHARD:
+            raise self._wrong("shard", f"values can have more than {_MAX_SHARD} characters")
+        return column, text
+
+    def _soft_delete(self) -> str | None:
+        found = self._table.get("soft_delete")
+        if found is not None and (not isinstance(found, str) or not found):
+            raise self._wrong("soft_delete", "the name of a new column is wanted")
+        return found
+
+    def _outbox(self) -> OutboxColumns | None:
+        found = self._table.get("outbox", False)
+        if isinstance(found, bool):
+            found = {} if found else None
+        if found is None:
+            return None
+        if not isinstance(found, Mapping):
+            raise self._wrong("outbox", "true, or a table of columns is wanted")
+        headers = found.get("headers", {})
+        texts = {name: text for name, text in found.items() if name != "headers"}
+        unknown = sorted(set(texts) - set(_OUTBOX))
+        if unknown:
+            raise self._wrong(
+                "outbox", f"{unknown[0]} is not known; there are {', '.join(_OUTBOX)}, headers"
+            )
+        if not isinstance(headers, Mapping):
+            raise self._wrong("outbox", "headers: { header = column } is wanted")
+        for name, text in {**texts, **headers}.items():
+            if not isinstance(text, str) or not text:
+                raise self._wrong("outbox", f"{name}: a text is wanted")
+        if "id" in headers:
+            raise self._wrong("outbox", "headers: id is the message's own")
+        if "soft_delete" in self._table:
+            raise self._wrong("outbox", "its deleted rows are no messages; take soft_delete away")
+        made = {**_OUTBOX, **texts}
+        for name in _PLACEHOLDER.findall(made["topic"]):
+            if name != "route":
+                raise self._wrong("outbox", f"topic: {{{name}}} is not {{route}}")
+        return OutboxColumns(**made, headers=tuple(headers.items()))
 
     def _texts(self, name: str) -> tuple[str, ...]:
         found = self._table.get(name, ())
@@ -215,9 +296,15 @@ class _Reader:
 
 def routed(route: tuple[str, str], database: str, table: str) -> tuple[str, str]:
     """The name that a template means for a table."""
+    return filled(route[0], database, table), filled(route[1], database, table)
+
+
+def filled(template: str, database: str, table: str) -> str:
+    """A template with a table's names in it."""
     names = {"database": database, "table": table}
+    return _PLACEHOLDER.sub(lambda match: names[match[1]], template)
 
-    def filled(template: str) -> str:
-        return _PLACEHOLDER.sub(lambda match: names[match[1]], template)
 
-    return filled(route[0]), filled(route[1])
+def shard_length(template: str) -> int:
+    """Characters that values of a template can have."""
+    return len(_PLACEHOLDER.sub("", template)) + _MAX_NAME * len(_PLACEHOLDER.findall(template))

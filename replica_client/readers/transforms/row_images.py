@@ -11,6 +11,7 @@ from replica_client.binlog.events.rows import RowsEvent, RowsKind
 from replica_client.binlog.values.strings import encode_string
 from replica_client.constants.event_types import EventType
 from replica_client.errors import DataLossError
+from replica_client.readers.transforms.added_columns import DELETED, PRESENT
 from replica_client.readers.transforms.column_rules import is_text, length_size
 from replica_client.readers.transforms.table_plan import DROPPED, TablePlan
 from replica_client.rows.absent import ABSENT
@@ -48,7 +49,9 @@ class TransformedImages:
         encoders: list[_Encoder] = []
         sources: list[int] = []
         new_columns = iter(self._shape.columns)
-        wanted: list[str] = []
+        wanted: list[str] = list(plan.added_names)
+        if plan.shard is not None:
+            next(new_columns)
         for column, rule in zip(shape.columns, rules, strict=True):
             if rule is DROPPED:
                 sources.append(DROP)
@@ -69,10 +72,12 @@ class TransformedImages:
                 encoders.append(_encoder(rule.make, length_size(new), new.collation_id or 0))
             names.append(column.name if rule.reads_values else "")
         self._encoders, self._names = encoders, names
-        self._columns = len(self._shape.columns)
         # With a decoder of its own.
         plain = RowImageDecoder(shape, options, columns=())
-        self._splicer = ImageSplicer(plain, sources)
+        first = () if plan.shard is None else (plan.shard.image,)
+        marks = plan.marker is not None
+        self._splicer = ImageSplicer(plain, sources, first, (PRESENT,) if marks else ())
+        self._deleting = ImageSplicer(plain, sources, first, (DELETED,)) if marks else None
         asked = {name.lower() for name in plan.asked_columns()}
         read = {name for name in names if name}
         read |= {column.name for column in shape.columns if column.name.lower() in asked}
@@ -105,7 +110,8 @@ class TransformedImages:
         maker = _EventMaker(rows, self._shape, self._decoder, self._splicer, before, after)
         if not maker.has_columns:
             return
-        if self._constants is not None:
+        deleting = self._deleting
+        if self._constants is not None and (deleting is None or body.kind != "delete"):
             yield maker.whole(images, before, after, self._constants)
             return
         filters, first = self._plan.filters, rows.first_row
@@ -115,7 +121,7 @@ class TransformedImages:
         size = len(images)
         while at < size:
             old, new = next(pairs)
-            begun = len(maker.out)
+            start, begun = at, len(maker.out)
             if kind != "insert":
                 at = self._splicer.image(images, at, before, self._made(old), maker.out)
             middle = len(maker.out)
@@ -126,6 +132,15 @@ class TransformedImages:
                 took = ""
             elif filters:
                 took = self._kind(kind, old, new)
+            if took == "delete" and deleting is not None:
+                if before != after:
+                    raise DataLossError(
+                        f"{event.file}:{event.position}: a row of {rows.shape.database}.{rows.shape.table} ceases to "
+                        "be given, and its images are not whole; set binlog_row_image=FULL on the source"
+                    )
+                del maker.out[middle:]
+                deleting.image(images, start, before, self._made(old), maker.out)
+                took = "update"
             maker.take(index, took, begun, middle)
             index += 1
             if maker.ready is not None:
@@ -171,8 +186,8 @@ class _EventMaker:
         self._old = before, after
         kind = rows.event.body.kind
         # An image of which no column is left tells nothing.
-        self.has_columns = any(self._after if kind == "update" else self._before)
-        if self.has_columns and not any(self._before):
+        self.has_columns = splicer.keeps_any(after if kind == "update" else before)
+        if self.has_columns and not splicer.keeps_any(before):
             raise DataLossError(
                 f"{rows.event.file}:{rows.event.position}: of {rows.shape.database}.{rows.shape.table} a row image has "
                 "only columns that are hidden; set binlog_row_image=FULL on the source"

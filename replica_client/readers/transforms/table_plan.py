@@ -7,17 +7,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from replica_client.errors import ConfigError
+from replica_client.readers.transforms.added_columns import MarkerColumn, ShardColumn
 from replica_client.readers.transforms.column_rules import (
     ColumnRule,
     is_text,
     ruled_model,
     ruled_shape,
 )
-from replica_client.readers.transforms.declaration import TableTransform, matches_column, routed
+from replica_client.readers.transforms.declaration import (
+    TableTransform,
+    filled,
+    matches_column,
+    routed,
+    shard_length,
+)
 from replica_client.rows.conditions import row_matches
 from replica_client.rows.row import Row, row_class
 from replica_client.rows.where import columns_of
 from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.schema.outbox_columns import OutboxColumns
 from replica_client.schema.shape import ColumnShape, TableShape
 
 DROPPED = ColumnRule("drop")
@@ -33,12 +41,18 @@ class TablePlan:
         table: its name there.
         transforms: those that are of it; at least one.
         target: its database and name behind them.
+        shard: the column before the others; None where it is not merged with other tables.
+        marker: the column behind the others; None where deletes stay deletes.
+        outbox: what its rows are as messages; None where it is no outbox.
     """
 
     database: str
     table: str
     transforms: tuple[TableTransform, ...]
     target: tuple[str, str]
+    shard: ShardColumn | None = None
+    marker: MarkerColumn | None = None
+    outbox: OutboxColumns | None = None
 
     @classmethod
     def of(
@@ -47,20 +61,36 @@ class TablePlan:
         """The plan of a table; None where no transform is of it.
 
         Raises:
-            ConfigError: two transforms route it.
+            ConfigError: two transforms route it, mark its deleted rows, or make an outbox of it.
         """
         found = tuple(one for one in transforms if one.tables.wants(database, table))
         if not found:
             return None
-        routes = [one for one in found if one.route is not None]
-        if len(routes) > 1:
-            raise ConfigError(
-                f"{database}.{table}: {routes[0].name} and {routes[1].name} both route it"
-            )
-        target = database, table
-        if routes and routes[0].route is not None:
-            target = routed(routes[0].route, database, table)
-        return cls(database, table, found, target)
+        target, shard = (database, table), None
+        for one in found:
+            if one.route is not None:
+                target = routed(one.route, database, table)
+            if one.shard is not None:
+                name, template = one.shard
+                value = filled(template, database, table)
+                shard = ShardColumn(name, value, shard_length(template))
+        for key, what in (
+            ("route", "route it"),
+            ("soft_delete", "mark its deleted rows"),
+            ("outbox", "make an outbox of it"),
+        ):
+            several = [one.name for one in found if getattr(one, key) is not None]
+            if len(several) > 1:
+                raise ConfigError(f"{database}.{table}: {several[0]} and {several[1]} both {what}")
+        if any(one.outbox for one in found) and any(one.soft_delete for one in found):
+            raise ConfigError(f"{database}.{table}: an outbox cannot have soft_delete")
+        marker = next((one.soft_delete for one in found if one.soft_delete is not None), None)
+        outbox = next((one.outbox for one in found if one.outbox is not None), None)
+        return cls(
+            *(database, table, found, target, shard),
+            None if marker is None else MarkerColumn(marker),
+            outbox,
+        )
 
     @property
     def hides(self) -> bool:
@@ -69,8 +99,13 @@ class TablePlan:
 
     @property
     def changes_columns(self) -> bool:
-        """Whether its columns are others than the source's."""
+        """Whether columns of the source are missing, or called otherwise."""
         return self.hides or any(one.rename for one in self.transforms)
+
+    @property
+    def added_names(self) -> set[str]:
+        """The names of columns that the source does not have."""
+        return {one.name for one in (self.shard, self.marker) if one is not None}
 
     def hiding(self) -> tuple[int, ...]:
         """The numbers of the transforms that hide something."""
@@ -90,9 +125,17 @@ class TablePlan:
         names = [name.lower() for rule, name in found if rule is not DROPPED]
         if not names:
             raise self._wrong("no column of it is left")
+        names += [name.lower() for name in self.added_names]
         if len(set(names)) != len(names):
             raise self._wrong("two of its columns would have one name")
+        self._check_outbox(set(names))
         return found
+
+    def _check_outbox(self, names: set[str]) -> None:
+        """Refuse an outbox that lacks a column, or of which it is not seen."""
+        for column in () if self.outbox is None else self.outbox.columns():
+            if column.lower() not in names:
+                raise self._wrong(f"outbox: there is no column {column}, or it is hidden")
 
     def _check_rules(self, columns: Iterable[str]) -> None:
         """Refuse a rule of a column that is not there, where the column meant may be seen under another name."""
@@ -164,9 +207,21 @@ class TablePlan:
             for column, (rule, name) in zip(shape.columns, found, strict=True)
             if rule is not DROPPED
         ]
-        if any(shape.columns[at].name for at in shape.primary_key if found[at][0] is DROPPED):
-            columns = [replace(one, primary_key_index=None) for one in columns]
-        return TableShape(*self.target, tuple(columns)), [rule for rule, _ in found]
+        keyed = bool(shape.primary_key)
+        if any(found[at][0] is DROPPED for at in shape.primary_key):
+            columns, keyed = [replace(one, primary_key_index=None) for one in columns], False
+        if self.shard is not None:
+            columns = [self.shard.shape(keyed=keyed), *map(_one_later, columns)]
+        if self.marker is not None:
+            columns.append(self.marker.shape)
+        made = TableShape(
+            *self.target,
+            tuple(columns),
+            merged=self.shard is not None,
+            keeps_deleted=self.marker is not None,
+            outbox=self.outbox,
+        )
+        return made, [rule for rule, _ in found]
 
     def model(self, model: TableModel) -> TableModel:
         """The definition behind the transforms.
@@ -188,6 +243,12 @@ class TablePlan:
                 key = []
                 break
             key.append((new, 0 if rule is not None else prefix))
+        if self.shard is not None:
+            columns = (self.shard.model, *columns)
+            if key:
+                key.insert(0, (self.shard.name, 0))
+        if self.marker is not None:
+            columns = (*columns, self.marker.model)
         return replace(
             model,
             database=self.target[0],
@@ -235,9 +296,18 @@ class TablePlan:
             for at, (rule, _) in enumerate(found)
             if rule is not DROPPED
         ]
-        make = row_class(tuple(found[at][1] for at, _, _ in kept))
+        names = [found[at][1] for at, _, _ in kept]
+        first: list[Any] = []
+        last: list[Any] = []
+        if self.shard is not None:
+            names.insert(0, self.shard.name)
+            first = [self.shard.value]
+        if self.marker is not None:
+            names.append(self.marker.name)
+            last = [0]
+        make = row_class(tuple(names))
         return [
-            make([_value(row[at], rule, constant) for at, rule, constant in kept])
+            make([*first, *(_value(row[at], rule, constant) for at, rule, constant in kept), *last])
             for row in rows
             if self.gives(row)
         ]
@@ -245,6 +315,12 @@ class TablePlan:
     def _wrong(self, text: str) -> ConfigError:
         numbers = ", ".join(one.name for one in self.transforms)
         return ConfigError(f"{numbers}, table {self.database}.{self.table}: {text}")
+
+
+def _one_later(column: ColumnShape) -> ColumnShape:
+    """A column behind a first one of the primary key."""
+    at = column.primary_key_index
+    return column if at is None else replace(column, primary_key_index=at + 1)
 
 
 def _constant(rule: ColumnRule, column: ColumnModel) -> str | None:

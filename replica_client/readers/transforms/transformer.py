@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,6 +11,12 @@ from replica_client.errors import ConfigError, DataLossError
 from replica_client.position.losses import Loss
 from replica_client.readers.transaction import Transaction
 from replica_client.readers.transforms.declaration import TableTransform, read_transforms
+from replica_client.readers.transforms.merged_tables import (
+    OF_ALL_SHARDS,
+    ShardStatement,
+    TargetNames,
+    shard_statements,
+)
 from replica_client.readers.transforms.row_images import TransformedImages
 from replica_client.readers.transforms.table_plan import TablePlan
 from replica_client.rows.by_decoder import ByDecoder
@@ -38,7 +44,7 @@ class Transformer:
         self._transforms = tuple(transforms)
         self._images = ByDecoder(self._made_images)
         self._plans: dict[tuple[str, str], TablePlan | None] = {}
-        self._sources: dict[tuple[str, str], tuple[str, str]] = {}
+        self._targets = TargetNames()
         self._warned: set[tuple[str, str, str]] = set()
 
     @classmethod
@@ -55,6 +61,16 @@ class Transformer:
         """Whether something may not be seen."""
         return any(one.hides for one in self._transforms)
 
+    @property
+    def merges(self) -> bool:
+        """Whether several tables may become one."""
+        return any(one.shard is not None for one in self._transforms)
+
+    @property
+    def has_outbox(self) -> bool:
+        """Whether rows of some table are messages."""
+        return any(one.outbox is not None for one in self._transforms)
+
     def plan(self, database: str, table: str) -> TablePlan | None:
         """What becomes of a table; None: it stays as it is.
 
@@ -67,14 +83,7 @@ class Transformer:
         except KeyError:
             pass
         plan = TablePlan.of(self._transforms, database, table)
-        target = name if plan is None else plan.target
-        if self._sources.setdefault(target, name) != name and (
-            plan is not None or self._sources[target] != target
-        ):
-            first = ".".join(self._sources[target])
-            raise ConfigError(
-                f"{database}.{table} and {first} would both be {'.'.join(target)}; route one of them elsewhere"
-            )
+        self._targets.take(name, plan)
         if len(self._plans) >= _MAX_PLANS:
             self._plans.clear()
         self._plans[name] = plan
@@ -97,8 +106,15 @@ class Transformer:
         self._tell_withheld(plan, model.column_names)
         return plan.model(model)
 
-    def transaction(self, transaction: Transaction) -> Transaction:
+    def transaction(
+        self, transaction: Transaction, record_losses: Collection[str] = ()
+    ) -> Transaction:
         """A transaction, or a part of one, behind the transforms.
+
+        Args:
+            transaction: as the source has it.
+            record_losses: kinds of losses that do not stop the stream: ``statement`` for what was done to one of the
+                tables that became one.
 
         Raises:
             ConfigError: the transforms do not fit a table.
@@ -112,10 +128,16 @@ class Transformer:
             one is not other for one, other in zip(rows, given, strict=True)
         ):
             changed["rows"] = rows
-        if transaction.schema_changes:
-            changed["schema_changes"] = tuple(self._schema_changes(transaction.schema_changes))
-        if transaction.losses:
-            changed["losses"] = tuple(self._loss(loss) for loss in transaction.losses)
+        if transaction.schema_changes or transaction.losses:
+            made = list(self._schema_changes(transaction.schema_changes))
+            losses = [self._loss(loss) for loss in transaction.losses]
+            losses += [
+                one.loss(transaction, record_losses)
+                for one in made
+                if isinstance(one, ShardStatement)
+            ]
+            changed["schema_changes"] = tuple(one for one in made if isinstance(one, SchemaChange))
+            changed["losses"] = tuple(losses)
         if transaction.statements and self.hides:
             changed["statements"] = tuple(
                 replace(one, text=WITHHELD) for one in transaction.statements
@@ -153,7 +175,9 @@ class Transformer:
                     plan.table,
                 )
 
-    def _schema_changes(self, changes: Iterable[SchemaChange]) -> Iterator[SchemaChange]:
+    def _schema_changes(
+        self, changes: Iterable[SchemaChange]
+    ) -> Iterator[SchemaChange | ShardStatement]:
         for change in changes:
             if change.table:
                 yield from self._schema_change(change)
@@ -168,7 +192,7 @@ class Transformer:
             else:
                 yield change
 
-    def _schema_change(self, change: SchemaChange) -> Iterator[SchemaChange]:
+    def _schema_change(self, change: SchemaChange) -> Iterator[SchemaChange | ShardStatement]:
         plan = self.plan(change.database, change.table)
         after_plan = plan
         if change.after is not None:
@@ -176,6 +200,10 @@ class Transformer:
         self._check_renamed(change, plan, after_plan)
         if plan is None and after_plan is None:
             yield change
+            return
+        merged = any(one is not None and one.shard is not None for one in (plan, after_plan))
+        if merged and change.kind not in OF_ALL_SHARDS:
+            yield from shard_statements(change, plan, after_plan)
             return
         before = None if change.before is None else self.model(change.before)
         after = None if change.after is None else self.model(change.after)
@@ -193,6 +221,7 @@ class Transformer:
             before=before,
             after=after,
             statement=WITHHELD if hidden else change.statement,
+            merged=merged,
         )
 
     def _check_renamed(

@@ -30,6 +30,7 @@ class Message(NamedTuple):
         headers: names and values that belong to the message and not to its value.
         rows: the event that the row is of, where it is known.
         row_index: of the row in its event.
+        topic: where it goes, whatever its table; ``""``: by that.
     """
 
     kind: MessageKind
@@ -41,6 +42,7 @@ class Message(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
     rows: RowsOfEvent | None = None
     row_index: int = 0
+    topic: str = ""
 
 
 def unwritable(message: Message, text: str) -> SinkError:

@@ -11,7 +11,7 @@ import msgspec
 from replica_client.sinks.formats.message import Message
 
 _MEMORY_BYTES: Final = 16 << 20
-_Stored = tuple[str, str, str, str | None, str, str | None, tuple[tuple[str, str], ...]]
+_Stored = tuple[str, str, str, str, str | None, str, str | None, tuple[tuple[str, str], ...]]
 
 
 class MessageSpool:
@@ -31,7 +31,7 @@ class MessageSpool:
             # Closed by clear, in another call.
             self._file = tempfile.SpooledTemporaryFile(_MEMORY_BYTES)  # noqa: SIM115
         for message in messages:
-            self._file.write(self._encoder.encode(message[:7]) + b"\n")
+            self._file.write(self._encoder.encode((message.topic, *message[:7])) + b"\n")
 
     def messages(self) -> Iterator[Message]:
         """All of them."""
@@ -39,8 +39,9 @@ class MessageSpool:
             return
         self._file.seek(0)
         for line in self._file:
-            kind, *members = self._decoder.decode(line)
-            yield Message("row" if kind == "row" else "schema", *members)
+            topic, kind, *members = self._decoder.decode(line)
+            message = Message("row" if kind == "row" else "schema", *members)
+            yield message._replace(topic=topic)
 
     def clear(self) -> None:
         """Forget all messages."""

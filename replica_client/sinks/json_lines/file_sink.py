@@ -22,6 +22,7 @@ from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.checkpoint_file import CheckpointFile
 from replica_client.sinks.formats.line_format import LineFormat, chosen_format
+from replica_client.sinks.formats.outbox import OutboxFormat
 from replica_client.sinks.json_lines.encoding import encode_lines, encode_messages
 from replica_client.sinks.output_directory import DirectoryLock, check_writable
 from replica_client.sinks.protocol import Guarantee
@@ -93,6 +94,10 @@ class FileSink:
     async def probe(self) -> None:
         """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
         await self._worker.run(check_writable, self._directory)
+
+    def route_outbox(self) -> None:
+        """See :class:`~replica_client.sinks.formats.outbox.OutboxSink`."""
+        self._format = OutboxFormat(self._format, lines=True)
 
     async def open(self) -> Checkpoint | None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""

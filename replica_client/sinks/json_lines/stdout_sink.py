@@ -15,6 +15,7 @@ import msgspec
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.formats.line_format import LineFormat, chosen_format
+from replica_client.sinks.formats.outbox import OutboxFormat
 from replica_client.sinks.json_lines.encoding import encode_lines, encode_messages
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.sink_options import check_least, read_options
@@ -74,6 +75,10 @@ class StdoutSink:
         self._worker = Worker()
         self._batches = Batches(in_thread(self._worker, self._take))
         self._spool: tempfile.SpooledTemporaryFile[bytes] | None = None
+
+    def route_outbox(self) -> None:
+        """See :class:`~replica_client.sinks.formats.outbox.OutboxSink`."""
+        self._format = OutboxFormat(self._format, lines=True)
 
     async def open(self) -> Checkpoint | None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""

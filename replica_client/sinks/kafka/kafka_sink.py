@@ -27,6 +27,7 @@ from replica_client.readers.transaction import Transaction
 from replica_client.sinks.formats.line_format import make_format
 from replica_client.sinks.formats.message import KeyChoice, Message
 from replica_client.sinks.formats.message_spool import MessageSpool
+from replica_client.sinks.formats.outbox import OutboxFormat
 from replica_client.sinks.kafka.kafka_errors import kafka_errors
 from replica_client.sinks.kafka.kafka_options import (
     KafkaOptions,
@@ -79,6 +80,10 @@ class KafkaSink:
         self._last = ""
         self._order = 0
         self._parts = MessageSpool()
+
+    def route_outbox(self) -> None:
+        """See :class:`~replica_client.sinks.formats.outbox.OutboxSink`."""
+        self._format = OutboxFormat(self._format, lines=False)
 
     async def probe(self) -> None:
         """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
@@ -154,7 +159,10 @@ class KafkaSink:
         if not transaction.part:
             self._order = 0
         for message in messages:
-            topic = topic_of(message.kind, message.database, message.table)
+            if message.topic:
+                topic = self._topics.routed(message.topic)
+            else:
+                topic = topic_of(message.kind, message.database, message.table)
             if not topic:
                 continue
             self._order += 1
@@ -175,7 +183,10 @@ class KafkaSink:
         """Rows that would not come again as they are: one Kafka transaction takes them, however many there are."""
         writer = self._opened()
         for number, message in enumerate(self._format.snapshot(rows), 1):
-            topic = self._topics.of(message.kind, message.database, message.table)
+            if message.topic:
+                topic = self._topics.routed(message.topic)
+            else:
+                topic = self._topics.of(message.kind, message.database, message.table)
             if not topic:
                 continue
             headers = message.headers

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
+from replica_client.codec.sized_cache import SizedCache
 from replica_client.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from replica_client.sinks.kafka.kafka_options import KafkaOptions
 
 _MAX: Final = 249
+_KEPT: Final = 4096
 _OTHER: Final = re.compile(r"[^A-Za-z0-9._-]")
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _KNOWN: Final = {
@@ -58,6 +61,7 @@ class TopicNames:
 
     def __init__(self, options: KafkaOptions) -> None:
         self._options = options
+        self._routed: SizedCache[str, str] = SizedCache(_KEPT)
         self._known: dict[tuple[MessageKind, str, str], str] = {}
 
     def of(self, kind: MessageKind, database: str, table: str) -> str:
@@ -66,6 +70,16 @@ class TopicNames:
         if name is None:
             name = self._known[kind, database, table] = self._made(kind, database, table)
         return name
+
+    def routed(self, name: str) -> str:
+        """The topic of a message that says itself where it goes."""
+        topic = self._routed.get(name)
+        if topic is None:
+            topic = _OTHER.sub("_", name) or "_"
+            if topic != name or len(topic) > _MAX:
+                topic = _with_digest(topic, [name])
+            self._routed.put(name, topic, len(name))
+        return topic
 
     def _made(self, kind: MessageKind, database: str, table: str) -> str:
         options = self._options
@@ -78,6 +92,10 @@ class TopicNames:
         name = _OTHER.sub("_", text)
         # A name with a point can be read in two ways: the parts of `a.b` and `c`, and of `a` and `b.c`.
         if name != text or len(name) > _MAX or any("." in one for one in used):
-            digest = sha256("\0".join(used).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-            name = f"{name[: _MAX - 17]}-{digest}"
+            name = _with_digest(name, used)
         return name
+
+
+def _with_digest(name: str, used: Sequence[str]) -> str:
+    digest = sha256("\0".join(used).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return f"{name[: _MAX - 17]}-{digest}"

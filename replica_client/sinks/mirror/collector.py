@@ -19,6 +19,7 @@ from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
 from replica_client.schema.shape import is_hash
 from replica_client.sinks.column_models import column_model, table_model
 from replica_client.sinks.formats.row_text import delivered_columns, numbered_rows
+from replica_client.sinks.mirror.alike_tables import check_same_columns, is_followed
 from replica_client.tables.net_changes import NetChanges, Values, same_names
 from replica_client.tables.table_copy import CopyNeededError, Standing, TableCopy, TableName
 
@@ -116,6 +117,9 @@ class Collector:
                 for change in self._not_copied(item):
                     number = numbers.get(item.event_index, 0)
                     numbers[item.event_index] = number + 1
+                    known = self.tables.get((change.database, change.table))
+                    if change.merged and is_followed(known, change):
+                        continue
                     yield ApplySchema(change, transaction.timestamp, number)
             else:
                 position = Position(item.file, item.position)
@@ -144,7 +148,9 @@ class Collector:
         if standing is Standing.BEFORE:
             return
         inside = standing is Standing.INSIDE
-        strict = self._strict and not inside
+        # A row that was deleted is there still, and may be added again.
+        again = rows.shape.keeps_deleted and bool(rows.shape.primary_key)
+        strict = self._strict and not inside and not again
         known = self._encoders.get(id(rows.decoder))
         if known is None or known[1] is not self.tables.get(name):
             self._check(rows)
@@ -267,6 +273,8 @@ class Collector:
             raise SinkError(f"{text}: a mirror wants all columns; take the option columns away")
         model = self.tables.get((shape.database, shape.table))
         names = tuple(column.name for column in columns)
+        if model is not None and shape.merged:
+            check_same_columns(model, columns)
         if model is not None and not same_names(model, names):
             raise SinkError(
                 f"{text}: the source's columns are {', '.join(names)}, the mirror's "

@@ -29,6 +29,7 @@ from replica_client.sinks.formats.line_format import chosen_format
 from replica_client.sinks.formats.message import Message, unwritable
 from replica_client.sinks.nats_jetstream.nats_options import NatsOptions, read_nats_options
 
+_KEY = "Replica-Client-Key"
 _NEVER_PASS = ("authorization", "permissions", "authentication")
 
 
@@ -47,6 +48,8 @@ class NatsSink(EventSink):
     Args:
         options: what the user chose.
     """
+
+    sends_messages = True
 
     def __init__(self, options: NatsOptions) -> None:
         super().__init__(chosen_format(options), portion=options.messages, join=True)
@@ -132,6 +135,7 @@ class NatsSink(EventSink):
     async def _publish(self, event: Event, headers: dict[str, str]) -> asyncio.Future[PubAck]:
         assert self._stream is not None
         subject, value = self._subject(event.message), event.value
+        headers |= _headers(event.message)
         try:
             future: asyncio.Future[PubAck] = await self._stream.publish_async(
                 subject, value, stream=self._options.stream, headers=headers
@@ -147,6 +151,8 @@ class NatsSink(EventSink):
     def _subject(self, message: Message) -> str:
         if message.kind != "row":
             return f"{self._options.subject}.{message.kind}"
+        if message.topic:
+            return f"{self._options.subject}.{_subject_of(message.topic)}"
         return f"{self._options.subject}.{_token(message.database)}.{_token(message.table)}"
 
     async def disconnect(self) -> None:
@@ -167,6 +173,25 @@ class NatsSink(EventSink):
             text = f"{type(error).__name__}: {error}"[:300]
             passing = not any(one in text.lower() for one in _NEVER_PASS)
             raise SinkError(f"{self._where}: {text}", retriable=passing) from error
+
+
+def _subject_of(topic: str) -> str:
+    """Where a message goes that says so itself: its points stay, empty parts become ``_``."""
+    return ".".join(quote(part, safe="") or "_" for part in topic.split("."))
+
+
+def _headers(message: Message) -> dict[str, str]:
+    """The headers, and the key, of a message that says itself where it goes."""
+    if not message.topic:
+        return {}
+    found = {**dict(message.headers), **({} if message.key is None else {_KEY: message.key})}
+    for name, text in found.items():
+        if not text.isprintable() or text != text.strip():
+            raise unwritable(
+                message,
+                f"sink nats: {name} of a row of {message.database}.{message.table} is no text that a header can have",
+            )
+    return found
 
 
 def _token(name: str) -> str:

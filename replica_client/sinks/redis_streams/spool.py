@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.formats.line_format import LineFormat
+from replica_client.sinks.formats.outbox import OutboxFormat
 from replica_client.sinks.json_lines.encoding import encode_lines, encode_messages
 from replica_client.sinks.snapshot_sink import SnapshotRows
 
@@ -27,6 +28,10 @@ class LineSpool:
         self._memory_bytes = memory_bytes
         self._file: tempfile.SpooledTemporaryFile[bytes] | None = None
         self.count = 0
+
+    def route_outbox(self) -> None:
+        """Make messages of rows of outbox tables."""
+        self._format = OutboxFormat(self._format, lines=True)
 
     def take(self, transactions: Iterable[Transaction]) -> None:
         """Add the lines of transactions."""

@@ -112,6 +112,10 @@ class RedisSink:
         # What waits would not come again as it is: it is committed in one step.
         self._at_once = False
 
+    def route_outbox(self) -> None:
+        """See :class:`~replica_client.sinks.formats.outbox.OutboxSink`."""
+        self._spool.route_outbox()
+
     async def probe(self) -> None:
         """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
         with redis_errors(self._where):

@@ -1,0 +1,123 @@
+"""Several tables of the source that become one: their names, and statements that are about one of them only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from replica_client.errors import ConfigError, DataLossError
+from replica_client.position.losses import Loss
+from replica_client.readers.transaction import Transaction
+from replica_client.readers.transforms.table_plan import TablePlan
+from replica_client.schema.schema_change import SchemaChange
+
+TableName = tuple[str, str]
+OF_ALL_SHARDS: Final = frozenset(("create_table", "alter_table", "not_understood"))
+"""Kinds of statements that are done to one table after the other until all look alike again."""
+
+
+@dataclass
+class _Target:
+    """What becomes one table: the shard column's name and length, and tables by its values; "" where it has none."""
+
+    column: tuple[str, int] | None
+    tables: dict[str, TableName] = field(default_factory=dict)
+
+
+class TargetNames:
+    """Sees to it that tables get one name only where a column tells them apart."""
+
+    def __init__(self) -> None:
+        self._targets: dict[TableName, _Target] = {}
+
+    def take(self, name: TableName, plan: TablePlan | None) -> None:
+        """A table was met.
+
+        Raises:
+            ConfigError: it and another would be one, and nothing would tell their rows apart.
+        """
+        target = name if plan is None else plan.target
+        shard = None if plan is None else plan.shard
+        column = None if shard is None else (shard.name, shard.length)
+        value = "" if shard is None else shard.value
+        known = self._targets.setdefault(target, _Target(column))
+        if known.column == column:
+            other = known.tables.setdefault(value, name)
+        else:
+            other = next(iter(known.tables.values()))
+        if other != name:
+            why = "route one of them elsewhere, or tell them apart by shard"
+            if shard is not None:
+                why = (
+                    f"its column {shard.name} has to be the same in all, with another value in each"
+                )
+            raise ConfigError(
+                f"{'.'.join(name)} and {'.'.join(other)} would both be {'.'.join(target)}; {why}"
+            )
+
+
+@dataclass(frozen=True)
+class ShardStatement:
+    """A statement about one of the tables that became one: what it does to its rows no statement about the one says.
+
+    Attributes:
+        change: as the source has it.
+        target: the one table.
+    """
+
+    change: SchemaChange
+    target: TableName
+
+    def loss(self, transaction: Transaction, record_losses: Collection[str]) -> Loss:
+        """As a loss, where these are recorded.
+
+        Raises:
+            DataLossError: they are not.
+        """
+        change, target = self.change, ".".join(self.target)
+        what = change.kind.replace("_", " ")
+        reason = (
+            f"{what} of {change.database}.{change.table}, which is one of those that are {target}: what becomes of its "
+            "rows there is not told by a statement"
+        )
+        if "statement" not in record_losses:
+            raise DataLossError(
+                f"{change.file}:{change.position}: {reason}; record_losses = ['statement'] counts it, and lets a "
+                "mirror with snapshot = true copy the table again"
+            )
+        return Loss(
+            *("statement", *self.target, None, reason, change.file, change.position),
+            *(change.event_index, transaction.gtid, transaction.timestamp),
+        )
+
+
+def shard_statements(
+    change: SchemaChange, plan: TablePlan | None, after: TablePlan | None
+) -> Iterator[SchemaChange | ShardStatement]:
+    """What a statement about a table that is, or becomes, one of several is to those behind it.
+
+    Args:
+        change: DROP, TRUNCATE or RENAME.
+        plan: of its table.
+        after: of the table that it becomes.
+    """
+    targets = {one.target for one in (plan, after) if one is not None and one.shard is not None}
+    new = None if change.after is None else (change.after.database, change.after.name)
+    if change.kind == "rename_table":
+        if plan is None or plan.shard is None:
+            gone = (change.database, change.table) if plan is None else plan.target
+            yield replace(
+                change,
+                kind="drop_table",
+                database=gone[0],
+                table=gone[1],
+                before=None,
+                after=None,
+                statement=f"DROP TABLE `{gone[1]}`",
+            )
+        elif new is not None and (after is None or after.shard is None):
+            # Its rows come with it.
+            targets.add(new if after is None else after.target)
+    for target in sorted(targets):
+        yield ShardStatement(change, target)
