@@ -47,7 +47,24 @@ TRANSFORMS: list[dict[str, Any]] = [
         "rename": {"account": "account_hash"},
     },
     {"tables": [f"{DATABASE}.accounts"], "where": "balance >= 0", "route": "open.accounts"},
+    {
+        "tables": [f"{DATABASE}.part_*"],
+        "keep": ["id"],
+        "mask": {"name": "***"},
+        "hash": ["ssn"],
+        "key": KEY,
+        "route": "open.parts",
+        "shard": {"part": "{table}"},
+        "soft_delete": "gone",
+    },
+    {
+        "tables": [f"{DATABASE}.outbox"],
+        "keep": ["id", "aggregate*", "payload"],
+        "mask": {"name": "***"},
+        "outbox": {"headers": {"name": "name"}},
+    },
 ]
+PARTS = 4
 _COLUMNS = ("ssn", "name", "number", "doc", "bio", "phone", "note", "picture", "city", "amount")
 _USERS = (
     "(id BIGINT AUTO_INCREMENT PRIMARY KEY, ssn VARCHAR(80), name VARCHAR(80), number BIGINT, doc JSON, "
@@ -107,6 +124,15 @@ class Planter:
             f"CREATE TABLE {DATABASE}.accounts (account VARCHAR(90) CHARACTER SET latin1 PRIMARY KEY, balance INT, "
             f"pin CHAR(40) DEFAULT '{MARK}')"
         )
+        for number in range(PARTS):
+            run(
+                f"CREATE TABLE {DATABASE}.part_{number} (id INT PRIMARY KEY, ssn VARCHAR(80), name VARCHAR(80), "
+                f"pin CHAR(60) DEFAULT '{MARK}')"
+            )
+        run(
+            f"CREATE TABLE {DATABASE}.outbox (id INT AUTO_INCREMENT PRIMARY KEY, aggregatetype VARCHAR(20), "
+            "aggregateid VARCHAR(20), payload JSON, name VARCHAR(80), pin VARCHAR(80))"
+        )
         run(f"CREATE TABLE {DATABASE}.plain (id INT PRIMARY KEY, t VARCHAR(20))")
 
     def secret(self) -> str:
@@ -163,7 +189,9 @@ class Planter:
             report.rows += cursor.execute(
                 "DELETE FROM users WHERE id BETWEEN %s AND %s", (low, low + 3)
             )
-        elif what < 0.9:
+        elif what < 0.85:
+            self._part(cursor)
+        elif what < 0.92:
             report.rows += cursor.execute(
                 "INSERT INTO accounts (account, balance, pin) VALUES (%s, %s, %s)",
                 (self.secret(), chance.randrange(-100, 100), self.secret()),
@@ -174,10 +202,31 @@ class Planter:
                 (chance.randrange(-50, 50), self.secret()),
             )
 
+    def _part(self, cursor: Any) -> None:
+        """Rows of shards with the same keys, and messages."""
+        chance, report = self._chance, self._report
+        name, what = f"part_{chance.randrange(PARTS)}", chance.random()
+        if what < 0.5:
+            rows = [
+                (chance.randrange(200), self.secret(), self.secret(), self.secret())
+                for _ in range(chance.choice((1, 10)))
+            ]
+            sql = f"REPLACE INTO {name} (id, ssn, name, pin) VALUES (%s, %s, %s, %s)"
+            report.rows += cursor.executemany(sql, rows) or 0
+        elif what < 0.8:
+            low = chance.randrange(200)
+            report.rows += cursor.execute(
+                f"DELETE FROM {name} WHERE id BETWEEN %s AND %s", (low, low + 5)
+            )
+        else:
+            sql = "INSERT INTO outbox VALUES (DEFAULT, 'a', '1', '{\"b\": 2}', %s, %s)"
+            report.rows += cursor.execute(sql, (self.secret(), self.secret()))
+            cursor.execute("DELETE FROM outbox WHERE pin LIKE %s", (f"%{MARK}%",))
+
     def _ddl(self, cursor: Any) -> None:
         chance, one = self._chance, self.secret()
         self._report.statements += 1
-        what = chance.randrange(8)
+        what = chance.randrange(9)
         if what == 0 and len(self._extra) < 4:
             name = f"added{self._number}"
             kind = chance.choice(("VARCHAR(80)", "VARCHAR(99) CHARACTER SET latin1"))
@@ -205,6 +254,11 @@ class Planter:
             cursor.execute("ALTER TABLE users RENAME COLUMN name TO named")
             cursor.execute(f"INSERT INTO users (named) VALUES ('{one}')")
             cursor.execute("ALTER TABLE users RENAME COLUMN named TO name")
+        elif what == 7:
+            # What a transform of all shards withholds, in one of them.
+            name = f"part_{chance.randrange(PARTS)}"
+            cursor.execute(f"ALTER TABLE {name} ADD COLUMN more CHAR(50) DEFAULT '{one}'")
+            cursor.execute(f"ALTER TABLE {name} DROP COLUMN more /* {one} */")
         else:
             cursor.execute(f"CREATE TABLE IF NOT EXISTS plain2 (a INT) /* {self._number} */")
 
@@ -257,9 +311,11 @@ def prove_transforms(
     planter.run(max(rows // 10, 1))
     daemon = daemon_of(source, directory)
     with daemon:
-        planter.run(rows - rows // 10)
-        say(f"{report.rows} row changes and {report.statements} statements planted")
-        daemon.until_level(900)
+        for _ in range(10):
+            planter.run((rows - rows // 10) // 10)
+            say(f"{report.rows} row changes and {report.statements} statements planted")
+        daemon.until_level(1800)
+        say("all delivered")
         for page in ("/", "/status.json", "/metrics", "/healthz", "/readyz"):
             _search(report, f"page {page}", daemon.get(page)[1])
         # What cannot be told in rows, and what stops a route, is told without texts.
@@ -322,7 +378,16 @@ def _compare(source: LocalServer, directory: Path, report: TransformReport) -> N
     ]
     found = _rows(source, "SELECT account, balance FROM accounts WHERE balance >= 0")
     assert accounts == sorted((_hash(account), balance) for account, balance in found)
-    report.compared = len(shown) + len(accounts)
+    with closing(sqlite3.connect(f"file:{directory / 'mirror.db'}?mode=ro", uri=True)) as mirror:
+        parts = mirror.execute(
+            'SELECT part, id, ssn, name FROM "open.parts" WHERE NOT gone ORDER BY 1, 2'
+        ).fetchall()
+    assert parts == [
+        (name, number, _hash(ssn), "***")
+        for name in (f"part_{at}" for at in range(PARTS))
+        for number, ssn in _rows(source, f"SELECT id, ssn FROM {name} ORDER BY id")
+    ]
+    report.compared = len(shown) + len(accounts) + len(parts)
 
 
 def _rows(source: LocalServer, sql: str) -> Iterator[tuple[Any, ...]]:
