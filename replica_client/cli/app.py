@@ -61,6 +61,7 @@ _COMMANDS = {
     "annotate": "Explain each byte of an event.",
     "backup": "Copy a source's binlog files, byte for byte.",
     "doctor": "Check whether a source can be followed.",
+    "migrate": "Take over the configuration of Debezium, Maxwell or Canal.",
     "init": "Write a commented configuration from a URL that it checks.",
     "serve": "Serve binlog files over the replication protocol.",
     "run": "Run the position-resume daemon.",

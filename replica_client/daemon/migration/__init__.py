@@ -1,0 +1,1 @@
+"""Other tools' configurations and saved offsets as ours."""
