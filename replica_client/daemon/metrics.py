@@ -97,6 +97,12 @@ _OF_ROUTES: tuple[tuple[str, str, bool, Callable[[Route], float]], ...] = (
         lambda route: route.observation.copied_rows,
     ),
     (
+        "snapshot_tables_left",
+        "Tables of which a first copy is not done; 0 where none is wanted.",
+        False,
+        lambda route: route.observation.snapshot_tables or 0,
+    ),
+    (
         "dead_letters",
         "Changes that went to the dead letters.",
         True,

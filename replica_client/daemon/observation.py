@@ -86,7 +86,7 @@ class Observation:
     Attributes:
         stream: the running stream.
         copying: how far the first copies are, empty when none is made.
-        snapshot_tables: tables that a sink of events still lacks; None: it takes no snapshot.
+        snapshot_tables: tables of which a first copy is not done; None: none is made.
         copied_rows: rows of first copies.
         source_offset: what the source's clock is ahead of ours, monotonic to wall; None: not known.
     """

@@ -98,6 +98,7 @@ def _route(service: Service, route: Route) -> dict[str, Any]:
         "copying": seen.copying,
         "copied_rows": seen.copied_rows,
         "snapshot_tables": seen.snapshot_tables,
+        "transforms": list(route.transforms),
         "queued": seen.queued,
         "pending_rows": seen.pending.rows,
         "reconnects": seen.reconnects,

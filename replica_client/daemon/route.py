@@ -189,6 +189,11 @@ class Route:
         return delay
 
     @property
+    def transforms(self) -> tuple[str, ...]:
+        """What is done to which tables; no values, which may be secrets."""
+        return () if self._transform is None else self._transform.summaries
+
+    @property
     def _hides(self) -> bool:
         return self._transform is not None and self._transform.hides
 
@@ -271,6 +276,7 @@ class Route:
 
         def tell(progress: CopyProgress, rows: int) -> None:
             observation.copying = str(progress)
+            observation.snapshot_tables = progress.tables
             observation.copied_rows += rows
 
         copies = FirstCopies(
@@ -300,7 +306,7 @@ class Route:
             self._to_copy = set()
             await copies.run()
         finally:
-            observation.copying = ""
+            observation.copying, observation.snapshot_tables = "", None
         return checkpoint
 
     def _stream_options(self, sink: Sink) -> StreamOptions:

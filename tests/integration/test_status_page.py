@@ -60,7 +60,12 @@ async def source() -> Any:
 def daemon(tmp_path: Path, source: BinlogSource) -> Iterator[DaemonProcess]:
     one = DaemonProcess(
         tmp_path,
-        {"url": source.url, "start": "earliest", "poll": 0.5},
+        {
+            "url": source.url,
+            "start": "earliest",
+            "poll": 0.5,
+            "transform": [{"tables": ["shop.p*"], "keep": ["*"], "mask": {"title": "never shown"}}],
+        },
         [
             {"name": "lines", "type": "file", "path": tmp_path / "lines"},
             # Its directory cannot be made: a sink that is away.
@@ -108,6 +113,8 @@ def look(daemon: DaemonProcess, browser: webdriver.Chrome, tmp_path: Path) -> No
     assert "shop.orders" in text
     assert "CREATE TABLE shop.orders" in text
     assert "shop-bin.000002:" in text
+    assert "shop.p*: keep, mask" in text
+    assert "never shown" not in text
     # It tries again and again, and each try is shown.
     until(lambda: any(state in section(browser, "away") for state in ("retrying", "failed")))
     assert "/proc/none" in section(browser, "away")

@@ -112,9 +112,18 @@ function numbers(route, now) {
     ["waiting", bytes(route.queued)],
     ["reconnects / retries", `${route.reconnects} / ${route.retries}`],
     ["dead letters", String(route.dead_letters)],
-    ["losses on record", route.losses.map((loss) => loss.text).join("; ") || "none"],
+    ["losses on record", count(route.losses.length)],
   ];
+  if (route.snapshot_tables !== null || route.copied_rows) {
+    const left = route.snapshot_tables ? `${route.snapshot_tables} tables left` : "done";
+    facts.push(["snapshot", left], ["rows copied", count(route.copied_rows)]);
+  }
   return node("dl", {}, ...facts.map(([name, value]) => node("div", {}, node("dt", {}, name), node("dd", {}, value))));
+}
+
+function lines(title, texts) {
+  const items = texts.map((text) => node("li", {}, text));
+  return node("div", {}, node("h3", {}, title), node("div", { class: "scroll" }, node("ul", {}, ...items)));
 }
 
 function place(one) {
@@ -131,6 +140,7 @@ function section(route, status, old, elapsed) {
       node("span", { class: "quiet" }, `for ${seconds(Math.max(0, status.now - route.since))}`),
       node("span", { class: "quiet" }, `${route.type}, ${route.guarantee || "not opened yet"}`)));
   if (route.error) made.append(node("p", { class: "problem" }, route.error));
+  if (route.copying) made.append(node("p", { class: "quiet" }, `copying ${route.copying}`));
   made.append(numbers(route, status.now),
     node("div", { class: "plots" },
       plot("lag", route.history, 1, seconds),
@@ -140,7 +150,9 @@ function section(route, status, old, elapsed) {
     node("div", { class: "below" },
       tables(route, old, elapsed),
       list("recent errors", route.errors, "none since the start"),
-      list("schema changes", route.schema_changes, "none since the start")));
+      list("schema changes", route.schema_changes, "none since the start"),
+      ...(route.losses.length ? [lines("losses on record", route.losses.map((loss) => loss.text))] : []),
+      ...(route.transforms.length ? [lines("transforms", route.transforms)] : [])));
   return made;
 }
 

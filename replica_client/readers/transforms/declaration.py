@@ -63,6 +63,7 @@ _OUTBOX: Final[Mapping[str, str]] = {
 _MAX_NAME: Final = 64
 """Characters of a name of a database or table."""
 _MAX_SHARD: Final = 255
+_OF_ALL: Final = ("tables", "key")
 _MIN_KEY: Final = 16
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 
@@ -83,6 +84,7 @@ class TableTransform:
         shard: name and template of the column that tells merged tables apart.
         soft_delete: name of the column that marks deleted rows.
         outbox: what rows are as messages.
+        summary: its tables and what it does, for people; no values.
     """
 
     number: int
@@ -96,6 +98,7 @@ class TableTransform:
     shard: tuple[str, str] | None = None
     soft_delete: str | None = None
     outbox: OutboxColumns | None = None
+    summary: str = ""
 
     @property
     def hides(self) -> bool:
@@ -160,6 +163,7 @@ class _Reader:
             self._shard(),
             self._soft_delete(),
             self._outbox(),
+            f"{', '.join(patterns)}: {', '.join(key for key in _KEYS if key in table and key not in _OF_ALL)}",
         )
 
     def _read_rules(self) -> None:

@@ -67,6 +67,11 @@ class Transformer:
         return any(one.shard is not None for one in self._transforms)
 
     @property
+    def summaries(self) -> tuple[str, ...]:
+        """What each transform does to which tables, without the values of its keys."""
+        return tuple(one.summary for one in self._transforms)
+
+    @property
     def has_outbox(self) -> bool:
         """Whether rows of some table are messages."""
         return any(one.outbox is not None for one in self._transforms)
