@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from replica_client.daemon.configuration import DaemonConfig, RouteConfig
 from replica_client.daemon.external_values import resolved
 from replica_client.daemon.mirrors import check_mirror, is_mirror
+from replica_client.daemon.otlp_endpoint import otlp_endpoint
 from replica_client.daemon.page import listen_address
 from replica_client.daemon.source_access import hosts_of, stream_options, transformer_of
 from replica_client.daemon.stores import store_options
@@ -37,6 +38,11 @@ def _offline(config: DaemonConfig) -> Iterator[Fault]:
     if config.daemon.listen:
         try:
             listen_address(config.daemon.listen)
+        except ReplicaClientError as error:
+            yield Fault("daemon", str(error))
+    if config.daemon.otlp:
+        try:
+            otlp_endpoint(config)
         except ReplicaClientError as error:
             yield Fault("daemon", str(error))
     if config.store.type == "mysql":

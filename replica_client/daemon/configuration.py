@@ -49,6 +49,9 @@ class DaemonTable(Struct, frozen=True, forbid_unknown_fields=True):
         log_format: lines of text, or one JSON object per line.
         stop_timeout: seconds in which SIGTERM finishes what was begun.
         sample_seconds: between two points of the lag's plot.
+        otlp: URL of an OpenTelemetry collector that gets metrics and traces (``http://collector:4318``), ``""`` for
+            none; needs the extra ``otlp``.
+        otlp_seconds: between two exports of metrics.
     """
 
     state: str = "state"
@@ -57,6 +60,11 @@ class DaemonTable(Struct, frozen=True, forbid_unknown_fields=True):
     log_format: Literal["text", "json"] = "text"
     stop_timeout: Annotated[float, Meta(gt=0)] = 20.0
     sample_seconds: Annotated[float, Meta(ge=0.1)] = 5.0
+    otlp: str = ""
+    otlp_seconds: Annotated[float, Meta(ge=0.1)] = 30.0
+
+    def __repr__(self) -> str:
+        return f"<daemon at {self.listen}>"  # nothing that may hold a secret
 
 
 class StoreTable(Struct, frozen=True, forbid_unknown_fields=True):

@@ -9,7 +9,7 @@ EXAMPLE: Final = """\
 # Any key can be overridden: REPLICA_CLIENT__DAEMON__LISTEN=0.0.0.0:9190,
 # REPLICA_CLIENT__SOURCE__SHOP__URL=…, REPLICA_CLIENT__SOURCE__SHOP__SINK__LINES__BATCH_ROWS=500.
 # Any text may hold ${VARIABLE} or ${VARIABLE:-default}. Relative paths are relative to this file.
-# SIGHUP reads it again; [store] and the first two keys of [daemon] need a restart.
+# SIGHUP reads it again; [store], and the keys of [daemon] but for log_… and stop_timeout, need a restart.
 
 [daemon]
 state = "state"                 # directory of positions and dead letters; one daemon at a time uses it
@@ -18,6 +18,8 @@ listen = "127.0.0.1:9190"       # status page, /metrics, /healthz, /readyz; "" f
 # log_format = "text"           # or "json": one object per line
 # stop_timeout = 20             # seconds in which SIGTERM finishes what was begun
 # sample_seconds = 5            # between two points of the plots
+# otlp = ""                     # "http://collector:4318": metrics and traces go there, too (the extra otlp)
+# otlp_seconds = 30             # between two exports of metrics
 
 [store]                         # positions of sinks that do not keep them with their data
 # type = "file"                 # "sqlite": one database; "mysql": a table in a server

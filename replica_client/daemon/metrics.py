@@ -174,6 +174,11 @@ class _Collector:
         yield uptime
 
 
+def service_metrics(service: Service) -> list[Metric]:
+    """What a service itself counts, without what the process and Python do."""
+    return list(_Collector(service).collect())
+
+
 def _lost(route: Route) -> dict[str, int]:
     """The losses of a route by kind; 0 for those that it may record and that never were."""
     found = dict.fromkeys(sorted(loss_kinds(route.config.source.record_losses)), 0)

@@ -88,6 +88,8 @@ class Observation:
         copying: how far the first copies are, empty when none is made.
         snapshot_tables: tables of which a first copy is not done; None: none is made.
         copied_rows: rows of first copies.
+        commit_seen: is told what each commit made durable, and how many seconds that took.
+        failure_seen: is told the text of each error.
         source_offset: what the source's clock is ahead of ours, monotonic to wall; None: not known.
     """
 
@@ -115,6 +117,8 @@ class Observation:
         self.errors: deque[Remark] = deque(maxlen=_KEPT)
         self.schema_changes: deque[Remark] = deque(maxlen=_KEPT)
         self.source_offset: float | None = None
+        self.commit_seen: Callable[[Pending, float], None] | None = None
+        self.failure_seen: Callable[[str], None] | None = None
         self._losses: tuple[LossCount, ...] = ()
         self._generations = self._received = 0
         self._dump: DumpStream | None = None
@@ -129,6 +133,8 @@ class Observation:
         """
         if error:
             self.record_error(error)
+            if self.failure_seen is not None:
+                self.failure_seen(error[:_MAX_TEXT])
         if state is not self.state:
             self.state, self.since = state, self._wall()
         if error or state not in _TRIES:
@@ -188,6 +194,8 @@ class Observation:
         self.commits += 1
         self.commit_seconds += seconds
         self.committed, self.committed_at = position, self._wall()
+        if self.commit_seen is not None and pending.transactions:
+            self.commit_seen(pending, seconds)
 
     # Asked by people.
 

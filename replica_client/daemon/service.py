@@ -7,6 +7,8 @@ import logging
 import os
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -17,6 +19,7 @@ from replica_client.daemon.lag_history import History
 from replica_client.daemon.lock import StateLock
 from replica_client.daemon.notify import Notifier
 from replica_client.daemon.observation import RouteState
+from replica_client.daemon.otlp_endpoint import otlp_endpoint
 from replica_client.daemon.pages import pages_of
 from replica_client.daemon.route import Route
 from replica_client.daemon.source_access import hosts_of
@@ -28,13 +31,14 @@ from replica_client.transport.connect_options import ConnectOptions
 
 if TYPE_CHECKING:
     from replica_client.daemon.http_server import HttpServer
+    from replica_client.daemon.telemetry import Telemetry
 
 _LOG = logging.getLogger("replica_client.daemon")
 _CANCEL_SECONDS = 5.0
 _BEGINNING = (RouteState.STARTING, RouteState.OPENING_SINK, RouteState.CONNECTING)
 _PAGE_AFTER_SECONDS = 1.0
 _LOOK_SECONDS = 0.01
-_NEEDS_RESTART = ("state", "listen", "sample_seconds")
+_NEEDS_RESTART = ("state", "listen", "sample_seconds", "otlp", "otlp_seconds")
 
 
 class Service:
@@ -71,6 +75,7 @@ class Service:
         self._reloading = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._notifier = Notifier()
+        self._telemetry: Telemetry | None = None
 
     @property
     def routes(self) -> list[Route]:
@@ -109,6 +114,8 @@ class Service:
         """
         lock = StateLock(self.config.state)
         try:
+            if self.config.daemon.otlp:
+                await self._send_telemetry()
             self._apply(self.config)
             if self.config.daemon.listen:
                 await self._serve_pages()
@@ -158,6 +165,8 @@ class Service:
         )
         if self.http is not None:
             await self.http.close()
+        if self._telemetry is not None:
+            await self._telemetry.close()
         await asyncio.to_thread(self._stores.close)
 
     async def _finish(self, names: list[str], limit: float) -> None:
@@ -182,6 +191,19 @@ class Service:
             self._running.pop(name, None)
             self._histories.pop(name, None)
 
+    async def _send_telemetry(self) -> None:
+        """Let a collector have metrics and traces.
+
+        Raises:
+            ConfigError: it cannot be had.
+        """
+        endpoint = otlp_endpoint(self.config)
+        # Half a second of imports, for those who want it.
+        module = await asyncio.to_thread(import_module, "replica_client.daemon.telemetry")
+        telemetry: Telemetry = module.Telemetry(self, endpoint, self.config.daemon.otlp_seconds)
+        self._telemetry = telemetry
+        self._background(telemetry.run())
+
     # Changing.
 
     def _apply(self, config: DaemonConfig) -> None:
@@ -200,6 +222,10 @@ class Service:
     def _start(self, config: RouteConfig) -> None:
         route = Route(config, self.config.directory, self._stores.store, self.config.state)
         self._histories[route.name] = History(route.observation)
+        telemetry = self._telemetry
+        if telemetry is not None:
+            route.observation.commit_seen = partial(telemetry.committed, route)
+            route.observation.failure_seen = partial(telemetry.failed, route)
         self._running[route.name] = (route, asyncio.ensure_future(route.run()))
 
     async def _reload(self) -> None:

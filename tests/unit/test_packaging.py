@@ -280,6 +280,7 @@ DISTRIBUTIONS = {
     "confluent_kafka": "confluent-kafka",
     "singer_sdk": "singer-sdk",
     "nats": "nats-py",
+    "opentelemetry": "opentelemetry-sdk",
     "prometheus_client": "prometheus-client",
     "pymysql": "PyMySQL",
     "cython": "Cython",
@@ -329,7 +330,7 @@ def test_every_third_party_import_is_declared() -> None:
                 allowed |= extras["cli"]
             allowed |= extras["spark"] | extras["arrow"] | extras["daemon"] | extras["redis"]
             allowed |= extras["kafka"] | extras["postgres"] | extras["duckdb"]
-            allowed |= extras["http"] | extras["nats"]
+            allowed |= extras["http"] | extras["nats"] | extras["otlp"]
             if file.startswith("replica_client/storage/"):
                 allowed |= extras["storage"]
             if file.startswith("replica_client/integrations/"):

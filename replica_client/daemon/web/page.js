@@ -114,7 +114,7 @@ function numbers(route, now) {
     ["dead letters", String(route.dead_letters)],
     ["losses on record", count(route.losses.length)],
   ];
-  if (route.snapshot_tables !== null || route.copied_rows) {
+  if (route.snapshot_tables || route.copied_rows) {
     const left = route.snapshot_tables ? `${route.snapshot_tables} tables left` : "done";
     facts.push(["snapshot", left], ["rows copied", count(route.copied_rows)]);
   }

@@ -1,0 +1,28 @@
+"""Where metrics and traces go by OTLP; this module needs no OpenTelemetry."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from urllib.parse import urlsplit
+
+from replica_client.daemon.configuration import DaemonConfig
+from replica_client.daemon.external_values import resolve
+from replica_client.errors import ConfigError
+
+
+def otlp_endpoint(config: DaemonConfig) -> str:
+    """The URL of the collector.
+
+    Raises:
+        ConfigError: it is none, or the extra is not installed.
+    """
+    text = resolve("otlp", config.daemon.otlp, config.directory, os.environ)
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError("otlp: a URL is wanted, such as http://collector:4318")
+    if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter") is None:
+        raise ConfigError(
+            "otlp: OpenTelemetry is not installed: pip install 'replica-client[otlp]'"
+        )
+    return text

@@ -1,0 +1,135 @@
+"""Metrics and traces to a collector, by OTLP over HTTP; needs the extra ``otlp``.
+
+Metrics are those of ``/metrics``, by the same names. Each commit of a sink is a span ``commit``, each failure a span
+``failure``. What else the SDK takes, such as headers and samplers, it takes from its environment variables
+(``OTEL_EXPORTER_OTLP_HEADERS``, ``OTEL_TRACES_SAMPLER`` …).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import Status, StatusCode, Tracer
+from prometheus_client.core import Metric
+
+from replica_client._version import __version__
+from replica_client.daemon.metrics import service_metrics
+
+if TYPE_CHECKING:
+    from replica_client.daemon.observation import Pending
+    from replica_client.daemon.route import Route
+    from replica_client.daemon.service import Service
+
+_NAME: Final = "replica_client"
+_TIMEOUT: Final = 5.0
+"""Seconds in which a collector must answer; what it does not take is dropped, and the service goes on."""
+_BILLION: Final = 1_000_000_000
+
+
+class Telemetry:
+    """Sends what a service does to a collector.
+
+    Args:
+        service: that is watched.
+        endpoint: URL of the collector, without ``/v1/…``.
+        seconds: between two exports of metrics.
+    """
+
+    def __init__(self, service: Service, endpoint: str, seconds: float) -> None:
+        self._service, self._seconds = service, seconds
+        base = endpoint.rstrip("/")
+        resource = Resource.create(
+            {
+                "service.name": os.environ.get("OTEL_SERVICE_NAME", "replica-client"),
+                "service.version": __version__,
+                "service.instance.id": f"{socket.gethostname()}:{os.getpid()}",
+            }
+        )
+        # Values are taken on the loop, where they change, and sent from a thread: the reader has no clock of its own.
+        reader = PeriodicExportingMetricReader(
+            OTLPMetricExporter(endpoint=f"{base}/v1/metrics", timeout=_TIMEOUT),
+            export_interval_millis=math.inf,
+            export_timeout_millis=_TIMEOUT * 1000,
+        )
+        self._meters = MeterProvider([reader], resource, shutdown_on_exit=False)
+        self._meter: Meter = self._meters.get_meter(_NAME, __version__)
+        self._traces = TracerProvider(resource=resource, shutdown_on_exit=False)
+        exporter = OTLPSpanExporter(endpoint=f"{base}/v1/traces", timeout=_TIMEOUT)
+        self._traces.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer: Tracer = self._traces.get_tracer(_NAME, __version__)
+        self._families: dict[str, Metric] = {}
+
+    async def run(self) -> None:
+        """Send metrics again and again, until it is cancelled."""
+        while True:
+            await asyncio.sleep(self._seconds)
+            self.look()
+            await asyncio.to_thread(self._meters.force_flush, _TIMEOUT * 1000)
+
+    def look(self) -> None:
+        """Take the values of now."""
+        for family in service_metrics(self._service):
+            if family.name not in self._families:
+                make = (
+                    self._meter.create_observable_counter
+                    if family.type == "counter"
+                    else self._meter.create_observable_gauge
+                )
+                make(family.name, [self._reader_of(family.name)], description=family.documentation)
+            self._families[family.name] = family
+
+    def _reader_of(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        def read(_: CallbackOptions) -> Iterable[Observation]:
+            return [
+                Observation(sample.value, sample.labels) for sample in self._families[name].samples
+            ]
+
+        return read
+
+    def committed(self, route: Route, pending: Pending, seconds: float) -> None:
+        """A sink committed, and it took so long."""
+        end = time.time_ns()
+        one = self._tracer.start_span(
+            "commit",
+            attributes={
+                **_names(route),
+                "transactions": pending.transactions,
+                "rows": pending.rows,
+                "bytes": pending.bytes,
+            },
+            start_time=end - int(seconds * _BILLION),
+        )
+        one.end(end)
+
+    def failed(self, route: Route, text: str) -> None:
+        """Stream and sink ended with an error, whose text shows nothing that is hidden."""
+        one = self._tracer.start_span("failure", attributes=_names(route))
+        one.set_status(Status(StatusCode.ERROR, text))
+        one.end()
+
+    async def close(self) -> None:
+        """Send what is left, in bounded time."""
+        self.look()
+        await asyncio.to_thread(self._shut_down)
+
+    def _shut_down(self) -> None:
+        self._meters.shutdown(_TIMEOUT * 1000)
+        self._traces.shutdown()
+
+
+def _names(route: Route) -> dict[str, str]:
+    return {"source": route.config.source.name, "sink": route.config.sink.name}

@@ -1,0 +1,176 @@
+"""Metrics and traces by OTLP, at a receiver that reads the protocol."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from replica_client.daemon.checking import check
+from replica_client.daemon.config_file import read_config
+from replica_client.errors import ConfigError
+from tests.unit.daemon.conftest import running, until
+from tests.unit.daemon.memory_sink import Disk
+
+pytestmark = pytest.mark.timeout(90)
+
+
+class Receiver:
+    """A collector: keeps the spans and the last value of each metric.
+
+    Args:
+        status: that it answers with.
+    """
+
+    def __init__(self, status: int = 200) -> None:
+        self.values: dict[tuple[str, str], float] = {}
+        self.spans: list[dict[str, Any]] = []
+        self.requests = 0
+        kept = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                data = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.headers.get("Content-Encoding") == "gzip":
+                    data = gzip.decompress(data)
+                kept.take(self.path, data)
+                self.send_response(status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def take(self, path: str, data: bytes) -> None:
+        self.requests += 1
+        if path == "/v1/metrics":
+            for of_resource in ExportMetricsServiceRequest.FromString(data).resource_metrics:
+                for scope in of_resource.scope_metrics:
+                    for metric in scope.metrics:
+                        kind = metric.WhichOneof("data")
+                        for point in getattr(metric, kind).data_points:
+                            labels = {one.key: one.value.string_value for one in point.attributes}
+                            value = point.as_double or float(point.as_int)
+                            told = labels.get("state") or labels.get("table") or ""
+                            self.values[metric.name, told] = value
+        elif path == "/v1/traces":
+            for of_resource in ExportTraceServiceRequest.FromString(data).resource_spans:
+                names = {one.key: one.value.string_value for one in of_resource.resource.attributes}
+                for scope in of_resource.scope_spans:
+                    for span in scope.spans:
+                        attributes = {
+                            one.key: one.value.string_value or one.value.int_value
+                            for one in span.attributes
+                        }
+                        self.spans.append(
+                            {
+                                "service": names["service.name"],
+                                "name": span.name,
+                                "seconds": (span.end_time_unix_nano - span.start_time_unix_nano)
+                                / 1e9,
+                                "error": span.status.message,
+                                **attributes,
+                            }
+                        )
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    one = Receiver()
+    yield one
+    one.close()
+
+
+async def test_metrics_and_commits_arrive(configure, disk, wanted, receiver: Receiver) -> None:
+    one = disk()
+    path = configure(daemon={"otlp": receiver.url, "otlp_seconds": 0.2})
+    async with running(path) as service:
+        await until(lambda: one.lines == wanted)
+        await until(lambda: receiver.values.get(("replica_client_rows", "shop.orders")) == 73)
+        await until(lambda: receiver.values.get(("replica_client_state", "streaming")) == 1)
+        seen = service.routes[0].observation
+    # The end of the service sends what is left.
+    assert receiver.values["replica_client_commits", ""] == seen.commits
+    commits = [span for span in receiver.spans if span["name"] == "commit"]
+    assert sum(span["rows"] for span in commits) == len(wanted)
+    for span in commits:
+        assert (span["service"], span["source"], span["sink"]) == ("replica-client", "shop", "one")
+        assert 0 <= span["seconds"] < 30
+
+
+async def test_failures_arrive_without_what_is_hidden(
+    configure, disk, wanted, receiver: Receiver
+) -> None:
+    """An error's text is the one of the status page."""
+    one = disk()
+    # No column of this name: the transform stops the sink.
+    transform = {"tables": ["shop.orders"], "keep": ["*"], "mask": {"no_such": "x"}}
+    path = configure(
+        daemon={"otlp": receiver.url, "otlp_seconds": 0.2}, source={"transform": [transform]}
+    )
+    async with running(path) as service:
+        await until(lambda: bool(service.routes[0].observation.errors))
+        await until(lambda: receiver.values.get(("replica_client_retries", ""), 0) > 0)
+    failures = [span for span in receiver.spans if span["name"] == "failure"]
+    assert failures
+    assert "there is no column no_such" in failures[0]["error"]
+    assert one.lines != wanted
+
+
+async def test_a_collector_that_is_away_stops_nothing(configure, disk, wanted) -> None:
+    """Nor one that refuses: delivery goes on, and the service ends in bounded time."""
+    refusing = Receiver(status=400)
+    try:
+        for url in ("http://127.0.0.1:9", refusing.url):
+            one = disk()
+            async with running(configure(daemon={"otlp": url, "otlp_seconds": 0.1})):
+                await until(partial(_is_level, one, wanted))
+        assert refusing.requests
+    finally:
+        refusing.close()
+
+
+def _is_level(disk: Disk, wanted: list[str]) -> bool:
+    return bool(disk.lines == wanted)
+
+
+@pytest.mark.parametrize(
+    "url", ["collector:4318", "grpc://collector:4317", "http://", "http:///v1"]
+)
+def test_what_is_no_collector_is_refused(configure, disk, url: str) -> None:
+    disk()
+    (fault,) = check(read_config(configure(daemon={"otlp": url}), {}))
+    assert "otlp: a URL is wanted" in fault.what
+
+
+async def test_a_wrong_url_ends_the_start(configure, disk) -> None:
+    disk()
+    with pytest.raises(ConfigError, match="otlp: a URL is wanted"):
+        async with running(configure(daemon={"otlp": "nowhere"})):
+            pass
+
+
+def test_a_token_in_the_url_is_in_no_repr(configure: Any, disk: Any, tmp_path: Path) -> None:
+    disk()
+    config = read_config(configure(daemon={"otlp": "http://user:hunter2@c:4318"}), {})
+    assert "hunter2" not in repr(config)
+    assert json.dumps(repr(config.daemon))
