@@ -8,6 +8,7 @@ Metrics are those of ``/metrics``, by the same names. Each commit of a sink is a
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import os
 import socket
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from replica_client.daemon.route import Route
     from replica_client.daemon.service import Service
 
+_LOG = logging.getLogger("replica_client.daemon")
 _NAME: Final = "replica_client"
 _TIMEOUT: Final = 5.0
 """Seconds in which a collector must answer; what it does not take is dropped, and the service goes on."""
@@ -78,7 +80,14 @@ class Telemetry:
         while True:
             await asyncio.sleep(self._seconds)
             self.look()
-            await asyncio.to_thread(self._meters.force_flush, _TIMEOUT * 1000)
+            await asyncio.to_thread(self._export)
+
+    def _export(self) -> None:
+        try:
+            self._meters.force_flush(_TIMEOUT * 1000)
+        except Exception as error:  # noqa: BLE001
+            # The SDK raises what it likes where it is late; metrics of now are sent the next time.
+            _LOG.warning("otlp: metrics were not sent: %s", type(error).__name__)
 
     def look(self) -> None:
         """Take the values of now."""
@@ -127,6 +136,7 @@ class Telemetry:
         await asyncio.to_thread(self._shut_down)
 
     def _shut_down(self) -> None:
+        self._export()
         self._meters.shutdown(_TIMEOUT * 1000)
         self._traces.shutdown()
 
