@@ -134,6 +134,7 @@ async def read_snapshot_chunk(
             before=one.rows,
             request=one.request,
             blocking=one.blocking,
+            source=f"{view.model.database}.{view.model.name}" if view.shape.merged else "",
         ),
         view.keys(rows),
         defined,

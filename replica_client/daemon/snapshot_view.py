@@ -53,6 +53,8 @@ class SnapshotView:
         plan = None if transform is None else transform.plan(model.database, model.name)
         seen = model if transform is None else transform.model(model)
         shape = shape_of(seen, flavor)
+        if plan is not None:
+            shape = plan.marked(shape)
         names = _given_names(model, plan, selection.columns_of(model.database, model.name))
         columns = tuple(column for column in shape.columns if column.name in names)
         indexes = None

@@ -43,6 +43,7 @@ class SnapshotRows:
         before: rows that were read of the table before these.
         request: name of the request for a snapshot of the table; empty where the sink is new to it.
         blocking: the request wants its rows marked as those of a first copy: ``first`` and ``last`` are of it.
+        source: the source's table, where several become this one; else empty.
     """
 
     shape: TableShape
@@ -59,12 +60,15 @@ class SnapshotRows:
     before: int = 0
     request: str = ""
     blocking: bool = False
+    source: str = ""
 
     @property
     def name(self) -> str:
         """Tells a reading of these rows: another one with this name has the same rows."""
         table = f"{quote(self.shape.database)}.{quote(self.shape.table)}"
         window = f"{quote(self.low.file)}:{self.low.offset}-{self.high.offset}"
+        if self.source:
+            table = quote(self.source)
         return f"snapshot{quote(self.request)}:{window}:{table}:{self.before}"
 
 

@@ -164,3 +164,34 @@ def test_a_changed_row_is_no_message(fresh_server, tmp_path: Path):
         "a-3",
         "c",
     ]
+
+
+def test_rows_that_are_there_are_messages_of_a_snapshot(fresh_server, tmp_path: Path):
+    """And those of two shards with the same keys are events of their own."""
+    source = fresh_server("mysql-9.7")
+    fill(source)
+    source.execute("INSERT INTO shop.outbox VALUES ('d', 'order', '1', NULL, '{}')")
+    for name in ("part_1", "part_2"):
+        source.execute(f"CREATE TABLE shop.{name} (id INT PRIMARY KEY)")
+        source.execute(f"INSERT INTO shop.{name} VALUES (1), (2)")
+    (tmp_path / "nats").mkdir()
+    nats = NatsServer(tmp_path / "nats")
+    shards = {"tables": ["shop.part_*"], "route": "shop.parts", "shard": {"part": "{table}"}}
+    try:
+        sink = {"name": "nats", "type": "nats", "url": nats.url, "snapshot": True}
+        daemon = daemon_of(source, tmp_path, {**sink, "stream": "changes", "subject": "changes"})
+        del daemon.source["start"]
+        daemon.source["transform"] = [TRANSFORM, shards]
+        with daemon:
+            daemon.until(lambda one: one.route("nats")["snapshot_tables"] == 0)
+            daemon.until(lambda one: len(nats.messages("changes")) >= 8)
+            daemon.stop()
+        messages = nats.messages("changes")
+    finally:
+        nats.stop()
+    assert [data for subject, data in messages if ".outbox." in subject] == [b"{}"]
+    parts = [json.loads(data)["after"] for subject, data in messages if subject.endswith(".parts")]
+    assert sorted((row["part"], row["id"]) for row in parts) == [
+        *(("part_1", 1), ("part_1", 2)),
+        *(("part_2", 1), ("part_2", 2)),
+    ]

@@ -95,7 +95,6 @@ def replace_rule(pattern: re.Pattern[str], replacement: str) -> ColumnRule:
 
 def hash_rule(key: bytes) -> ColumnRule:
     """HMAC-SHA-256 of the value's text, in hexadecimal digits: equal values stay equal, different ones different."""
-
     keyed = hmac.new(key, digestmod=hashlib.sha256)
 
     def make(value: Any) -> str:

@@ -214,14 +214,17 @@ class TablePlan:
             columns = [self.shard.shape(keyed=keyed), *map(_one_later, columns)]
         if self.marker is not None:
             columns.append(self.marker.shape)
-        made = TableShape(
-            *self.target,
-            tuple(columns),
+        made = self.marked(TableShape(*self.target, tuple(columns)))
+        return made, [rule for rule, _ in found]
+
+    def marked(self, shape: TableShape) -> TableShape:
+        """A shape behind the transforms with what sinks are to know of it."""
+        return replace(
+            shape,
             merged=self.shard is not None,
             keeps_deleted=self.marker is not None,
             outbox=self.outbox,
         )
-        return made, [rule for rule, _ in found]
 
     def model(self, model: TableModel) -> TableModel:
         """The definition behind the transforms.
