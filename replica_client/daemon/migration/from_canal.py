@@ -17,6 +17,7 @@ from replica_client.gtid import GtidSet, MariadbGtidSet
 
 _I: Final = "canal.instance."
 _NOT_NEEDED: Final = {
+    f"{_I}gtidon": "GTIDs are followed where the source has them",
     f"{_I}tsdb": "the schema history is saved with the position",
     f"{_I}standby": "several hosts in the URL: mysql://user@first,second/",
     f"{_I}memory": "the queue is bounded by bytes",
@@ -82,9 +83,8 @@ def migrate_canal(paths: Sequence[Path], offset: Path | None) -> Migrated:
         )
         if keys.take(f"{_I}enableDruid") == "true":
             made.remarks.append("Canal has the password encrypted: the variable holds it in plain.")
-    server_id = keys.take(f"{_I}mysql.slaveId")
-    if server_id.isdecimal() and int(server_id):
-        made.source["server_id"] = int(server_id)
+    if server_id := keys.number(f"{_I}mysql.slaveId"):
+        made.source["server_id"] = server_id
     _tables(made, keys)
     _sink(made, keys)
     start = _start(keys)
@@ -149,7 +149,6 @@ def _start(keys: Keys) -> str:
     gtid = keys.take(f"{_I}master.gtid")
     file, at = keys.take(f"{_I}master.journal.name"), keys.take(f"{_I}master.position")
     when = keys.take(f"{_I}master.timestamp")
-    keys.take(f"{_I}gtidon")
     if gtid:
         return gtid
     if file:

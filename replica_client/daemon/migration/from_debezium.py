@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 from urllib.parse import urlsplit
 
 from replica_client.daemon.migration.debezium_offsets import read_offset
@@ -13,14 +13,18 @@ from replica_client.daemon.migration.migrated import Keys, Migrated, name_of
 from replica_client.daemon.migration.patterns import list_of, names_of
 from replica_client.daemon.migration.properties import read_properties
 from replica_client.errors import ConfigError
+from replica_client.sinks.formats.debezium_times import TimeMode
+from replica_client.sinks.formats.debezium_values import BigintMode, BinaryMode, DecimalMode
 
 _SOURCE: Final = "debezium.source."
 _SINK: Final = "debezium.sink."
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
-_TEXT_KEYS: Final = (
-    *("decimal.handling.mode", "binary.handling.mode", "time.precision.mode"),
-    *("bigint.unsigned.handling.mode", "skipped.operations"),
-)
+_MODES: Final[dict[str, tuple[str, ...]]] = {
+    "decimal.handling.mode": get_args(DecimalMode),
+    "binary.handling.mode": get_args(BinaryMode),
+    "time.precision.mode": get_args(TimeMode),
+    "bigint.unsigned.handling.mode": get_args(BigintMode),
+}
 _FLAG_KEYS: Final = (
     *("provide.transaction.metadata", "include.schema.changes", "include.schema.comments"),
 )
@@ -125,9 +129,8 @@ def _connection(made: Migrated, keys: Keys, scheme: str) -> None:
         made.source["password"] = made.secret(
             password, "SOURCE_PASSWORD", "the password of the source"
         )
-    server_id = keys.take("database.server.id")
-    if server_id.isdecimal():
-        made.source["server_id"] = int(server_id)
+    if server_id := keys.number("database.server.id"):
+        made.source["server_id"] = server_id
     mode = keys.take("database.ssl.mode")
     if mode:
         if mode.lower() in _SSL:
@@ -143,7 +146,9 @@ def _tables(made: Migrated, keys: Keys) -> None:
         databases = f"database.{theirs}.list"
         if keys.take(tables):
             found += _patterns(keys, tables, 2)
-        if keys.take(databases) and (theirs == "exclude" or not found):
+        if theirs == "include" and keys.take(tables) and keys.take(databases):
+            keys.give_up(databases, "tables names databases, too: look whether it wants more")
+        elif keys.take(databases):
             found += [f"{name}.*" for name in _patterns(keys, databases, 1)]
         if not found and theirs == "include" and (keys.take(tables) or keys.take(databases)):
             found = made.no_table()
@@ -199,9 +204,8 @@ def _stream(made: Migrated, keys: Keys) -> None:
     channels = keys.take("signal.enabled.channels")
     if channels not in ("", "source"):
         keys.give_up("signal.enabled.channels", _NO_CHANNEL)
-    heartbeat = keys.take("heartbeat.interval.ms")
-    if heartbeat.isdecimal() and int(heartbeat):
-        made.source["heartbeat"] = int(heartbeat) / 1000
+    if heartbeat := keys.number("heartbeat.interval.ms"):
+        made.source["heartbeat"] = heartbeat / 1000
 
 
 def _sink(made: Migrated, keys: Keys, prefix: str) -> None:
@@ -228,7 +232,7 @@ def _sink(made: Migrated, keys: Keys, prefix: str) -> None:
         if password:
             secret = made.secret(password, "REDIS_PASSWORD", "the password of Redis")
             login = f"{user}:{secret}@"
-        secure = keys.take(f"{_SINK}redis.ssl.enabled") == "true"
+        secure = keys.flag(f"{_SINK}redis.ssl.enabled")
         sink.update(type="redis", url=f"redis{'s' if secure else ''}://{login}{address}/0")
         sink["stream"] = prefix or "replica_client"
         made.remarks.append("All tables go to one stream of Redis, and not each to its own.")
@@ -253,9 +257,8 @@ def _sink(made: Migrated, keys: Keys, prefix: str) -> None:
     else:
         sink["snapshot"] = False
         keys.give_up("snapshot.mode", "snapshot of the sink is true or false")
-    rows = keys.take("incremental.snapshot.chunk.size")
-    if rows.isdecimal() and int(rows):
-        sink["snapshot_rows"] = int(rows)
+    if rows := keys.number("incremental.snapshot.chunk.size"):
+        sink["snapshot_rows"] = rows
     locking = keys.take("snapshot.locking.mode")
     if locking in _LOCKING:
         sink["snapshot_locking"] = _LOCKING[locking]
@@ -275,9 +278,9 @@ def _kafka(sink: dict[str, Any], keys: Keys) -> None:
         value = keys.take(f"{_SINK}kafka.producer.{theirs}", f"producer.override.{theirs}")
         if value:
             sink[ours] = value
-    tombstones = keys.take("tombstones.on.delete")
-    if tombstones:
-        sink["tombstones_on_delete"] = tombstones == "true"
+    tombstones = keys.flag("tombstones.on.delete")
+    if tombstones is not None:
+        sink["tombstones_on_delete"] = tombstones
     chosen: dict[str, list[str]] = {}
     for one in filter(None, keys.take("message.key.columns").split(";")):
         table, _, columns = one.partition(":")
@@ -296,19 +299,26 @@ def _format(made: Migrated, keys: Keys, scheme: str, prefix: str) -> None:
         options["topic_prefix"] = prefix
     if scheme == "mariadb":
         options["connector"] = scheme
-    for key in _TEXT_KEYS:
+    for key, known in _MODES.items():
         value = keys.take(key)
-        if value:
+        if value in known:
             options[key.replace(".", "_")] = value
+        elif value:
+            keys.give_up(key, f"there are {', '.join(known)}")
+    skipped = [one.strip() for one in keys.take("skipped.operations").split(",") if one.strip()]
+    if set(skipped) <= {"c", "u", "d", "t", "none"}:
+        options.update({"skipped_operations": ",".join(skipped)} if skipped else {})
+    else:
+        keys.give_up("skipped.operations", "a list of c, u, d and t, or none")
     # Debezium leaves TRUNCATE out where nothing is said.
     options.setdefault("skipped_operations", "t")
     for key in _FLAG_KEYS:
-        value = keys.take(key)
-        if value:
-            options[key.replace(".", "_")] = value == "true"
-    schemas = keys.take(*_SCHEMAS)
+        wanted = keys.flag(key)
+        if wanted is not None:
+            options[key.replace(".", "_")] = wanted
+    schemas = keys.flag(*_SCHEMAS)
     converter = keys.take("value.converter")
-    if schemas == "true" or (converter == _JSON and not schemas):
+    if schemas or (converter == _JSON and schemas is None):
         options["schemas_enable"] = True
     for key in ("value.converter", "key.converter"):
         if keys.take(key) not in ("", _JSON):

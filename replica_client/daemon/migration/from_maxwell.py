@@ -20,8 +20,6 @@ from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.sinks.formats.maxwell import MaxwellOptions
 
 _FIELDS: Final = frozenset(one.name for one in msgspec.structs.fields(MaxwellOptions))
-_OFF: Final = frozenset(("output_commit_info", "output_nulls"))
-"""Fields that Maxwell writes unless it is told not to."""
 _SSL: Final = frozenset(("disabled", "preferred", "required", "verify-ca", "verify-identity"))
 _NAME: Final = re.compile(r"`?([\w$-]+)`?|(\*)|/([\w$*.\\+]+)/")
 _PART: Final = re.compile(r"/[^/]*/|[^.]+")
@@ -68,9 +66,8 @@ def migrate_maxwell(path: Path, offset: Path | None) -> Migrated:
         made.source["password"] = made.secret(
             password, "SOURCE_PASSWORD", "the password of the source"
         )
-    server_id = keys.take("replica_server_id")
-    if server_id.isdecimal() and int(server_id):
-        made.source["server_id"] = int(server_id)
+    if server_id := keys.number("replica_server_id"):
+        made.source["server_id"] = server_id
     mode = keys.take("replication_ssl", "ssl").lower().replace("_", "-")
     if mode in _SSL:
         made.source["tls"] = mode
@@ -189,11 +186,11 @@ def _topic(text: str) -> str:
 
 
 def _format(made: Migrated, keys: Keys) -> None:
-    options: dict[str, Any] = {"output_ddl": keys.take("output_ddl") == "true"}
+    options: dict[str, Any] = {"output_ddl": bool(keys.flag("output_ddl"))}
     for name in sorted(_FIELDS - {"output_ddl"}):
-        value = keys.take(name)
-        if value:
-            options[name] = value == "true"
+        value = keys.flag(name)
+        if value is not None:
+            options[name] = value
     made.sink["format_options"] = options
 
 

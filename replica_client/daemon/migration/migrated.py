@@ -54,6 +54,24 @@ class Keys:
                 found = found or self._values[name].strip()
         return found
 
+    def flag(self, *names: str) -> bool | None:
+        """The value of a key that is true or false; None where it is neither, which is named, or not there."""
+        text = self.take(*names).lower()
+        if text not in ("", "true", "false"):
+            for name in names:
+                if name in self:
+                    self.give_up(name, "neither true nor false")
+        return {"true": True, "false": False}.get(text)
+
+    def number(self, name: str) -> int:
+        """The value of a key that is a whole number; 0 where it is none, which is named, or not there."""
+        text = self.take(name)
+        if text.isascii() and text.isdecimal():
+            return int(text)
+        if text:
+            self.give_up(name, "no whole number")
+        return 0
+
     def left(self) -> Iterator[str]:
         """The keys that nobody has looked at."""
         yield from (name for name in self._values if name not in self._taken)

@@ -228,6 +228,27 @@ quarkus.log.level=INFO
     }
 
 
+def test_values_that_are_none_of_ours_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are neither written, which our checker would refuse, nor left out silently."""
+    wrong = {
+        "time.precision.mode": "adaptive",
+        "provide.transaction.metadata": "perhaps",
+        "heartbeat.interval.ms": "5s",
+        "skipped.operations": "r",
+        "database.ssl.mode": "some",
+        "snapshot.mode": "custom",
+        "snapshot.locking.mode": "extended",
+        "signal.enabled.channels": "kafka",
+        "database.include.list": "shop",
+        "column.include.list": "shop\\.orders\\.id",
+    }
+    made = migrate_debezium(written(tmp_path / "a.json", {**CONNECTOR, **wrong}), None)
+    accepted(made, tmp_path, monkeypatch)
+    assert set(wrong) <= keys_of(made)
+
+
 def test_what_no_pattern_says_reads_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,7 +393,12 @@ canal.aliyun.secretKey = {SECRET}
         "format": "canal",
     }
     assert keys_of(made) == {
-        *("canal.instance.tsdb.enable", "canal.instance.connectionCharset", "canal.mq.partition"),
+        *(
+            "canal.instance.gtidon",
+            "canal.instance.tsdb.enable",
+            "canal.instance.connectionCharset",
+            "canal.mq.partition",
+        ),
         *("canal.zkServers", "canal.aliyun.secretKey"),
     }
     assert any("first run says so" in remark for remark in made.remarks)
