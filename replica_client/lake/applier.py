@@ -238,7 +238,11 @@ class Applier:
         files: list[tuple[TableEntry, _Waiting]] = []
         for table, one in waiting.items():
             entry = self._entry(table)
-            if entry is not None and entry.status == "current":
+            if entry is None or entry.status != "current":
+                continue
+            if lacks := _lacks_of(entry, one):
+                entry.leave_out(lacks)
+            else:
                 typed = all(isinstance(part, ChangeFile) for _, part in one.parts)
                 (files if typed else rows).append((entry, one))
         self._merge_all(files, step)
@@ -570,6 +574,14 @@ def first_untaken(step: int) -> int:
     """The first version of the change log that has something behind a step."""
     version, inside = divmod(step, STEPS)
     return version + 1 if inside == STEPS - 1 else version
+
+
+def _lacks_of(entry: TableEntry, waiting: _Waiting) -> str:
+    """Why changes do not tell the rows of a table; ``""`` when they do."""
+    assert entry.model is not None
+    table = LakeTable(entry.model)
+    files = (part for _, part in waiting.parts if isinstance(part, ChangeFile))
+    return next((lacks for file in files if (lacks := file.lacks_of(table))), "")
 
 
 def _end(version: int) -> int:

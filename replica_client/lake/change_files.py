@@ -27,10 +27,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from replica_client.lake.lake_table import row_digest
+from replica_client.lake.lake_table import LakeTable, row_digest
 from replica_client.lake.parquet_files import new_file
+from replica_client.lake.partial_images import NO_KEY, ImageFacts, completed, image_facts
 from replica_client.rows.batches import BatchBuilder
-from replica_client.rows.json_images import json_images
+from replica_client.rows.json_images import JsonImages, json_images
 from replica_client.rows.runs import CHANGE_TYPES
 from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.storage.location import Location
@@ -84,6 +85,9 @@ class ChangeFile:
         key: first column of the primary key; ``""`` where that has no order, or is not known.
         least: of that column.
         greatest: likewise.
+        partial: whether images lack columns that stay as they are.
+        moves: whether such an update changes a key.
+        lacks: why nobody can tell the rows from the images; ``""`` when they can be told.
     """
 
     path: str
@@ -102,6 +106,13 @@ class ChangeFile:
     key: str = ""
     least: Any = None
     greatest: Any = None
+    partial: bool = False
+    moves: bool = False
+    lacks: str = ""
+
+    def lacks_of(self, table: LakeTable) -> str:
+        """Why nobody can tell the rows of a table of the lake from its images; ``""`` when they can be told."""
+        return self.lacks or (NO_KEY if self.partial and not table.source_key else "")
 
     def statistics(self) -> str:
         """As Delta keeps them, with all of this."""
@@ -124,7 +135,7 @@ class ChangeFileBuilder(BatchBuilder):
 
     def finish(self) -> pa.RecordBatch:
         """The changes as a batch of :class:`BatchBuilder` whose schema tells shape and key."""
-        batch = super().finish()
+        batch = completed(super().finish(), self.shape)
         shape = self.shape
         key = [shape.columns[at].name for at in shape.primary_key]
         metadata = {
@@ -138,7 +149,10 @@ class ChangeFileBuilder(BatchBuilder):
 
 
 def _digests(batch: pa.RecordBatch, shape: TableShape) -> list[str]:
-    images = json_images(batch, shape)
+    return _digests_of(json_images(batch, shape))
+
+
+def _digests_of(images: JsonImages) -> list[str]:
     found = []
     for before, after in zip(images.before.to_pylist(), images.after.to_pylist(), strict=True):
         if before is not None:
@@ -241,7 +255,7 @@ class ChangeFileWriter:
     def _write(self, name: tuple[bytes, bytes]) -> None:
         batches = self._pending.pop(name)
         self._sizes.pop(name, None)
-        rows, key = change_rows(batches)
+        rows, key, facts = change_rows(batches)
         least, greatest = _bounds(rows, key)
         path, size, modified = self._store(rows, "part", dictionary=False)
         database, table = (one.decode() for one in name)
@@ -252,6 +266,7 @@ class ChangeFileWriter:
                 path, size, modified, rows.num_rows, rows.num_rows - updates, self._part, self._section,
                 self._pieces, database, table, *_range_of(rows),
                 key if least is not None else "", least, greatest,
+                facts.partial, facts.moves, facts.lacks,
             )
         )  # fmt: skip
         self._pieces += 1
@@ -272,8 +287,8 @@ class ChangeFileWriter:
         return path, made.size, made.modified
 
 
-def change_rows(batches: Sequence[pa.RecordBatch]) -> tuple[pa.Table, str]:
-    """The rows of a change file, of batches of one schema; and the first column of the key."""
+def change_rows(batches: Sequence[pa.RecordBatch]) -> tuple[pa.Table, str, ImageFacts]:
+    """The rows of a change file, of batches of one schema; the first column of the key; what its images lack."""
     schema = batches[0].schema
     key = json.loads(schema.metadata[_KEY])
     found = pa.Table.from_batches(batches).unify_dictionaries()
@@ -293,10 +308,11 @@ def change_rows(batches: Sequence[pa.RecordBatch]) -> tuple[pa.Table, str]:
         columns[COLUMN + name] = found[name]
     rows = pa.table(columns).replace_schema_metadata(schema.metadata)
     keys = [COLUMN + name for name in key]
+    facts = image_facts(rows, keys)
     if not keys or not all(any(test(rows[name].type) for test in _SORTABLE) for name in keys):
-        return rows, ""
+        return rows, "", facts
     order = pc.sort_indices(rows.select(keys), [(name, "ascending") for name in keys])
-    return rows.take(order), keys[0][len(COLUMN) :]
+    return rows.take(order), keys[0][len(COLUMN) :], facts
 
 
 def _range_of(rows: pa.Table) -> tuple[str, str, int]:
@@ -333,16 +349,7 @@ def envelope_rows(rows: pa.Table) -> Iterator[dict[str, Any]]:
     """The changes of a change file in the envelope, in the order of the binlog."""
     shape = shape_in(rows.schema)
     rows = rows.unify_dictionaries().sort_by(ARRIVAL)
-    kinds = _numbered(rows["operation"])
-    heads = [
-        pa.nulls(rows.num_rows) if name not in rows.column_names else rows[name]
-        for name in ("_commit_timestamp", "_commit_version", "_gtid", "_file", "_offset",
-                     "_event_index", "_row_index", "_absent", "_lossless")
-    ]  # fmt: skip
-    names = [name for name in rows.column_names if name.startswith(COLUMN)]
-    arrays = [kinds, *map(one_array, (*heads, *(rows[name] for name in names)))]
-    labels = ["_change_type", *map(str, range(len(heads))), *(n[len(COLUMN) :] for n in names)]
-    images = json_images(pa.RecordBatch.from_arrays(arrays, names=labels), shape)
+    images = _images(rows, shape)
     first = range(rows.num_rows) if images.rows is None else images.rows.to_pylist()
     common = rows.select(list(COMMON)).to_pylist()
     for at, before, after in zip(
@@ -352,6 +359,30 @@ def envelope_rows(rows: pa.Table) -> Iterator[dict[str, Any]]:
         if row["operation"].startswith("update"):
             row["operation"] = "update"
         yield {**row, "before": before, "after": after}
+
+
+def with_digests(rows: pa.Table, shape: TableShape) -> pa.Table:
+    """Rows of a change file with ``_row_digest``, in the order of the binlog.
+
+    Servers call a UNIQUE key without NULL a primary key in the binlog where the table has none, so that the task
+    that decoded the rows made no digests of them.
+    """
+    rows = rows.sort_by(ARRIVAL)
+    images = _images(rows, shape)
+    return rows.append_column(DIGEST, pa.array(_digests_of(images), pa.string()))
+
+
+def _images(rows: pa.Table, shape: TableShape) -> JsonImages:
+    kinds = _numbered(rows["operation"])
+    heads = [
+        pa.nulls(rows.num_rows) if name not in rows.column_names else rows[name]
+        for name in ("_commit_timestamp", "_commit_version", "_gtid", "_file", "_offset",
+                     "_event_index", "_row_index", "_absent", "_lossless")
+    ]  # fmt: skip
+    names = [name for name in rows.column_names if name.startswith(COLUMN)]
+    arrays = [kinds, *map(one_array, (*heads, *(rows[name] for name in names)))]
+    labels = ["_change_type", *map(str, range(len(heads))), *(n[len(COLUMN) :] for n in names)]
+    return json_images(pa.RecordBatch.from_arrays(arrays, names=labels), shape)
 
 
 def _numbered(operations: pa.ChunkedArray) -> pa.DictionaryArray:

@@ -18,14 +18,23 @@ import pyarrow.parquet as pq
 
 from replica_client.errors import SchemaMismatchError, SinkError, StorageError
 from replica_client.lake import rewrite
-from replica_client.lake.change_files import ARRIVAL, COLUMN, DIGEST, ChangeFile, one_array
+from replica_client.lake.change_files import (
+    ARRIVAL,
+    COLUMN,
+    DIGEST,
+    ChangeFile,
+    one_array,
+    shape_in,
+    with_digests,
+)
 from replica_client.lake.data_files import DataFile, plan_data_files
 from replica_client.lake.key_identity import comparable, unheld
 from replica_client.lake.lake_columns import LOSSLESS, LOSSLESS_TYPE
 from replica_client.lake.lake_table import COPY_KEY, LakeTable
 from replica_client.lake.net_rows import NetRows, copies_of
-from replica_client.lake.parquet_files import parquet_file, read_parquet
-from replica_client.lake.rewrite import NewFile, Rewrite
+from replica_client.lake.parquet_files import in_schema, parquet_file, read_parquet
+from replica_client.lake.partial_rows import ORDER, check_partial, newest_rows
+from replica_client.lake.rewrite import NewFile, Rewrite, without_keys
 from replica_client.lake.typed_columns import (
     check_columns,
     check_whole,
@@ -36,6 +45,8 @@ from replica_client.schema.model import TableModel
 from replica_client.storage.location import Location
 from replica_client.storage.store_errors import reason_of
 
+_NUMBER: Final = "_row_number"
+_ORDER_BITS: Final = 32
 _BEFORE: Final = pa.array(["delete", "update_preimage"])
 _MOST_NAMED: Final = 20
 
@@ -139,11 +150,16 @@ def plan_merges(
         full_size: bytes of the last file behind which rows behind it go to a new one.
         since: see :class:`Merge`.
     """
+    for change in changes:
+        if lacks := change.lacks_of(shape):
+            raise SchemaMismatchError(f"{shape.model.database}.{shape.model.name}: {lacks}")
     whole = Merge(directory, shape.model, tuple(data_files), log, tuple(changes), since=since)
     key = shape.key[0]
     ranged = shape.source_key and shape.is_ordered
     if not ranged or any(file.least is None for file in data_files):
         return [whole]
+    if any(one.moves for one in changes):
+        return [whole]  # a row goes to another key with columns that its images lack
     if pa.types.is_date(shape.schema.field(key).type) and any(one.least is None for one in changes):
         return [whole]  # a date that Arrow cannot hold is in no range
     if not data_files:
@@ -205,17 +221,26 @@ def _concerns(change: ChangeFile, key: str, low: Any, high: Any) -> bool:
 # Changes.
 
 
-def _read(work: Merge, shape: LakeTable) -> pa.Table | None:
-    """The changes of the unit's range, in the order of the binlog for each key; None for none."""
+def _read(work: Merge, shape: LakeTable, *, partial: bool = False) -> pa.Table | None:
+    """The changes of the unit's range, in the order of the binlog for each key; None for none.
+
+    Partial: images may lack columns, and the rows have ``_order``.
+    """
     bounds = [_scalar(shape, one) for one in (work.low, work.high)]
     parts = []
-    for change in work.changes:
+    for number, change in enumerate(work.changes):
         with parquet_file(work.log / change.path) as file:
             rows = _groups(file, change, shape, work)
         if rows is None:
             continue
         check_columns(shape, [n[len(COLUMN) :] for n in rows.column_names if n.startswith(COLUMN)])
-        check_whole(shape, rows["_absent"])
+        if partial:
+            arrival = rows[ARRIVAL].cast(pa.int64())
+            rows = rows.append_column(ORDER, pc.add(arrival, number << _ORDER_BITS))
+        if change.partial and partial:
+            check_partial(shape, rows)
+        else:
+            check_whole(shape, rows["_absent"])
         if work.since:
             rows = rows.filter(pc.greater_equal(rows["_commit_version"], work.since))
         if any(one is not None for one in bounds):
@@ -249,6 +274,8 @@ def _groups(
     if not groups:
         return None
     rows = file.read_row_groups(groups, columns=wanted)
+    if not shape.source_key and DIGEST not in rows.column_names:
+        rows = with_digests(rows.unify_dictionaries(), shape_in(file.schema_arrow))
     for at, one in enumerate(rows.schema):
         if pa.types.is_dictionary(one.type):
             rows = rows.set_column(at, one.name, rows[one.name].cast(one.type.value_type))
@@ -300,10 +327,17 @@ def _keys(shape: LakeTable, rows: pa.Table) -> pa.Table:
 
 def _by_key(work: Merge, shape: LakeTable, *, backward: bool = False) -> Net | None:
     """The newest state of each key; backward: the one before the first change."""
-    rows = _read(work, shape)
+    is_partial = not backward and any(change.partial for change in work.changes)
+    rows = _read(work, shape, partial=is_partial)
     if rows is None:
         return None
     keys = _keys(shape, rows)
+    if is_partial:
+        moves = any(change.moves for change in work.changes)
+        found = newest_rows(
+            shape, rows, keys, lambda wanted: _there(work, shape, wanted), moves=moves
+        )
+        return Net(*found)
     names = list(shape.source_key)
     # The sort is stable: rows of one key stay in the order of the binlog.
     originals = keys
@@ -323,6 +357,18 @@ def _by_key(work: Merge, shape: LakeTable, *, backward: bool = False) -> Net | N
     is_before = one_array(pc.is_in(rows["operation"].take(outermost), value_set=_BEFORE))
     left = rows.take(outermost.filter(is_before if backward else pc.invert(is_before)))
     return Net(keys.filter(ends), in_lake_types(shape, left))
+
+
+def _there(work: Merge, shape: LakeTable, keys: pa.Table) -> pa.Table:
+    """The rows of keys that the data files have."""
+    parts = []
+    for file in work.data_files:
+        found = in_schema(read_parquet(work.directory / file.path), shape.schema, None)
+        numbered = found.append_column(_NUMBER, pa.array(range(found.num_rows), pa.int64()))
+        others = without_keys(numbered, keys, shape.key)[_NUMBER]
+        mine = pc.invert(pc.is_in(numbered[_NUMBER], value_set=others))
+        parts.append(found.filter(mine))
+    return pa.concat_tables(parts) if parts else shape.schema.empty_table()
 
 
 def undone(work: Merge, there: pa.Table) -> Net | None:

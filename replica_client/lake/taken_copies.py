@@ -29,6 +29,9 @@ _FILE_WEIGHT: Final = 8
 ROUND_ROWS: Final = 200_000
 """Changes after which the tables are written."""
 
+_CHANGED: Final = "rows of a table without a primary key changed while it was read"
+_MOVED: Final = "a key changed while it was read, and row images lack columns (binlog_row_image)"
+
 
 class Tables(Protocol):
     """The tables of a lake, as far as copies need them."""
@@ -59,21 +62,25 @@ class _Copy:
         entry: its table.
         state: what is put together.
         low: the position from which on the log has changes that it may lack.
+        high: the position behind which it was not read.
         exact: where the position is that all of its rows are of, when rows cannot be told apart; else ``""``.
         step: of what comes next behind its chunks.
         numbers: of the versions that may concern it.
         waiting: changes that are not written, with their steps.
-        is_void: whether it must be read again.
+        void: why it must be read again; ``""`` when it need not.
+        lacks: why the changes since do not tell its rows; ``""`` when they do.
     """
 
     entry: TableEntry
     state: StateTable
     low: str
+    high: str
     exact: str
     step: int
     numbers: set[int] = field(default_factory=set)
     waiting: list[tuple[int, Any]] = field(default_factory=list)
-    is_void: bool = False
+    void: str = ""
+    lacks: str = ""
 
 
 def is_copy(version: LoggedVersion) -> bool:
@@ -110,8 +117,11 @@ def take_copies(
     _catch_up(tables, copies, versions[0].number)
     shown = set()
     for copy in copies:
-        if copy.is_void:
-            copy.entry.needs_copy("rows of a table without a primary key changed while it was read")
+        if copy.lacks:
+            copy.entry.leave_out(copy.lacks)
+            continue
+        if copy.void:
+            copy.entry.needs_copy(copy.void)
             continue
         _show(copy.entry)
         shown.add(copy.entry.table)
@@ -135,7 +145,7 @@ def _put_together(tables: Tables, version: LoggedVersion, step: int) -> tuple[_C
             entry.building = entry.building or new_id()
             tables.building(entry).create()
         low, high = min(low or stated["low"], stated["low"]), max(high, stated["high"])
-        copy = copy or _Copy(entry, tables.building(entry), "", "", 0)
+        copy = copy or _Copy(entry, tables.building(entry), "", "", "", 0)
         if rows.num_rows > 1 and copy.state.step < step:
             tables.apply_net_rows(copy.state, rows.slice(0, rows.num_rows - 1), step)
         data_files += [NewFile(**one) for one in stated.get("data_files", ())]
@@ -147,7 +157,7 @@ def _put_together(tables: Tables, version: LoggedVersion, step: int) -> tuple[_C
         count += sum(file.rows for file in data_files)
     if copy is not None:
         assert copy.entry.model is not None
-        copy.low, copy.step = low, step
+        copy.low, copy.high, copy.step = low, high, step
         copy.exact = "" if copy.entry.model.primary_key else high
     return copy, count
 
@@ -190,18 +200,24 @@ def _wait(log: ChangeLogVersions, copy: _Copy, part: Any) -> int:
     if isinstance(part, ChangeFile):
         if part.last < copy.low:
             return 0
-        if copy.exact and part.first < copy.exact:
-            copy.is_void |= _is_inside(copy, log.commit_versions(part))
-        if copy.is_void or part.last < begin:
+        if copy.exact and part.first < copy.exact and _is_inside(copy, log.commit_versions(part)):
+            copy.void = _CHANGED
+        if part.moves and part.first < copy.high:
+            copy.void = _MOVED  # the row may have been read at neither key, or another one at both
+        if copy.void or part.last < begin:
+            return 0
+        if lacks := part.lacks_of(copy.state.shape):
+            copy.lacks = lacks
             return 0
         copy.waiting.append((copy.step, part))
         return part.rows // _FILE_WEIGHT
     position_of = part["_commit_version"]
     if copy.exact:
         # Its rows cannot be told apart: the copy must be that of one position.
-        copy.is_void |= _is_inside(copy, position_of)
+        if _is_inside(copy, position_of):
+            copy.void = _CHANGED
     rows = part.filter(pc.greater_equal(position_of, begin))
-    if not rows.num_rows or copy.is_void:
+    if not rows.num_rows or copy.void:
         return 0
     copy.waiting.append((copy.step, rows))
     return int(rows.num_rows)
@@ -216,9 +232,9 @@ def _is_inside(copy: _Copy, versions: pa.ChunkedArray) -> bool:
 def _write(tables: Tables, copies: Sequence[_Copy]) -> None:
     for copy in copies:
         waiting, copy.waiting = copy.waiting, []
-        done = copy.state.step if waiting and not copy.is_void else 0
+        done = copy.state.step if waiting and not copy.void else 0
         parts = [(step, part) for step, part in waiting if step > done]
-        if parts and not copy.is_void:
+        if parts and not copy.void and not copy.lacks:
             tables.apply_parts(copy.state, parts, waiting[-1][0], copy.exact or copy.low)
 
 

@@ -224,6 +224,7 @@ def prove(
     server: Any, directory: Path, *, kills: int, seed: int, seconds: float, say: Any = print,
     weights: dict[str, int] | None = None, cluster: bool = True, pauses: tuple[float, float] = (1, 6),
     ddl: float = 0.02, output: Location | None = None, access: Mapping[str, str] | None = None,
+    whole_inserts: bool = False,
 ) -> Report:  # fmt: skip
     """Kills at random until there were so many or the time is over; then compares everything.
 
@@ -233,7 +234,7 @@ def prove(
     report = Report()
     # Without a cluster executors are threads of the driver's Java.
     chances = weights or {k: w for k, w in WEIGHTS.items() if cluster or k != "executor"}
-    workload = Workload(server, seed, ddl=ddl)
+    workload = Workload(server, seed, ddl=ddl, whole=whole_inserts)
     workload.prepare()
     workload.make_twins()
     deadline = time.monotonic() + seconds

@@ -27,14 +27,17 @@ _TWIN_STATEMENTS = (
 class Workload:
     """Changes tables until it is stopped; a server that is gone is waited for.
 
-    `pause` is the time between two transactions in seconds.
+    `pause` is the time between two transactions in seconds; with `whole` an INSERT gives all columns a value.
     """
 
-    def __init__(self, server: Any, seed: int, pause: float = 0.02, ddl: float = 0.01) -> None:
+    def __init__(
+        self, server: Any, seed: int, pause: float = 0.02, ddl: float = 0.01, *, whole: bool = False
+    ) -> None:
         self._server = server
         self._rng = random.Random(seed)
         self._pause = pause
         self._ddl = ddl
+        self._whole = whole
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._twins: tuple[str, ...] = ()
@@ -127,9 +130,9 @@ class Workload:
                     ("update", f"update orders set v = {v} where id = {at}"),
                     ("update", f"update orders set v = v + 1 where id between {at} and {at + 5}"),
                     ("delete", f"delete from orders where id = {at}"),
-                    ("insert", f"insert into orders (v, name, made) values ({v}, 'n{v}', now(3))"),
+                    ("insert", self._insert(cursor, "orders", v=v, name=f"'n{v}'", made="now(3)")),
                     ("key", f"update ignore orders set id = id + 10000 where id = {at}"),
-                    ("insert", f"replace into lines (shop, nr, v) values ('s{v % 5}', {at % 400}, {v})"),
+                    ("insert", self._insert(cursor, "lines", shop=f"'s{v % 5}'", nr=at % 400, v=v)),
                     ("delete", f"delete from lines where nr = {at % 400}"),
                     ("key", f"update ignore lines set shop = 'z' where nr = {at % 400}"),
                     ("insert", f"insert into notes (a, b) values ({v % 9}, 'x')"),
@@ -139,6 +142,16 @@ class Workload:
                 )
             )  # fmt: skip
             self._do(cursor, kind, sql)
+
+    def _insert(self, cursor: Any, table: str, **values: Any) -> str:
+        if self._whole:
+            cursor.execute(
+                "select column_name from information_schema.columns where table_schema = %s and table_name = %s",
+                (DATABASE, table),
+            )
+            values = {row[0]: values.get(row[0], "default") for row in cursor.fetchall()}
+        given = ", ".join(map(str, values.values()))
+        return f"replace into `{table}` ({', '.join(values)}) values ({given})"
 
     def _statement(self) -> str:
         rng = self._rng

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ConfigError
 from replica_client.lake.applier import cannot_hold
 from replica_client.lake.config import PipelineConfig
@@ -75,7 +76,10 @@ def selection_of(options: SourceOptions) -> Selection:
 
 
 def check_image(config: PipelineConfig) -> None:
-    """Refuse a live source that does not log whole rows.
+    """Refuse a live MariaDB that does not log whole rows.
+
+    MySQL's MINIMAL and NOBLOB leave columns out of an UPDATE that it does not change; MariaDB's also those that a
+    REPLACE gave their defaults.
 
     Raises:
         ConfigError: ``binlog_row_image`` is not FULL.
@@ -86,14 +90,18 @@ def check_image(config: PipelineConfig) -> None:
     image = asyncio.run(_row_image(options))
     if image and image not in ("FULL", "FULL_NODUP"):
         raise ConfigError(
-            f"{options.connect.address} has binlog_row_image={image}: current tables need whole rows; SET "
-            "GLOBAL binlog_row_image = 'FULL', or set current = false in [lake]"
+            f"{options.connect.address} has binlog_row_image={image}: current tables need whole rows of MariaDB, as "
+            "its REPLACE leaves out what gets its default; SET GLOBAL binlog_row_image = 'FULL', or current = false "
+            "in [lake]"
         )
 
 
 async def _row_image(options: SourceOptions) -> str:
+    """The setting of a MariaDB; ``""`` of MySQL."""
     assert options.connect is not None
     async with await SourceConnection.open(options.connect) as connection:
+        if connection.server.flavor != ServerFlavor.MARIADB:
+            return ""
         rows: list[tuple[Any, ...]] = await connection.query(
             "SHOW GLOBAL VARIABLES LIKE 'binlog_row_image'"
         )

@@ -1,0 +1,166 @@
+"""Row images that leave columns out (``binlog_row_image`` MINIMAL and NOBLOB), as tasks write them into change files.
+
+MySQL leaves out of an image before a change what the key does not need, and of one after it what the statement did
+not set. What an image after a change lacks and the one before has is filled in here, so that keys, and rows of
+tables without a key, are whole; the rest stays absent, and is that of the row that was there.
+
+An INSERT leaves out what got its default. Only columns that can have no other default than NULL are known then.
+
+MariaDB also leaves out what a REPLACE gave its default, so that there a column that both images lack is not known.
+Its transactions have GTIDs always, and of a form of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from replica_client.constants.column_types import ColumnType
+from replica_client.schema.shape import TableShape, is_hash
+
+POSTIMAGE: Final = "update_postimage"
+PREIMAGE: Final = "update_preimage"
+
+_FULL: Final = "; SET GLOBAL binlog_row_image = 'FULL', then have it copied again (lake copy)"
+NO_KEY: Final = f"row images leave columns out, and the table has no primary key{_FULL}"
+"""Why a table without a primary key cannot be told from images that lack columns."""
+
+_Lists = list[Sequence[str] | None]
+_INSERT: Final = "insert"
+# An expression can be their default since MySQL 8; what that made is in the image.
+_WITHOUT_LITERALS: Final = frozenset(
+    (
+        *(ColumnType.MYSQL_TYPE_TINY_BLOB, ColumnType.MYSQL_TYPE_BLOB, ColumnType.MYSQL_TYPE_MEDIUM_BLOB),
+        *(ColumnType.MYSQL_TYPE_LONG_BLOB, ColumnType.MYSQL_TYPE_JSON, ColumnType.MYSQL_TYPE_GEOMETRY),
+    )
+)  # fmt: skip
+
+
+def completed(batch: pa.RecordBatch, shape: TableShape) -> pa.RecordBatch:
+    """A batch of changes whose images after a change have what the images before it have.
+
+    Args:
+        batch: with both images of an update next to each other.
+        shape: of the table.
+    """
+    absent = batch.column("_absent")
+    if absent.null_count == len(absent):
+        return batch
+    lists: _Lists = absent.to_pylist()
+    kinds = batch.column("_change_type").to_pylist()
+    certain = not is_mariadb(batch.column("_gtid"))
+    nulls = {c.name for c in shape.columns if c.nullable and c.type_code in _WITHOUT_LITERALS}
+    hashes = {column.name for column in shape.columns if is_hash(column)}
+    filled: dict[str, list[int]] = {}
+    known: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[list[str], list[str]]] = {}
+    for at, kind in enumerate(kinds):
+        if (lacks := lists[at]) and (kind == _INSERT or hashes):
+            empty = hashes | nulls if kind == _INSERT and certain else hashes
+            lists[at] = [name for name in lacks if name not in empty] or None
+        if kind != POSTIMAGE or not lists[at]:
+            continue
+        if not at or kinds[at - 1] != PREIMAGE:
+            continue
+        pair = tuple(lists[at - 1] or ()), tuple(lists[at] or ())
+        found = known.get(pair)
+        if found is None:
+            left = [name for name in pair[1] if name in pair[0]]
+            found = known[pair] = [name for name in pair[1] if name not in pair[0]], left
+        names, left = found
+        if left and not certain:
+            continue
+        for name in names:
+            filled.setdefault(name, []).append(at)
+        lists[at] = left or None
+    columns = list(batch.columns)
+    indexes = list(range(batch.num_rows))
+    for name, rows in filled.items():
+        at = batch.schema.get_field_index(name)
+        source = indexes.copy()
+        for row in rows:
+            source[row] = row - 1
+        columns[at] = columns[at].take(pa.array(source, pa.int32()))
+    number = batch.schema.get_field_index("_lossless")
+    columns[number] = _lossless(columns[number], filled)
+    columns[batch.schema.get_field_index("_absent")] = pa.array(lists, absent.type)
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _lossless(found: pa.Array, filled: dict[str, list[int]]) -> pa.Array:
+    """The texts that come with the values that were filled in."""
+    if found.null_count == len(found):
+        return found
+    values: list[Any] = found.to_pylist()
+    for name, rows in filled.items():
+        for row in rows:
+            texts = [entry for entry in values[row - 1] or () if entry[0] == name]
+            if texts:
+                values[row] = [*(values[row] or ()), *texts]
+    return pa.array(values, found.type)
+
+
+def is_mariadb(gtids: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether GTIDs of transactions are MariaDB's; MySQL's have a UUID, or there are none."""
+    texts = pc.unique(gtids.cast(pa.string())).to_pylist()
+    return any(text and ":" not in text for text in texts)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFacts:
+    """What a merge must know of the images of a change file.
+
+    Attributes:
+        partial: whether images lack columns that stay as they are.
+        moves: whether such an update changes a key.
+        lacks: why nobody can tell the rows from the images; ``""`` when they can be told.
+    """
+
+    partial: bool = False
+    moves: bool = False
+    lacks: str = ""
+
+
+def image_facts(rows: pa.Table, key: Sequence[str]) -> ImageFacts:
+    """What there is to know of the rows of a change file.
+
+    Args:
+        rows: in the order of the binlog, with ``operation`` and the key's columns, completed.
+        key: names of these columns; empty where the table has none.
+    """
+    absent = rows["_absent"]
+    if absent.null_count == len(absent):
+        return ImageFacts()
+    lacks = pc.fill_null(pc.greater(pc.list_value_length(absent), 0), False)
+    kinds = rows["operation"].cast(pa.string())
+    if not key:
+        return ImageFacts(lacks=NO_KEY) if pc.any(lacks).as_py() else ImageFacts()
+    inserts = pc.and_(lacks, pc.equal(kinds, _INSERT))
+    if pc.any(inserts).as_py():
+        return ImageFacts(lacks=_named("an INSERT", absent.filter(inserts)) + _DEFAULTS)
+    after = pc.and_(pc.equal(kinds, POSTIMAGE), lacks)
+    if not pc.any(after).as_py():
+        return ImageFacts(True)
+    if is_mariadb(rows["_gtid"]):
+        return ImageFacts(lacks=_named("an UPDATE", absent.filter(after)) + _REPLACED)
+    later = pc.indices_nonzero(after)
+    before = pc.subtract(later.cast(pa.int64()), 1)
+    moves = False
+    for name in key:
+        same = pc.equal(rows[name].take(later), rows[name].take(before))
+        # A date that Arrow cannot hold is null: it may be another one.
+        moves |= not pc.all(pc.fill_null(same, False)).as_py()
+    return ImageFacts(True, moves)
+
+
+_DEFAULTS: Final = f", and the binlog does not have their defaults{_FULL}"
+_REPLACED: Final = (
+    f": on MariaDB a REPLACE may have given them their defaults, or they are generated{_FULL}"
+)
+
+
+def _named(what: str, absent: pa.ChunkedArray) -> str:
+    return f"{what} leaves out {', '.join(absent[0].as_py())}"
