@@ -11,6 +11,7 @@ what they are called, is one writing of it.
 
 from __future__ import annotations
 
+import datetime
 import json
 import threading
 from collections.abc import Sequence
@@ -26,6 +27,8 @@ from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaError
 from replica_client.lake.change_files import ChangeFile
 from replica_client.lake.change_log_files import LOSS
+from replica_client.lake.histories import Histories, needs_whole
+from replica_client.lake.history_rows import Moment
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry, new_id
 from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.log_tables import ROWS, by_table
@@ -54,6 +57,9 @@ _FILE_WEIGHT: Final = 8
 
 SNAPSHOT, SNAPSHOT_CHUNK = "snapshot", "snapshot_chunk"
 """Operations of a copied row, and of the last row of a chunk, which tells about it."""
+
+_EPOCH: Final = datetime.datetime.fromtimestamp(0, datetime.UTC)
+_MICROSECOND: Final = datetime.timedelta(microseconds=1)
 
 _LETTER_CASE = (
     "rows come for its name in another letter case; say lower_case_table_names of the server that wrote the "
@@ -100,6 +106,7 @@ class Applier:
         selection: wanted tables.
         runner: rewrites files.
         can_copy: whether snapshots can be had; else tables that need one are left out.
+        history: tables whose versions are kept; None: of none.
         threads: tables that are written at the same time.
     """
 
@@ -112,6 +119,7 @@ class Applier:
         runner: Runner,
         *,
         can_copy: bool = False,
+        history: Selection | None = None,
         threads: int = 2,
     ) -> None:
         self.catalog = catalog
@@ -121,11 +129,14 @@ class Applier:
         self._runner = runner
         self._can_copy = can_copy
         self._threads = threads
+        wanted = history and history.for_server(catalog.history.lower_case_names)
+        self.histories = Histories(catalog, log, pipeline, wanted or None, self._state)
         self._waiting: dict[TableName, _Waiting] = {}
         self._waiting_rows = 0
         self._tables: dict[str, StateTable] = {}
         self._done = Applied()
         self._failed = False
+        self._moment = Moment("", None)
         self._lock = threading.Lock()
 
     def run(self, *, versions: int | None = None) -> Applied:
@@ -142,6 +153,7 @@ class Applier:
         if self._failed:
             self._forget()
         self._failed, self._done = True, Applied()
+        self._settle_histories()
         first = first_untaken(self.catalog.step)
         last = self.log.latest()
         if versions is not None:
@@ -166,13 +178,21 @@ class Applier:
             number += 1
         if last >= first:
             self._flush(_end(last))
+            self._settle_histories()
         self._failed = False
         return self._done
+
+    def _settle_histories(self) -> None:
+        """Begin and end histories, where the change log was taken to the end of a version."""
+        inside = self.catalog.step >= 0 and self.catalog.step % STEPS != STEPS - 1
+        if not inside and self.histories.settle(first_untaken(self.catalog.step)):
+            self.catalog.save()
 
     def _forget(self) -> None:
         """Go on from what was saved: a run that failed has moved what is in memory, but not done it."""
         self.catalog.reload()
         self._waiting, self._waiting_rows, self._tables = {}, 0, {}
+        self.histories.forget()
 
     # Versions.
 
@@ -242,10 +262,14 @@ class Applier:
                 continue
             if lacks := _lacks_of(entry, one):
                 entry.leave_out(lacks)
+                self.histories.end_those_left(_begin_of(one), step)
             else:
                 typed = all(isinstance(part, ChangeFile) for _, part in one.parts)
                 (files if typed else rows).append((entry, one))
         self._merge_all(files, step)
+        self.histories.take(
+            [(entry, one.parts) for entry, one in (*files, *rows)], step, self._runner
+        )
         if len(rows) > 1 and self._threads > 1:
             with ThreadPoolExecutor(self._threads) as pool:
                 list(pool.map(lambda one: self._write(one[0], one[1], step), rows))
@@ -367,11 +391,13 @@ class Applier:
         if not reason:
             entry.status, entry.files = "current", new_id()
             self._state(entry).create()
+            self.histories.begin_empty(entry)
 
     # Statements, and losses.
 
     def _notice(self, rows: list[dict[str, Any]], step: int) -> None:
         """What is told of one event, other than its rows; the rows before it are written."""
+        self._moment = _moment_of(rows[0])
         losses = [row for row in rows if row["operation"] == LOSS]
         for row in losses:
             self._loss(row)
@@ -379,6 +405,7 @@ class Applier:
         if others:
             self._statement(others[0], step)
             return
+        self.histories.end_those_left(self._moment, step)
         self.catalog.step = step
         self.catalog.save()
 
@@ -419,6 +446,7 @@ class Applier:
         changes = history.run(text, context, row["_file"], row["_offset"])
         for change in changes:
             self._change(change, text, context, before, step)
+        self.histories.end_those_left(self._moment, step)
         self.catalog.step = step
         self.catalog.save()
 
@@ -456,6 +484,7 @@ class Applier:
         elif change.kind == "truncate_table":
             if entry is not None and entry.status == "current":
                 self._state(entry).truncate(step)
+                self.histories.truncate(entry, self._moment, step)
             elif entry is not None and entry.status == "copying":
                 entry.needs_copy(entry.reason)
         elif change.kind in ("rename_table", "alter_table"):
@@ -501,9 +530,11 @@ class Applier:
         entry.model = new
         same = {one.name: one.type for one in state.shape.schema}
         wanted = {one.name: one.type for one in shape.schema}
+        adds = found.only_adds(old) and same.items() <= wanted.items()
+        self.histories.alter(entry, old, None if adds else found.names, step, self._runner)
         if same == wanted and found.only_adds(old):
             state.shape = shape
-        elif found.only_adds(old) and same.items() <= wanted.items():
+        elif adds:
             state.add_columns(shape, step)
         else:
             state.reshape(shape, found.names, step, self._runner)
@@ -533,6 +564,7 @@ class Applier:
         self._done.changes += rows
         self._done.tables |= shown
         self.catalog.step = _end(versions[-1].number)
+        self.histories.settle(versions[-1].number)
         self.catalog.save()
 
     def building(self, entry: TableEntry) -> StateTable:
@@ -580,8 +612,21 @@ def _lacks_of(entry: TableEntry, waiting: _Waiting) -> str:
     """Why changes do not tell the rows of a table; ``""`` when they do."""
     assert entry.model is not None
     table = LakeTable(entry.model)
-    files = (part for _, part in waiting.parts if isinstance(part, ChangeFile))
-    return next((lacks for file in files if (lacks := file.lacks_of(table))), "")
+    files = [part for _, part in waiting.parts if isinstance(part, ChangeFile)]
+    lacks = next((lacks for file in files if (lacks := file.lacks_of(table))), "")
+    return lacks or needs_whole(entry, files)
+
+
+def _begin_of(waiting: _Waiting) -> Moment:
+    """The first of changes in change files."""
+    files = [part for _, part in waiting.parts if isinstance(part, ChangeFile)]
+    return Moment(min(file.first for file in files), min(file.committed for file in files))
+
+
+def _moment_of(row: dict[str, Any]) -> Moment:
+    """The transaction of a row of the envelope."""
+    since = row["_commit_timestamp"] - _EPOCH
+    return Moment(row["_commit_version"], since // _MICROSECOND)
 
 
 def _end(version: int) -> int:

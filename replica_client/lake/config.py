@@ -27,6 +27,7 @@
     locking = "never"                  # or "brief": a copy begins under a global read lock
     distribute_above = "4m"            # of files to merge: executors do it instead of the driver
     retain = "7 days"                  # of the change log, where all tables have taken it; default: all of it
+    history = ["shop.orders"]          # versions of rows (SCD 2) beside the current tables; true: of all; default: none
     report = "report.html"             # written at the end of a run, in the output directory; or s3://…
 
     [storage]                          # options of the object store of path and output, where the environment
@@ -50,6 +51,7 @@ from typing import Any, Literal
 
 from replica_client.errors import ConfigError
 from replica_client.lake.source_options import SourceOptions, nearest
+from replica_client.rows.selection import Selection
 from replica_client.snapshot import Locking
 from replica_client.storage.location import Location, ObjectUrl, is_url, local_path, location
 from replica_client.storage.sizes import size_of
@@ -94,6 +96,7 @@ _LAKE_KEYS = {
     "distribute_above": "size",
     "report": "where",
     "retain": "text",
+    "history": "tables",
 }
 _LOCKING = ("never", "brief")
 DEFAULT_TRIGGER_SIZE = "128m"
@@ -114,6 +117,7 @@ _WANTED = {
     "number": "a number",
     "size": 'bytes as a number, or a text such as "64m"',
     "truth": "true or false",
+    "tables": 'true, false, or a list of tables such as "shop.orders"',
 }
 
 
@@ -129,6 +133,7 @@ class LakeConfig:
         distribute_above: bytes of files to rewrite from which on executors do it.
         report: name of the report in the output directory, or URL of an object; ``""`` for none.
         retain: seconds after which the change log has a change no more; None: it keeps them.
+        history: patterns of the tables whose versions are kept.
     """
 
     current: bool = True
@@ -138,6 +143,7 @@ class LakeConfig:
     distribute_above: int = DEFAULT_DISTRIBUTE_ABOVE
     report: str = "report.html"
     retain: float | None = None
+    history: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -322,7 +328,18 @@ class _Reader:
             size,
             given.get("report", "report.html"),
             retain,
+            self._history(given.get("history", "[]"), current),
         )
+
+    def _history(self, given: str, current: bool) -> tuple[str, ...]:
+        patterns = tuple(json.loads(given))
+        try:
+            Selection(list(patterns))
+        except ConfigError as error:
+            raise self.wrong("lake", "history", str(error)) from None
+        if patterns and not current:
+            raise self.wrong("lake", "history", "needs current tables")
+        return patterns
 
     def storage(self, values: Mapping[str, Any]) -> dict[str, str]:
         for key, value in values.items():
@@ -348,17 +365,19 @@ class _Reader:
         return str(value)
 
     def _text(self, value: Any, kind: str) -> str | None:
+        if kind == "tables" and isinstance(value, bool):
+            return '["*.*"]' if value else "[]"
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if kind == "truth":
             return str(value).lower() if isinstance(value, bool) else None
         if kind in ("number", "size") and number:
             return str(value)
-        if isinstance(value, list) and kind in ("list", "names", "paths"):
+        if isinstance(value, list) and kind in ("list", "names", "paths", "tables"):
             if not value or not all(isinstance(item, str) and item for item in value):
                 return None
             parts = [self._source_path(item) for item in value] if kind == "paths" else value
-            return json.dumps(parts) if kind == "names" else ",".join(parts)
-        if not isinstance(value, str) or not value or kind == "number":
+            return json.dumps(parts) if kind in ("names", "tables") else ",".join(parts)
+        if not isinstance(value, str) or not value or kind in ("number", "tables"):
             return None
         if kind == "paths":
             return ",".join(self._source_path(part.strip()) for part in value.split(","))

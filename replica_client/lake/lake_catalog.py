@@ -52,6 +52,8 @@ class TableEntry:
         copy: id of the snapshot that is due.
         files: id of the directory with its rows; ``""`` for none.
         building: id of the directory in which the rows of that snapshot are put together; ``""`` for none.
+        history: id of the directory with the versions of its rows; ``""`` for none.
+        ended: ids of histories that ended, because the table was copied again or left out; the oldest first.
     """
 
     database: str
@@ -62,6 +64,8 @@ class TableEntry:
     copy: str = ""
     files: str = ""
     building: str = ""
+    history: str = ""
+    ended: tuple[str, ...] = ()
 
     @property
     def table(self) -> TableName:
@@ -92,6 +96,8 @@ class TableEntry:
             "copy": self.copy,
             "files": self.files,
             "building": self.building,
+            "history": self.history,
+            "ended": list(self.ended),
             "model": model,
         }
         return {**found, **{key: value for key, value in rest.items() if value}}
@@ -101,7 +107,8 @@ class TableEntry:
         """The entry that :meth:`to_json` gave."""
         members = dict(value)
         model = members.pop("model", None)
-        self = cls(**members)
+        ended = tuple(members.pop("ended", ()))
+        self = cls(**members, ended=ended)
         if model is not None:
             self.model = TableModel.from_json(self.database, self.name, model)
         return self
@@ -213,7 +220,12 @@ class LakeCatalog:
 
     def _named(self) -> set[str]:
         entries = self.tables.values()
-        return {one for entry in entries for one in (entry.files, entry.building) if one}
+        return {
+            one
+            for entry in entries
+            for one in (entry.files, entry.building, entry.history, *entry.ended)
+            if one
+        }
 
     def _directory(self, files: str) -> Location:
         return self.directory / TABLES / files
@@ -222,6 +234,11 @@ class LakeCatalog:
         """The directory with the current rows of a table that has rows."""
         assert entry.files
         return self._directory(entry.files)
+
+    def history_homes(self, entry: TableEntry) -> list[Location]:
+        """The directories with the versions of a table's rows, the oldest first; the last may go on."""
+        ids = (*entry.ended, entry.history)
+        return [self._directory(one) for one in ids if one]
 
     def staging(self, entry: TableEntry) -> Location:
         """Where the rows of a table's snapshot are put together."""

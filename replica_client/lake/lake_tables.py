@@ -101,6 +101,22 @@ class Lake:
             )
         return CurrentTable(*entry.table, self._catalog.home(entry))
 
+    def history(self, name: str | TableName) -> list[CurrentTable]:
+        """The versions that a table's rows had, as Delta tables: the last goes on, those before it ended.
+
+        A history ends when the table was copied again or left out. Columns behind the table's own say when a version
+        was valid: ``_valid_from``, ``_valid_to`` (null: it is), ``_valid_from_position``, ``_valid_to_position``,
+        ``_deleted``.
+
+        Raises:
+            ConfigError: the lake has no such table, or keeps no history of it.
+        """
+        entry = self._entry(name)
+        homes = self._catalog.history_homes(entry)
+        if not homes:
+            raise ConfigError(f"{'.'.join(entry.table)} has no history: set history in [lake]")
+        return [CurrentTable(*entry.table, home) for home in homes]
+
     def _entry(self, name: str | TableName) -> TableEntry:
         tables = self._catalog.tables
         if isinstance(name, str):

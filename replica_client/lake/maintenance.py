@@ -31,8 +31,8 @@ class TableUpkeep:
     """A table of the lake.
 
     Attributes:
-        table: ``database.name``, or ``change log``.
-        status: ``current``, ``copying``, ``left_out``, or ``""`` for the change log.
+        table: ``database.name``, ``database.name (history)``, or ``change log``.
+        status: ``current``, ``copying``, ``left_out``, or ``""`` for the change log and histories.
         reason: why it is not current.
         rows: it has.
         files: it has.
@@ -65,15 +65,12 @@ def lake_status(config: str | os.PathLike[str]) -> list[TableUpkeep]:
 
 def table_sizes(catalog: LakeCatalog) -> list[TableUpkeep]:
     """What the tables of a lake have."""
-    return [
-        _sized(
-            ".".join(entry.table),
-            catalog.home(entry) if entry.files else None,
-            entry.status,
-            entry.reason,
-        )
-        for entry in catalog.tables.values()
-    ]
+    found = []
+    for entry in catalog.tables.values():
+        name, home = ".".join(entry.table), catalog.home(entry) if entry.files else None
+        found.append(_sized(name, home, entry.status, entry.reason))
+        found += [_sized(f"{name} (history)", home) for home in catalog.history_homes(entry)]
+    return found
 
 
 def copy_tables(config: str | os.PathLike[str], tables: Sequence[str]) -> list[str]:
@@ -153,6 +150,11 @@ def vacuum_lake(config: str | os.PathLike[str], hours: float) -> list[TableUpkee
             (".".join(entry.table), catalog.home(entry))
             for entry in catalog.tables.values()
             if entry.status == "current"
+        ]
+        homes += [
+            (f"{'.'.join(entry.table)} (history)", home)
+            for entry in catalog.tables.values()
+            for home in catalog.history_homes(entry)
         ]
         for name, home in homes:
             try:

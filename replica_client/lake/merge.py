@@ -14,39 +14,35 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from replica_client.errors import SchemaMismatchError, SinkError, StorageError
 from replica_client.lake import rewrite
 from replica_client.lake.change_files import (
-    ARRIVAL,
-    COLUMN,
     DIGEST,
     ChangeFile,
     one_array,
-    shape_in,
-    with_digests,
 )
 from replica_client.lake.data_files import DataFile, plan_data_files
 from replica_client.lake.key_identity import comparable, unheld
-from replica_client.lake.lake_columns import LOSSLESS, LOSSLESS_TYPE
 from replica_client.lake.lake_table import COPY_KEY, LakeTable
+from replica_client.lake.merge_changes import (
+    inside,
+    keys_of_changes,
+    read_changes,
+    rows_there,
+    scalar_of,
+)
 from replica_client.lake.net_rows import NetRows, copies_of
-from replica_client.lake.parquet_files import in_schema, parquet_file, read_parquet
-from replica_client.lake.partial_rows import ORDER, check_partial, newest_rows
-from replica_client.lake.rewrite import NewFile, Rewrite, without_keys
+from replica_client.lake.parquet_files import read_parquet
+from replica_client.lake.partial_rows import newest_rows
+from replica_client.lake.rewrite import NewFile, Rewrite
 from replica_client.lake.typed_columns import (
-    check_columns,
-    check_whole,
     in_lake_types,
-    lake_array,
 )
 from replica_client.schema.model import TableModel
 from replica_client.storage.location import Location
 from replica_client.storage.store_errors import reason_of
 
-_NUMBER: Final = "_row_number"
-_ORDER_BITS: Final = 32
 _BEFORE: Final = pa.array(["delete", "update_preimage"])
 _MOST_NAMED: Final = 20
 
@@ -64,6 +60,7 @@ class Merge:
         low: the first key of the range, as JSON has it; None: from the beginning.
         high: the first key behind it; None: to the end.
         since: only changes of this ``_commit_version`` or a later one.
+        dated: whether the changes come with their order and when they were committed.
     """
 
     directory: Location
@@ -74,6 +71,7 @@ class Merge:
     low: Any = None
     high: Any = None
     since: str = ""
+    dated: bool = False
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -98,7 +96,7 @@ class Merge:
             shape = LakeTable(self.model)
             if shape.source_key:
                 net = _by_key(self, shape)
-                return Merged((), ()) if net is None else _rewritten(self, shape, net)
+                return Merged((), ()) if net is None else rewritten(self, shape, net)
             counted = _by_copies(self, shape)
             return Merged((), ()) if counted is None else _rewritten_copies(self, shape, counted)
         except (OSError, StorageError, pa.ArrowInvalid) as error:
@@ -218,124 +216,17 @@ def _concerns(change: ChangeFile, key: str, low: Any, high: Any) -> bool:
         return True  # a key whose type was changed
 
 
-# Changes.
-
-
-def _read(work: Merge, shape: LakeTable, *, partial: bool = False) -> pa.Table | None:
-    """The changes of the unit's range, in the order of the binlog for each key; None for none.
-
-    Partial: images may lack columns, and the rows have ``_order``.
-    """
-    bounds = [_scalar(shape, one) for one in (work.low, work.high)]
-    parts = []
-    for number, change in enumerate(work.changes):
-        with parquet_file(work.log / change.path) as file:
-            rows = _groups(file, change, shape, work)
-        if rows is None:
-            continue
-        check_columns(shape, [n[len(COLUMN) :] for n in rows.column_names if n.startswith(COLUMN)])
-        if partial:
-            arrival = rows[ARRIVAL].cast(pa.int64())
-            rows = rows.append_column(ORDER, pc.add(arrival, number << _ORDER_BITS))
-        if change.partial and partial:
-            check_partial(shape, rows)
-        else:
-            check_whole(shape, rows["_absent"])
-        if work.since:
-            rows = rows.filter(pc.greater_equal(rows["_commit_version"], work.since))
-        if any(one is not None for one in bounds):
-            rows = rows.filter(_inside(_keys(shape, rows)[shape.source_key[0]], bounds))
-        if rows.num_rows:
-            parts.append(rows)
-    if not parts:
-        return None
-    return pa.concat_tables(parts, promote_options="permissive") if len(parts) > 1 else parts[0]
-
-
-def _groups(
-    file: pq.ParquetFile, change: ChangeFile, shape: LakeTable, work: Merge
-) -> pa.Table | None:
-    """The row groups of a file that may have keys of the range."""
-    wanted = [
-        name
-        for name in file.schema_arrow.names
-        if name.startswith(COLUMN) or name in ("operation", "_absent", "_lossless", DIGEST, ARRIVAL)
-        or (work.since and name == "_commit_version")
-    ]  # fmt: skip
-    groups = list(range(file.num_row_groups))
-    if change.key and change.key == shape.key[0] and isinstance(change.least, int):
-        column = file.schema_arrow.names.index(COLUMN + change.key)
-        # Paths of nested columns stand before: leaves are counted.
-        at = next(
-            (n for n in range(file.metadata.num_columns)
-             if file.metadata.schema.column(n).path == file.schema_arrow.names[column]), None,
-        )  # fmt: skip
-        groups = [one for one in groups if at is None or _may_have(file, one, at, work)]
-    if not groups:
-        return None
-    rows = file.read_row_groups(groups, columns=wanted)
-    if not shape.source_key and DIGEST not in rows.column_names:
-        rows = with_digests(rows.unify_dictionaries(), shape_in(file.schema_arrow))
-    for at, one in enumerate(rows.schema):
-        if pa.types.is_dictionary(one.type):
-            rows = rows.set_column(at, one.name, rows[one.name].cast(one.type.value_type))
-    return rows
-
-
-def _may_have(file: pq.ParquetFile, group: int, column: int, work: Merge) -> bool:
-    found = file.metadata.row_group(group).column(column).statistics
-    if found is None or not found.has_min_max:
-        return True
-    try:
-        least, greatest = int(found.min), int(found.max)
-        return (work.low is None or greatest >= work.low) and (
-            work.high is None or least < work.high
-        )
-    except (TypeError, ValueError):
-        return True
-
-
-def _scalar(shape: LakeTable, value: Any) -> pa.Scalar | None:
-    if value is None:
-        return None
-    kind = shape.schema.field(shape.key[0]).type
-    if pa.types.is_date(kind):
-        return pa.scalar(value, pa.string()).cast(kind)
-    return pa.scalar(int(value) if pa.types.is_decimal(kind) else value, kind)
-
-
-def _inside(values: pa.ChunkedArray, bounds: Sequence[pa.Scalar | None]) -> pa.ChunkedArray:
-    low, high = bounds
-    found = None if low is None else pc.greater_equal(values, low)
-    if high is not None:
-        below = pc.less(values, high)
-        found = below if found is None else pc.and_(found, below)
-    return found
-
-
-def _keys(shape: LakeTable, rows: pa.Table) -> pa.Table:
-    """The primary key of rows, in the types of the lake, and ``_lossless`` where a date needs it."""
-    models = {column.name: column for column in shape.model.columns}
-    columns = {
-        name: lake_array(shape, models[name], rows[COLUMN + name], shape.schema.field(name).type)
-        for name in shape.source_key
-    }
-    if any(column.null_count for column in columns.values()):
-        columns[LOSSLESS] = rows["_lossless"].cast(LOSSLESS_TYPE)
-    return pa.table(columns)
-
-
 def _by_key(work: Merge, shape: LakeTable, *, backward: bool = False) -> Net | None:
     """The newest state of each key; backward: the one before the first change."""
     is_partial = not backward and any(change.partial for change in work.changes)
-    rows = _read(work, shape, partial=is_partial)
+    rows = read_changes(work, shape, partial=is_partial)
     if rows is None:
         return None
-    keys = _keys(shape, rows)
+    keys = keys_of_changes(shape, rows)
     if is_partial:
         moves = any(change.moves for change in work.changes)
         found = newest_rows(
-            shape, rows, keys, lambda wanted: _there(work, shape, wanted), moves=moves
+            shape, rows, keys, lambda wanted: rows_there(work, shape, wanted), moves=moves
         )
         return Net(*found)
     names = list(shape.source_key)
@@ -359,18 +250,6 @@ def _by_key(work: Merge, shape: LakeTable, *, backward: bool = False) -> Net | N
     return Net(keys.filter(ends), in_lake_types(shape, left))
 
 
-def _there(work: Merge, shape: LakeTable, keys: pa.Table) -> pa.Table:
-    """The rows of keys that the data files have."""
-    parts = []
-    for file in work.data_files:
-        found = in_schema(read_parquet(work.directory / file.path), shape.schema, None)
-        numbered = found.append_column(_NUMBER, pa.array(range(found.num_rows), pa.int64()))
-        others = without_keys(numbered, keys, shape.key)[_NUMBER]
-        mine = pc.invert(pc.is_in(numbered[_NUMBER], value_set=others))
-        parts.append(found.filter(mine))
-    return pa.concat_tables(parts) if parts else shape.schema.empty_table()
-
-
 def undone(work: Merge, there: pa.Table) -> Net | None:
     """What the rows of a table were before changes; None where there are none of it.
 
@@ -387,7 +266,7 @@ def undone(work: Merge, there: pa.Table) -> Net | None:
     try:
         if shape.source_key:
             return _by_key(work, shape, backward=True)
-        rows = _read(work, shape)
+        rows = read_changes(work, shape)
         if rows is None:
             return None
         net = _net_of_copies(work, shape, rows, lambda wanted: _digests(there, wanted), -1)
@@ -399,8 +278,8 @@ def undone(work: Merge, there: pa.Table) -> Net | None:
         ) from None
 
 
-def _rewritten(work: Merge, shape: LakeTable, net: Net) -> Merged:
-    """Each data file without the keys, and with the rows of its range."""
+def rewritten(work: Merge, shape: LakeTable, net: Net, kind: str = "part") -> Merged:
+    """Each data file without the keys, and with the rows of its range; the names of new files begin with a kind."""
     removed: list[str] = []
     added: list[NewFile] = []
     files: Sequence[DataFile | None] = work.data_files or (None,)
@@ -415,6 +294,7 @@ def _rewritten(work: Merge, shape: LakeTable, net: Net) -> Merged:
             shape.is_ordered,
             None if file is None else net.keys,
             rows,
+            kind=kind,
         )
         made = rewrite.run(one)
         if made is not None:
@@ -432,16 +312,16 @@ def _share(
         return rows
     if None in least:
         return rows if at + 1 == len(files) else None
-    low = None if at == 0 else _scalar(shape, least[at])
-    high = None if at + 1 == len(files) else _scalar(shape, least[at + 1])
+    low = None if at == 0 else scalar_of(shape, least[at])
+    high = None if at + 1 == len(files) else scalar_of(shape, least[at + 1])
     # A date that Arrow cannot hold is in no range: the last file gets it.
-    inside = _inside(rows[shape.key[0]], (low, high))
-    return rows.filter(pc.fill_null(inside, at + 1 == len(files)))
+    chosen = inside(rows[shape.key[0]], (low, high))
+    return rows.filter(pc.fill_null(chosen, at + 1 == len(files)))
 
 
 def _by_copies(work: Merge, shape: LakeTable) -> NetRows | None:
     """Equal rows are counted."""
-    rows = _read(work, shape)
+    rows = read_changes(work, shape)
     if rows is None:
         return None
 

@@ -83,7 +83,7 @@ def newest_rows(
     same = comparable(keys, names, unheld(keys, names)).append_column(ORDER, rows[ORDER])
     order = pc.sort_indices(same, [(name, "ascending") for name in (*names, ORDER)])
     sorted_keys = same.select(names).take(order)
-    groups, firsts = _groups(sorted_keys, names)
+    groups, firsts = groups_of(sorted_keys, names)
     rows, keys = rows.take(order), keys.take(order)
     touched = keys.take(firsts)
     found = there(touched)
@@ -97,7 +97,7 @@ def newest_rows(
     return touched, _made(shape, rows, found, located, sources, images)
 
 
-def _groups(keys: pa.Table, names: Sequence[str]) -> tuple[pa.Array, pa.Array]:
+def groups_of(keys: pa.Table, names: Sequence[str]) -> tuple[pa.Array, pa.Array]:
     """For each row of sorted keys the number of its key; and the first row of each."""
     count = keys.num_rows
     differs: Any = None

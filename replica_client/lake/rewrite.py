@@ -43,6 +43,7 @@ class Rewrite:
         removed: keys of rows that go.
         added: rows that come.
         renamed: for a table whose columns changed: name by name in the file; None: they did not.
+        kind: begins the names of the new files.
     """
 
     directory: Location
@@ -54,6 +55,7 @@ class Rewrite:
     removed: pa.Table | None = None
     added: pa.Table | None = None
     renamed: dict[str, str] | None = field(default=None)
+    kind: str = "part"
 
     def run(self) -> list[NewFile] | None:
         """As :func:`run`."""
@@ -148,7 +150,7 @@ def without_keys(found: pa.Table, removed: pa.Table | None, key: Sequence[str]) 
 
 
 def _write(work: Rewrite, rows: pa.Table) -> NewFile:
-    name = f"part-{uuid.uuid4().hex}.{COMPRESSION}.parquet"
+    name = f"{work.kind}-{uuid.uuid4().hex}.{COMPRESSION}.parquet"
     with new_file(work.directory / name) as made:
         pq.write_table(rows, made.stream, compression=COMPRESSION, row_group_size=_ROW_GROUP)
     statistics = _statistics(rows, work.key[0] if work.ordered else None)

@@ -311,6 +311,11 @@ class StateTable:
             counted.update(parts.filter(pc.is_in(parts, value_set=values)).to_pylist())
         return counted
 
+    def data_files(self) -> list[DataFile]:
+        """The files of the newest version, in the order of their keys; none where there is no table."""
+        delta = self._open()
+        return [] if delta is None else data_files_of(delta, self.shape)
+
     def dataset(self) -> ds.Dataset:
         """The rows that are there now."""
         delta = self._open()

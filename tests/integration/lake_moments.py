@@ -28,12 +28,12 @@ class Moments:
         self._server, self._database, self._rng = server, database, random.Random(seed)
         self.seen: list[tuple[str, str, dict[str, Counter[Any]]]] = []
 
-    def run(self, count: int) -> None:
+    def run(self, count: int, *, create: bool = True) -> None:
         """Make tables, and change them in so many transactions."""
         rng = self._rng
         with self._server.connected() as connection, connection.cursor() as cursor:
             cursor.execute(f"use {self._database}")
-            for name, columns in TABLES.items():
+            for name, columns in TABLES.items() if create else ():
                 cursor.execute(f"create table {name} ({columns}) character set utf8mb4")
             for _ in range(count):
                 cursor.execute("begin")

@@ -111,7 +111,9 @@ def rows_of(engine: Any, database: str, name: str) -> Counter[str]:
     return found
 
 
-def take(directory: Any, number: int, url: str, start: str, database: str) -> Any:
+def take(
+    directory: Any, number: int, url: str, start: str, database: str, history: Any = None
+) -> Any:
     """The engine of a lake that has taken one more batch."""
     log = directory / "log"
     open_change_log(log, CHANGE_LOG_SCHEMA)
@@ -121,7 +123,7 @@ def take(directory: Any, number: int, url: str, start: str, database: str) -> An
         AddAction(one.path, one.size, {}, one.modified, True, one.statistics()) for one in files
     ]
     commit_files(log, "p", number, actions)
-    return lake_of(log, directory / "lake"), files
+    return lake_of(log, directory / "lake", history=history), files
 
 
 @pytest.mark.parametrize(

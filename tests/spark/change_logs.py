@@ -63,10 +63,12 @@ def envelope_log(directory, path, **options):
     return directory
 
 
-def lake_of(log, directory, runner=None):
-    """The engine of a lake that has taken a whole log."""
+def lake_of(log, directory, runner=None, history=None):
+    """The engine of a lake that has taken a whole log; `history` are the tables whose versions are kept."""
     catalog = LakeCatalog.load(directory) or LakeCatalog(directory)
-    engine = Applier(catalog, ChangeLogVersions(log), "p", Selection(), runner or local_runner())
+    engine = Applier(
+        catalog, ChangeLogVersions(log), "p", Selection(), runner or local_runner(), history=history
+    )
     engine.run()
     return engine
 

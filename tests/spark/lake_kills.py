@@ -103,6 +103,7 @@ def write_config(
     output: str = "lake",
     environment: Mapping[str, str] | None = None,
     distribute_above: str = "16m",
+    history: bool = False,
 ) -> Path:
     """The pipeline's configuration; executors have the environment, as on a cluster."""
     file = directory / "pipeline.toml"
@@ -111,7 +112,7 @@ def write_config(
         f'[pipeline]\noutput = "{output}"\ncheckpoint = "checkpoint"\ntrigger = "{trigger}"\n'
         'interval = "500 milliseconds"\n'
         f'master = "{master}"\nmax_bytes_per_trigger = "1m"\n[lake]\nchunk_rows = 500\n'
-        f'distribute_above = "{distribute_above}"\n'
+        f'distribute_above = "{distribute_above}"\nhistory = {str(history).lower()}\n'
         f'[spark]\n"spark.driver.extraJavaOptions" = "{_LIGHT}"\n"spark.executor.memory" = "512m"\n'
         f'"spark.executor.extraJavaOptions" = "{_LIGHT}"\n"spark.task.maxFailures" = "20"\n'
         '"spark.sql.streaming.numRecentProgressUpdates" = "20"\n"spark.cores.max" = "2"\n'
@@ -224,7 +225,7 @@ def prove(
     server: Any, directory: Path, *, kills: int, seed: int, seconds: float, say: Any = print,
     weights: dict[str, int] | None = None, cluster: bool = True, pauses: tuple[float, float] = (1, 6),
     ddl: float = 0.02, output: Location | None = None, access: Mapping[str, str] | None = None,
-    whole_inserts: bool = False,
+    whole_inserts: bool = False, history: bool = False,
 ) -> Report:  # fmt: skip
     """Kills at random until there were so many or the time is over; then compares everything.
 
@@ -242,7 +243,7 @@ def prove(
     lake = output or directory / "lake"
 
     def configured(master: str, trigger: str) -> Path:
-        return write_config(directory, url, master, trigger, str(lake), access, "256k")
+        return write_config(directory, url, master, trigger, str(lake), access, "256k", history)
 
     def run(master: str) -> None:
         config = configured(master, "continuous")

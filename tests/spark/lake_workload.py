@@ -8,9 +8,11 @@ from collections import Counter
 from decimal import Decimal
 from typing import Any
 
+import pyarrow.compute as pc
 import pymysql
 
 from replica_client.lake import open_lake
+from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.storage.files import names_in
 from replica_client.storage.location import Location
 
@@ -194,8 +196,11 @@ def compare(server: Any, lake: Location, without: tuple[str, ...] = ()) -> dict[
     found_there = open_lake(lake)
     there = sorted(name for database, name in found_there.names() if database == DATABASE)
     assert sorted(names) == there, (names, there)
+    catalog = LakeCatalog.load(lake)
+    assert catalog is not None
+    kept = sum(len(catalog.history_homes(entry)) for entry in catalog.tables.values())
     directories = names_in(lake / "tables")
-    assert len(directories) == len(found_there.names()), "there are directories of no table"
+    assert len(directories) == len(found_there.names()) + kept, "there are directories of no table"
     for name in names:
         with server.connected() as connection, connection.cursor() as cursor:
             cursor.execute(f"select * from {DATABASE}.`{name}`")
@@ -212,6 +217,14 @@ def compare(server: Any, lake: Location, without: tuple[str, ...] = ()) -> dict[
             list((mine - theirs).items())[:3],
             list((theirs - mine).items())[:3],
         )
+        if catalog.tables[DATABASE, name].history:
+            versions = found_there.history((DATABASE, name))[-1].arrow()
+            valid = versions.filter(pc.is_null(versions["_valid_to"]))
+            assert valid.num_rows == table.num_rows, (name, valid.num_rows, table.num_rows)
+            shown = Counter(
+                tuple(repr(_plain(row[one])) for one in columns) for row in valid.to_pylist()
+            )
+            assert shown == theirs, (name, "versions")
         found[name] = sum(theirs.values())
     return found
 

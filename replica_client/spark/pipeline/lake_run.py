@@ -28,6 +28,7 @@ from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.state_table import Runner, Work
 from replica_client.position.position import Position
+from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.steps import TableName
 from replica_client.snapshot import log_end
 from replica_client.snapshot.present_definitions import cascaded_tables, read_definitions
@@ -114,6 +115,7 @@ class LakeRun:
             selection_of(self._options),
             spark_runner(spark, config.lake.distribute_above),
             can_copy=config.lake.copies,
+            history=Selection(list(config.lake.history)) if config.lake.history else None,
         )
         self.copied = Copied()
         self.applied = Applied()

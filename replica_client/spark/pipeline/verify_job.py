@@ -67,4 +67,4 @@ def _size(config: PipelineConfig) -> int:
     catalog = LakeCatalog.load(config.output)
     if catalog is None:
         return 0
-    return sum(one.size for one in table_sizes(catalog))
+    return sum(one.size for one in table_sizes(catalog) if one.status)

@@ -37,6 +37,9 @@ def write(tmp_path, text):
         (GOOD.replace('"lake"', '"hdfs://b/a"'), ["[pipeline] output", "hdfs:// is not supported"]),
         (GOOD + 'checkpoint = "s3a://b/lake"\n', ["checkpoint", "s3a:// is not supported here"]),
         ('[source]\npath = "hdfs://b/a"\n', ["[source] path", "hdfs:// is not supported"]),
+        (GOOD + "[lake]\nhistory = 5\n", ["[lake] history", "true, false, or a list of tables"]),
+        (GOOD + '[lake]\nhistory = ["orders"]\n', ["[lake] history", "has no dot"]),
+        (GOOD + "[lake]\nhistory = true\ncurrent = false\n", ["history", "current tables"]),
         (GOOD + '[lake]\nreport = "hdfs://b/a"\n', ["report", "hdfs:// is not supported"]),
         (GOOD + '[storage]\naws_region = "a"\n', ["storage.aws_region", "no path is the URL"]),
         (GOOD + "interval = 5\n", ["shop.toml, line 5: [pipeline] interval"]),
@@ -68,3 +71,18 @@ def test_secrets_are_not_shown(tmp_path):
     config = load_config(write(tmp_path, GOOD))
     assert "hunter2" not in repr(config)
     assert config.origin == "repl@db1:3306"
+
+
+@pytest.mark.parametrize(
+    ("text", "patterns"),
+    [
+        ("", ()),
+        ("history = true", ("*.*",)),
+        ("history = false", ()),
+        ('history = ["shop.orders", "a.*"]', ("shop.orders", "a.*")),
+    ],
+)
+def test_tables_with_history(tmp_path, text, patterns):
+    file = tmp_path / "pipeline.toml"
+    file.write_text(f"{GOOD}[lake]\n{text}\n")
+    assert load_config(file).lake.history == patterns

@@ -5,9 +5,10 @@ import random
 import pytest
 
 from replica_client.lake import applier as applier_module
-from replica_client.lake import lake_catalog, state_table, taken_copies
+from replica_client.lake import lake_catalog, open_lake, state_table, taken_copies
 from replica_client.lake.lake_catalog import LakeCatalog, new_id
 from replica_client.lake.log_versions import ChangeLogVersions
+from replica_client.rows.selection import Selection
 from tests.unit.lake.lakes import HandLog, applier, rows_of
 
 
@@ -170,7 +171,7 @@ def test_killed_anywhere(log, lake, seed, round_rows, monkeypatch):
     deadly(taken_copies, "_show")
     kills = 0
     while True:
-        engine = applier(lake, log, threads=1, can_copy=True)
+        engine = applier(lake, log, threads=1, can_copy=True, history=Selection())
         try:
             engine.run(versions=rng.choice((1, 3, None)))
             if engine.catalog.step // (1 << 20) >= engine.log.latest():
@@ -179,3 +180,9 @@ def test_killed_anywhere(log, lake, seed, round_rows, monkeypatch):
             kills += 1
     assert kills
     check(engine, rows)
+    monkeypatch.undo()
+    for name in "ab":
+        [history] = open_lake(lake).history(f"d.{name}")
+        valid = [row for row in history.arrow().to_pylist() if row["_valid_to_position"] is None]
+        found = sorted((row["id"], row["v"]) for row in valid)
+        assert found == sorted((row["id"], row["v"]) for row in rows[name].values())

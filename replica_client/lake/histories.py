@@ -1,0 +1,186 @@
+"""The histories of a lake's tables: which are kept, since when, and until when.
+
+A history begins with the rows of a table that is current, when all of the change log before was taken; of a table
+that the binlog makes, with none. It ends when the table is no longer current: what is copied anew gets a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+
+from replica_client.lake.change_files import ChangeFile
+from replica_client.lake.history_rows import HistoryShape, Moment
+from replica_client.lake.history_table import HistoryTable
+from replica_client.lake.lake_catalog import LakeCatalog, TableEntry, new_id
+from replica_client.lake.log_versions import ChangeLogVersions
+from replica_client.lake.state_table import Runner, StateTable
+from replica_client.lake.taken_copies import is_copy
+from replica_client.rows.selection import Selection
+from replica_client.schema.model import TableModel
+
+NEEDS_WHOLE = (
+    "its history needs whole row images; SET GLOBAL binlog_row_image = 'FULL', then have it copied again "
+    "(lake copy)"
+)
+
+
+class Histories:
+    """The histories of one lake.
+
+    Args:
+        catalog: of the lake.
+        log: its change log.
+        pipeline: under which steps are counted.
+        wanted: tables whose history is kept; None: of none.
+        state: gives the current table of an entry.
+    """
+
+    def __init__(
+        self,
+        catalog: LakeCatalog,
+        log: ChangeLogVersions,
+        pipeline: str,
+        wanted: Selection | None,
+        state: Callable[[TableEntry], StateTable],
+    ) -> None:
+        self._catalog = catalog
+        self._log = log
+        self._pipeline = pipeline
+        self._wanted = wanted
+        self._state = state
+        self._tables: dict[str, HistoryTable] = {}
+
+    def forget(self) -> None:
+        """Forget what a run that failed has left."""
+        self._tables = {}
+
+    def _table(self, entry: TableEntry, model: TableModel | None = None) -> HistoryTable:
+        found = self._tables.get(entry.history)
+        if found is None:
+            model = model or entry.model
+            assert model is not None
+            home = self._catalog.history_homes(entry)[-1]
+            found = HistoryTable(home, HistoryShape(model), self._pipeline)
+            self._tables[entry.history] = found
+        return found
+
+    def _is_wanted(self, entry: TableEntry) -> bool:
+        if self._wanted is None or not self._wanted.wants(*entry.table):
+            return False
+        return bool(entry.model is not None and entry.model.primary_key)
+
+    def taken(self, before: int) -> Moment:
+        """The last change before a version of the change log."""
+        for number in range(before - 1, -1, -1):
+            version = self._log.version(number)
+            if is_copy(version):
+                continue
+            if positions := [file.last for file in version.files if file.last]:
+                times = [one.details.committed for one in version.files if one.details is not None]
+                return Moment(max(positions), max(times, default=None))
+        return Moment("", None)
+
+    def begin_empty(self, entry: TableEntry) -> None:
+        """Begin the history of a table that the binlog makes."""
+        if entry.history:
+            entry.ended, entry.history = (*entry.ended, entry.history), ""
+        if self._is_wanted(entry):
+            entry.history = new_id()
+            self._table(entry).create()
+
+    def settle(self, before: int) -> bool:
+        """Begin and end histories, when all of the change log before a version was taken.
+
+        Returns:
+            whether there is something to be saved.
+        """
+        beginning = [
+            entry
+            for entry in self._catalog.tables.values()
+            if entry.status == "current" and not entry.history and self._is_wanted(entry)
+        ]
+        ending = [
+            entry
+            for entry in self._catalog.tables.values()
+            if entry.history and (entry.status != "current" or not self._is_wanted(entry))
+        ]
+        if not beginning and not ending:
+            return False
+        moment, step = self.taken(before), self._catalog.step
+        for entry in ending:
+            self._end(entry, moment, step)
+        for entry in beginning:
+            current = self._state(entry)
+            if current.step > step:
+                continue  # a run that was killed has taken more; its next one settles this
+            entry.history = new_id()
+            self._table(entry).begin(current, moment, max(step, 0))
+        return True
+
+    def end_those_left(self, moment: Moment, step: int) -> None:
+        """End the histories of tables that are no longer current since a moment."""
+        for entry in self._catalog.tables.values():
+            if entry.history and entry.status != "current":
+                self._end(entry, moment, step)
+
+    def _end(self, entry: TableEntry, moment: Moment, step: int) -> None:
+        if entry.model is not None:
+            self._table(entry).end(moment, step, deleted=False)
+        entry.ended, entry.history = (*entry.ended, entry.history), ""
+
+    def truncate(self, entry: TableEntry, moment: Moment, step: int) -> None:
+        """Let all rows be deleted."""
+        if entry.history:
+            self._table(entry).end(moment, step, deleted=True)
+
+    def alter(
+        self,
+        entry: TableEntry,
+        old: TableModel,
+        names: Mapping[str, str] | None,
+        step: int,
+        runner: Runner,
+    ) -> None:
+        """Give the versions the columns that the table has now; see :meth:`HistoryTable.alter`."""
+        if entry.history:
+            assert entry.model is not None
+            self._table(entry, old).alter(HistoryShape(entry.model), names, step, runner)
+
+    def take(
+        self,
+        tables: Sequence[tuple[TableEntry, Sequence[tuple[int, Any]]]],
+        step: int,
+        runner: Runner,
+    ) -> None:
+        """Take changes of tables, each in commits that have a step.
+
+        Args:
+            tables: with rows of the envelope or change files, each with its step, in the order of the binlog.
+            step: of the last commit.
+            runner: merges.
+        """
+        for entry, parts in tables:
+            if not entry.history:
+                continue
+            table = self._table(entry)
+            done = table.step
+            left = [(number, part) for number, part in parts if number > done]
+            groups = [list(g) for _, g in groupby(left, lambda one: isinstance(one[1], ChangeFile))]
+            for at, group in enumerate(groups):
+                number = step if at + 1 == len(groups) else group[-1][0]
+                found = [part for _, part in group]
+                changes: Sequence[ChangeFile] | pa.Table = found
+                if not isinstance(found[0], ChangeFile):
+                    changes = pa.concat_tables(found)
+                works = table.plan(self._log.directory, changes, number)
+                if works:
+                    table.commit_merges(runner(works), number)
+
+
+def needs_whole(entry: TableEntry, files: Sequence[ChangeFile]) -> str:
+    """Why changes cannot be taken into a table's history; ``""`` when they can."""
+    return NEEDS_WHOLE if entry.history and any(file.partial for file in files) else ""
