@@ -111,6 +111,8 @@ def _show(tables: list[Any], json: bool) -> None:
         text = f"{one.table}: {one.rows:,} rows in {one.files:,} files, {one.size:,} bytes"
         if one.files_before:
             text += f", {one.files_before:,} files before"
+        if one.waiting:
+            text += f", {one.waiting:,} change files wait to be merged"
         if one.removed:
             text += f", {one.removed:,} files removed"
         if one.status not in _GREEN:

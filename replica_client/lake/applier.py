@@ -14,7 +14,8 @@ from __future__ import annotations
 import datetime
 import json
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -34,9 +35,11 @@ from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.log_tables import ROWS, by_table
 from replica_client.lake.log_versions import ChangeLogVersions, LoggedVersion
 from replica_client.lake.merge import Merge
+from replica_client.lake.merge_policy import ALWAYS, MergePolicy
 from replica_client.lake.net_rows import net_rows
 from replica_client.lake.state_table import Runner, StateTable, Work
 from replica_client.lake.taken_copies import ROUND_ROWS, is_copy, take_copies
+from replica_client.lake.unmerged import from_json, to_json
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import TableChange
 from replica_client.schema.ddl.statement_context import StatementContext
@@ -107,6 +110,7 @@ class Applier:
         runner: rewrites files.
         can_copy: whether snapshots can be had; else tables that need one are left out.
         history: tables whose versions are kept; None: of none.
+        merge: gives when changes of a table are merged.
         threads: tables that are written at the same time.
     """
 
@@ -120,6 +124,7 @@ class Applier:
         *,
         can_copy: bool = False,
         history: Selection | None = None,
+        merge: Callable[[TableName], MergePolicy] = lambda _: ALWAYS,
         threads: int = 2,
     ) -> None:
         self.catalog = catalog
@@ -129,6 +134,8 @@ class Applier:
         self._runner = runner
         self._can_copy = can_copy
         self._threads = threads
+        self._merge_policy = merge
+        catalog.pipeline = pipeline
         wanted = history and history.for_server(catalog.history.lower_case_names)
         self.histories = Histories(catalog, log, pipeline, wanted or None, self._state)
         self._waiting: dict[TableName, _Waiting] = {}
@@ -178,14 +185,32 @@ class Applier:
             number += 1
         if last >= first:
             self._flush(_end(last))
-            self._settle_histories()
+        self._merge_overdue()
+        self._settle_histories()
         self._failed = False
         return self._done
 
+    def _merge_overdue(self) -> None:
+        """Merge changes that have waited long enough, though no others came."""
+        merged = False
+        for entry in self.catalog.tables.values():
+            if entry.waiting and not self._is_inside:
+                state, files = self._state(entry), [file for _, file in from_json(entry.waiting)]
+                size = sum(file.size for file in state.data_files())
+                if self._merge_policy(entry.table).is_due(files, size, entry.waiting_since):
+                    self._merge_waiting(entry, self.catalog.step)
+                    merged = True
+        if merged:
+            self.catalog.save()
+
+    @property
+    def _is_inside(self) -> bool:
+        """Whether the change log was not taken to the end of a version."""
+        return self.catalog.step >= 0 and self.catalog.step % STEPS != STEPS - 1
+
     def _settle_histories(self) -> None:
         """Begin and end histories, where the change log was taken to the end of a version."""
-        inside = self.catalog.step >= 0 and self.catalog.step % STEPS != STEPS - 1
-        if not inside and self.histories.settle(first_untaken(self.catalog.step)):
+        if not self._is_inside and self.histories.settle(first_untaken(self.catalog.step)):
             self.catalog.save()
 
     def _forget(self) -> None:
@@ -285,6 +310,8 @@ class Applier:
         planned: list[tuple[TableEntry, StateTable, list[Merge]]] = []
         for entry, waiting in tables:
             state = self._state(entry)
+            if self._waits(entry, state, waiting):
+                continue
             done = state.step
             parts = [part for number, part in waiting.parts if number > done]
             works = state.plan_merges(self.log.directory, parts, step) if parts else None
@@ -298,7 +325,29 @@ class Applier:
             self._done.kept += kept
             self._done.tables.add(entry.table)
 
+    def _waits(self, entry: TableEntry, state: StateTable, waiting: _Waiting) -> bool:
+        """Whether change files wait to be merged later; else those that waited are with them."""
+        known = from_json(entry.waiting)
+        parts = [*known, *waiting.parts]
+        policy = self._merge_policy(entry.table)
+        # Versions are written with each change; rows without a key are counted in the table.
+        if policy != ALWAYS and state.shape.source_key and not entry.history:
+            since = entry.waiting_since if known else time.time()
+            size = sum(file.size for file in state.data_files())
+            if size and not policy.is_due([part for _, part in parts], size, since):
+                entry.waiting, entry.waiting_since = to_json(parts), since
+                return True
+        waiting.parts, entry.waiting = parts, []
+        return False
+
+    def _merge_waiting(self, entry: TableEntry, step: int) -> None:
+        """Merge what waits, before a statement."""
+        waiting, entry.waiting = _Waiting([*from_json(entry.waiting)]), []
+        if waiting.parts:
+            self._write(entry, waiting, step)
+
     def _write(self, entry: TableEntry, waiting: _Waiting, step: int) -> None:
+        waiting.parts, entry.waiting = [*from_json(entry.waiting), *waiting.parts], []
         state = self._state(entry)
         done = state.step
         parts = [(number, part) for number, part in waiting.parts if number > done]
@@ -483,6 +532,7 @@ class Applier:
             self.catalog.tables.pop(table, None)
         elif change.kind == "truncate_table":
             if entry is not None and entry.status == "current":
+                entry.waiting = []
                 self._state(entry).truncate(step)
                 self.histories.truncate(entry, self._moment, step)
             elif entry is not None and entry.status == "copying":
@@ -526,6 +576,7 @@ class Applier:
         if reason:
             self._lacks(entry, reason)
             return
+        self._merge_waiting(entry, step - 1)
         shape, state = LakeTable(new), self._state(entry)
         entry.model = new
         same = {one.name: one.type for one in state.shape.schema}

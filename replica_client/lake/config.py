@@ -28,7 +28,11 @@
     distribute_above = "4m"            # of files to merge: executors do it instead of the driver
     retain = "7 days"                  # of the change log, where all tables have taken it; default: all of it
     history = ["shop.orders"]          # versions of rows (SCD 2) beside the current tables; true: of all; default: none
+    merge = "always"                   # changes into current tables; or "10 minutes", "256m" of changes, "adaptive"
     report = "report.html"             # written at the end of a run, in the output directory; or s3://…
+
+    [lake.tables."shop.orders"]
+    merge = "adaptive"                 # of one table
 
     [storage]                          # options of the object store of path and output, where the environment
     aws_endpoint_url = "https://…"     # does not say them; secrets come from the environment
@@ -50,12 +54,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from replica_client.errors import ConfigError
+from replica_client.lake.merge_policy import ALWAYS, MergePolicy
 from replica_client.lake.source_options import SourceOptions, nearest
 from replica_client.rows.selection import Selection
 from replica_client.snapshot import Locking
 from replica_client.storage.location import Location, ObjectUrl, is_url, local_path, location
 from replica_client.storage.sizes import size_of
 from replica_client.storage.toml_file import TomlFile
+
+CHANGE_LOG = "change_log"
+"""Directory of the change log in the output."""
 
 DEFAULT_INTERVAL = "1 second"
 _CHUNK_ROWS = 200_000
@@ -97,6 +105,7 @@ _LAKE_KEYS = {
     "report": "where",
     "retain": "text",
     "history": "tables",
+    "merge": "text",
 }
 _LOCKING = ("never", "brief")
 DEFAULT_TRIGGER_SIZE = "128m"
@@ -134,6 +143,8 @@ class LakeConfig:
         report: name of the report in the output directory, or URL of an object; ``""`` for none.
         retain: seconds after which the change log has a change no more; None: it keeps them.
         history: patterns of the tables whose versions are kept.
+        merge: when changes are merged into the current tables.
+        merge_of: the same of tables, by their names.
     """
 
     current: bool = True
@@ -144,6 +155,12 @@ class LakeConfig:
     report: str = "report.html"
     retain: float | None = None
     history: tuple[str, ...] = ()
+    merge: MergePolicy = ALWAYS
+    merge_of: Mapping[str, MergePolicy] = field(default_factory=dict)
+
+    def merge_policy(self, table: tuple[str, str]) -> MergePolicy:
+        """When changes of a table are merged."""
+        return self.merge_of.get(".".join(table), self.merge)
 
 
 @dataclass(frozen=True)
@@ -175,7 +192,7 @@ class PipelineConfig:
     @property
     def change_log(self) -> Location:
         """Directory of the change log's table."""
-        return self.output / "change_log"
+        return self.output / CHANGE_LOG
 
     @property
     def origin(self) -> str:
@@ -292,6 +309,8 @@ class _Reader:
 
     def lake(self, values: Mapping[str, Any], source: dict[str, str]) -> LakeConfig:
         """The section [lake]; takes ``start = "snapshot"`` out of the source's options."""
+        of_tables = values.get("tables", {})
+        values = {key: value for key, value in values.items() if key != "tables"}
         given = self.checked("lake", values, _LAKE_KEYS)
         copies = source.get("startingPosition") == "snapshot"
         if copies:
@@ -329,7 +348,28 @@ class _Reader:
             given.get("report", "report.html"),
             retain,
             self._history(given.get("history", "[]"), current),
+            self._merge("lake", given.get("merge", "always")),
+            self._of_tables(of_tables),
         )
+
+    def _merge(self, section: str, given: str) -> MergePolicy:
+        try:
+            return MergePolicy.parse(given)
+        except ConfigError as error:
+            raise self.wrong(section, "merge", str(error)) from None
+
+    def _of_tables(self, given: Any) -> dict[str, MergePolicy]:
+        """The sections ``[lake.tables."shop.orders"]``."""
+        if not isinstance(given, dict) or not all(isinstance(v, dict) for v in given.values()):
+            raise self.wrong("lake", "tables", 'write sections such as [lake.tables."shop.orders"]')
+        found = {}
+        for table, values in given.items():
+            section = f'lake.tables."{table}"'
+            if "." not in table:
+                raise self.wrong(section, "merge", "the name has no dot; write database.table")
+            if "merge" in (keys := self.checked(section, values, {"merge": "text"})):
+                found[table] = self._merge(section, keys["merge"])
+        return found
 
     def _history(self, given: str, current: bool) -> tuple[str, ...]:
         patterns = tuple(json.loads(given))

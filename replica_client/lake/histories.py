@@ -115,8 +115,8 @@ class Histories:
             self._end(entry, moment, step)
         for entry in beginning:
             current = self._state(entry)
-            if current.step > step:
-                continue  # a run that was killed has taken more; its next one settles this
+            if current.step > step or entry.waiting:
+                continue  # a run that was killed has taken more, or changes wait: a later one settles this
             entry.history = new_id()
             self._table(entry).begin(current, moment, max(step, 0))
         return True

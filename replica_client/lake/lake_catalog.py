@@ -53,6 +53,8 @@ class TableEntry:
         files: id of the directory with its rows; ``""`` for none.
         building: id of the directory in which the rows of that snapshot are put together; ``""`` for none.
         history: id of the directory with the versions of its rows; ``""`` for none.
+        waiting: change files that are not merged into the rows, as JSON (:mod:`replica_client.lake.unmerged`).
+        waiting_since: when the first of them came, in seconds since 1970.
         ended: ids of histories that ended, because the table was copied again or left out; the oldest first.
     """
 
@@ -66,6 +68,8 @@ class TableEntry:
     building: str = ""
     history: str = ""
     ended: tuple[str, ...] = ()
+    waiting: list[Any] = field(default_factory=list)
+    waiting_since: float = 0.0
 
     @property
     def table(self) -> TableName:
@@ -75,10 +79,12 @@ class TableEntry:
     def needs_copy(self, reason: str) -> None:
         """Mark the table for a new snapshot; an older one is no longer used."""
         self.status, self.reason = "copying", reason
+        self.waiting = []
         self.copy, self.building = new_id(), ""
 
     def leave_out(self, reason: str) -> None:
         """Leave the table's rows out of the lake: rows that no longer change would look like current ones."""
+        self.waiting = []
         self.status, self.reason, self.copy, self.files, self.building = (
             "left_out",
             reason,
@@ -98,6 +104,8 @@ class TableEntry:
             "building": self.building,
             "history": self.history,
             "ended": list(self.ended),
+            "waiting": self.waiting,
+            "waiting_since": self.waiting_since if self.waiting else 0.0,
             "model": model,
         }
         return {**found, **{key: value for key, value in rest.items() if value}}
@@ -122,12 +130,14 @@ class LakeCatalog:
         directory: of the lake.
         step: how far the change log was taken; see :mod:`replica_client.lake.applier`.
         history: the source's definitions there.
+        pipeline: under which the tables count their steps; ``""`` while none has.
         tables: by database and name.
     """
 
     directory: Location
     step: int = -1
     history: SchemaHistory = field(default_factory=SchemaHistory)
+    pipeline: str = ""
     tables: dict[TableName, TableEntry] = field(default_factory=dict)
     _known: set[str] = field(default_factory=set)  # ids that a catalog named, and may be there
     _version: ObjectVersion | None = None
@@ -157,7 +167,9 @@ class LakeCatalog:
             tables = [TableEntry.from_json(one) for one in value["tables"]]
             history = SchemaHistory.from_json(value["history"])
             found = {table.table: table for table in tables}
-            self = cls(directory, int(value["step"]), history, found, set(value["gone"]), version)
+            pipeline = str(value.get("pipeline", ""))
+            gone, step = set(value["gone"]), int(value["step"])
+            self = cls(directory, step, history, pipeline, found, gone, version)
         except (FileNotFoundError, ObjectNotFoundError):
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -193,6 +205,7 @@ class LakeCatalog:
             "format": _FORMAT,
             "written": new_id(),  # so that no two writings are the same to a store
             "step": self.step,
+            "pipeline": self.pipeline,
             "tables": [entry.to_json() for entry in self.tables.values()],
             "gone": sorted(gone),
             "history": self.history.to_json(),

@@ -16,11 +16,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 
 from replica_client.errors import ConfigError, SinkError, StorageError
 from replica_client.lake.applier import STEPS, first_untaken
 from replica_client.lake.change_files import ChangeFile
 from replica_client.lake.change_log_files import LOSS
+from replica_client.lake.data_files import data_files_of
 from replica_client.lake.delta_files import delta_rows, open_delta
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import COPY_KEY, LakeTable
@@ -31,6 +33,7 @@ from replica_client.lake.net_rows import net_rows
 from replica_client.lake.parquet_files import in_schema, read_parquet
 from replica_client.lake.rewrite import without_keys
 from replica_client.lake.taken_copies import is_copy
+from replica_client.lake.unmerged import Unmerged, from_json, parts_of, rows_of
 from replica_client.readers.start_position import parse_start
 from replica_client.storage.location import Location
 from replica_client.storage.store_errors import reason_of
@@ -165,10 +168,19 @@ class LakePast:
             step = max((delta.transaction_version(one) or -1 for one in pipelines), default=-1)
             if step <= self._catalog.step:
                 shape = LakeTable(_model_of(entry))
-                rows = delta_rows(delta, self._catalog.home(entry)).to_table()
+                rows = self._rows(entry, shape, delta)
                 return self._back(entry, shape, in_schema(rows, shape.schema, None), moment)
             self._catalog = self._load()  # a run wrote it meanwhile
         raise ConfigError(f"{'.'.join(table)}: a run is writing it; try again")
+
+    def _rows(self, entry: TableEntry, shape: LakeTable, delta: DeltaTable) -> pa.Table:
+        home = self._catalog.home(entry)
+        unmerged = Unmerged(self._log.directory, self._catalog.pipeline, from_json(entry.waiting))
+        waiting = unmerged.behind(delta.transaction_version(unmerged.pipeline))
+        if not waiting:
+            return delta_rows(delta, home).to_table()
+        parts = parts_of(home, shape, data_files_of(delta, shape), self._log.directory, waiting)
+        return pa.concat_tables(rows for part in parts for rows in rows_of(home, shape, part))
 
     def _entry(self, table: tuple[str, str]) -> TableEntry:
         entry = self._catalog.tables.get(table)

@@ -10,9 +10,15 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from replica_client.errors import ConfigError
+from replica_client.lake.change_files import ChangeFile
+from replica_client.lake.config import CHANGE_LOG
+from replica_client.lake.data_files import data_files_of
 from replica_client.lake.delta_files import delta_rows, open_delta
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
+from replica_client.lake.lake_table import LakeTable
+from replica_client.lake.unmerged import Unmerged, from_json, parts_of, rows_of
 from replica_client.schema.ddl.steps import TableName
+from replica_client.schema.model import TableModel
 from replica_client.schema.names import casefold_table
 from replica_client.storage.location import Location, ObjectUrl, location
 
@@ -26,18 +32,44 @@ class CurrentTable:
         where: its Delta table is.
     """
 
-    def __init__(self, database: str, name: str, where: Location) -> None:
+    def __init__(
+        self,
+        database: str,
+        name: str,
+        where: Location,
+        model: TableModel | None = None,
+        unmerged: Unmerged | None = None,
+    ) -> None:
         self.database = database
         self.name = name
         self.where = where
+        self._model = model
+        self._unmerged = unmerged
 
     def __repr__(self) -> str:
-        return f"CurrentTable({self.database!r}, {self.name!r}, {self.uri!r})"
+        return f"CurrentTable({self.database!r}, {self.name!r}, {str(self.where)!r})"
 
     @property
     def uri(self) -> str:
-        """Path or URL of the Delta table, for DuckDB, Polars and Spark."""
+        """Path or URL of the Delta table, for DuckDB, Polars and Spark.
+
+        Raises:
+            ConfigError: changes wait to be merged into it (``merge`` in ``[lake]``).
+        """
+        self._check_merged(self.delta())
         return str(self.where)
+
+    def _check_merged(self, delta: DeltaTable) -> None:
+        if count := len(self._waiting(delta)):
+            raise ConfigError(
+                f"{self.database}.{self.name}: {count} change files wait to be merged (merge in [lake]), so that "
+                "its Delta table is older than the lake: read arrow() or batches()"
+            )
+
+    def _waiting(self, delta: DeltaTable) -> list[ChangeFile]:
+        if self._unmerged is None:
+            return []
+        return self._unmerged.behind(delta.transaction_version(self._unmerged.pipeline))
 
     @property
     def storage_options(self) -> dict[str, str]:
@@ -45,7 +77,7 @@ class CurrentTable:
         return dict(self.where.options) if isinstance(self.where, ObjectUrl) else {}
 
     def delta(self) -> DeltaTable:
-        """The newest version of the table.
+        """The newest version of the Delta table; changes may wait to be merged into it.
 
         Raises:
             SinkError: it cannot be read.
@@ -53,16 +85,40 @@ class CurrentTable:
         return open_delta(self.where)
 
     def dataset(self) -> ds.Dataset:
-        """The rows, to be filtered or read; those of a table in a store are in memory.
+        """The rows, to be filtered or read; those of a table in a store, or with changes that wait, are in memory.
 
         Raises:
             SinkError: it cannot be read.
         """
-        return delta_rows(self.delta(), self.where)
+        delta = self.delta()
+        if self._waiting(delta):
+            return ds.dataset(self.arrow())
+        return delta_rows(delta, self.where)
 
     def arrow(self) -> pa.Table:
         """The rows."""
-        return self.dataset().to_table()
+        return self.batches().read_all()
+
+    def batches(self) -> pa.RecordBatchReader:
+        """The rows, read file by file, with the changes that wait to be merged; DuckDB and Polars take it, too.
+
+        Raises:
+            SinkError: it cannot be read.
+        """
+        delta = self.delta()
+        waiting = self._waiting(delta)
+        if not waiting:
+            return delta_rows(delta, self.where).scanner().to_reader()
+        assert self._model is not None and self._unmerged is not None
+        table, log = LakeTable(self._model), self._unmerged.log
+        parts = parts_of(self.where, table, data_files_of(delta, table), log, waiting)
+        found = (
+            batch
+            for part in parts
+            for rows in rows_of(self.where, table, part)
+            for batch in rows.to_batches()
+        )
+        return pa.RecordBatchReader.from_batches(table.schema, found)
 
 
 class Lake:
@@ -99,7 +155,9 @@ class Lake:
             raise ConfigError(
                 f"{'.'.join(entry.table)} is not current in this lake: {entry.status}{why}"
             )
-        return CurrentTable(*entry.table, self._catalog.home(entry))
+        files, pipeline = from_json(entry.waiting), self._catalog.pipeline
+        unmerged = Unmerged(self._catalog.directory / CHANGE_LOG, pipeline, files)
+        return CurrentTable(*entry.table, self._catalog.home(entry), entry.model, unmerged)
 
     def history(self, name: str | TableName) -> list[CurrentTable]:
         """The versions that a table's rows had, as Delta tables: the last goes on, those before it ended.

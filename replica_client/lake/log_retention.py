@@ -16,6 +16,7 @@ from replica_client.lake.config import PipelineConfig
 from replica_client.lake.delta_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.log_versions import ChangeLogVersions
+from replica_client.lake.unmerged import from_json
 from replica_client.storage.store_errors import reason_of
 
 _PAUSE: Final = 3600.0
@@ -64,6 +65,8 @@ def forget_changes(config: PipelineConfig, catalog: LakeCatalog | None, before: 
     try:
         needed: set[str] = set()
         if catalog is not None:
+            for entry in catalog.tables.values():
+                needed |= {file.path for _, file in from_json(entry.waiting)}
             for number in range(first_untaken(catalog.step), log.latest() + 1):
                 needed |= {file.path for file in log.version(number).files}
         delta = open_delta(config.change_log)

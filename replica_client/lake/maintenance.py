@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
@@ -40,6 +40,7 @@ class TableUpkeep:
         files_before: before it was compacted.
         removed: files that a vacuum removed.
         location: where its Delta table is; ``""`` where it has no rows in the lake.
+        waiting: change files that are not merged into it yet.
     """
 
     table: str
@@ -51,6 +52,7 @@ class TableUpkeep:
     files_before: int = 0
     removed: int = 0
     location: str = ""
+    waiting: int = 0
 
 
 def lake_status(config: str | os.PathLike[str]) -> list[TableUpkeep]:
@@ -68,7 +70,8 @@ def table_sizes(catalog: LakeCatalog) -> list[TableUpkeep]:
     found = []
     for entry in catalog.tables.values():
         name, home = ".".join(entry.table), catalog.home(entry) if entry.files else None
-        found.append(_sized(name, home, entry.status, entry.reason))
+        one = _sized(name, home, entry.status, entry.reason)
+        found.append(replace(one, waiting=len(entry.waiting)))
         found += [_sized(f"{name} (history)", home) for home in catalog.history_homes(entry)]
     return found
 

@@ -95,7 +95,7 @@ class Merge:
         try:
             shape = LakeTable(self.model)
             if shape.source_key:
-                net = _by_key(self, shape)
+                net = net_by_key(self, shape)
                 return Merged((), ()) if net is None else rewritten(self, shape, net)
             counted = _by_copies(self, shape)
             return Merged((), ()) if counted is None else _rewritten_copies(self, shape, counted)
@@ -216,7 +216,7 @@ def _concerns(change: ChangeFile, key: str, low: Any, high: Any) -> bool:
         return True  # a key whose type was changed
 
 
-def _by_key(work: Merge, shape: LakeTable, *, backward: bool = False) -> Net | None:
+def net_by_key(work: Merge, shape: LakeTable, *, backward: bool = False) -> Net | None:
     """The newest state of each key; backward: the one before the first change."""
     is_partial = not backward and any(change.partial for change in work.changes)
     rows = read_changes(work, shape, partial=is_partial)
@@ -265,7 +265,7 @@ def undone(work: Merge, there: pa.Table) -> Net | None:
     shape = LakeTable(work.model)
     try:
         if shape.source_key:
-            return _by_key(work, shape, backward=True)
+            return net_by_key(work, shape, backward=True)
         rows = read_changes(work, shape)
         if rows is None:
             return None

@@ -68,7 +68,7 @@ def test_as_the_server_had_the_rows(server, new_database, tmp_path, name, late):
         position = ":".join(map(str, source.binlog_position()))
         if late and number == 2:
             begin = 30  # it begins with the rows that are there before this batch
-    past = LakePast(tmp_path / "lake", tmp_path / "log")
+    past = LakePast(tmp_path / "lake", tmp_path / "lake" / "change_log")
     lake = open_lake(tmp_path / "lake")
     found = {}
     for table in KEYED:

@@ -86,8 +86,13 @@ class Source:
         found = {}
         for name in TABLES:
             self.cursor.execute(f"select * from {name}")
-            found[name] = Counter(repr(tuple(map(_plain, row))) for row in self.cursor.fetchall())
+            found[name] = server_rows(self.cursor.fetchall())
         return found
+
+
+def server_rows(rows: Any) -> Counter[str]:
+    """Rows of the server, to be compared."""
+    return Counter(repr(tuple(map(_plain, row))) for row in rows)
 
 
 def _plain(value: Any) -> Any:
@@ -99,8 +104,13 @@ def rows_of(engine: Any, database: str, name: str) -> Counter[str]:
     """The rows of the lake's table, with the texts of dates that Arrow cannot hold."""
     entry = engine.catalog.tables[database, name]
     assert entry.status == "current", entry
+    return shown(engine._state(entry).dataset().to_table())
+
+
+def shown(rows: Any) -> Counter[str]:
+    """Rows of the lake as `Source.rows` shows those of the server."""
     found: Counter[str] = Counter()
-    for row in engine._state(entry).dataset().to_table().to_pylist():
+    for row in rows.to_pylist():
         texts = dict(row.pop("_lossless", None) or ())
         values = {
             column: texts.get(column, value)
@@ -111,11 +121,9 @@ def rows_of(engine: Any, database: str, name: str) -> Counter[str]:
     return found
 
 
-def take(
-    directory: Any, number: int, url: str, start: str, database: str, history: Any = None
-) -> Any:
-    """The engine of a lake that has taken one more batch."""
-    log = directory / "log"
+def log_batch(directory: Any, number: int, url: str, start: str, database: str) -> list[Any]:
+    """Let the change log of a lake have one more batch; gives its files."""
+    log = directory / "lake" / "change_log"
     open_change_log(log, CHANGE_LOG_SCHEMA)
     source, parts = ranges_of(url, tables=f"{database}.*", startingPosition=start)
     files = [file for part in parts for file in write_range(source, part, log)]
@@ -123,7 +131,16 @@ def take(
         AddAction(one.path, one.size, {}, one.modified, True, one.statistics()) for one in files
     ]
     commit_files(log, "p", number, actions)
-    return lake_of(log, directory / "lake", history=history), files
+    return files
+
+
+def take(
+    directory: Any, number: int, url: str, start: str, database: str, history: Any = None
+) -> Any:
+    """The engine of a lake that has taken one more batch, and the batch's files."""
+    files = log_batch(directory, number, url, start, database)
+    lake = directory / "lake"
+    return lake_of(lake / "change_log", lake, history=history), files
 
 
 @pytest.mark.parametrize(

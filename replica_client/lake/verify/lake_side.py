@@ -10,7 +10,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from replica_client.lake.lake_table import LakeTable
+from replica_client.lake.merge import Merge
 from replica_client.lake.parquet_files import in_schema, parquet_file
+from replica_client.lake.unmerged import rows_of
 from replica_client.lake.verify.row_groups import Checksum, Checksums, Grouping
 from replica_client.storage.location import Location
 
@@ -26,12 +28,14 @@ class FileTask:
         size: of the file.
         grouping: of the table.
         groups: whose rows are wanted; None: checksums are.
+        unit: files with changes that wait to be merged, instead of the path.
     """
 
     path: Location
     size: int
     grouping: Grouping
     groups: frozenset[int] | None = None
+    unit: Merge | None = None
 
 
 Mapper = Callable[[Callable[[FileTask], Any], Sequence[FileTask]], list[Any]]
@@ -56,7 +60,12 @@ def file_rows(task: FileTask) -> list[dict[str, Any]]:
 
 
 def _rows(task: FileTask) -> Iterator[dict[str, Any]]:
-    schema = LakeTable(task.grouping.table).schema
+    table = LakeTable(task.grouping.table)
+    if task.unit is not None:
+        for rows in rows_of(task.path, table, task.unit):
+            yield from rows.to_pylist()
+        return
+    schema = table.schema
     with parquet_file(task.path) as file:
         for batch in file.iter_batches(_ROWS_AT_ONCE):
             yield from in_schema(pa.Table.from_batches([batch]), schema, None).to_pylist()

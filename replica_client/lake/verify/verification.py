@@ -13,18 +13,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-import pyarrow as pa
 from deltalake.exceptions import TableNotFoundError
 
 from replica_client.errors import ConfigError, ServerError
 from replica_client.lake.applier import STEPS
 from replica_client.lake.config import PipelineConfig
+from replica_client.lake.data_files import data_files_of
 from replica_client.lake.delta_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import LakeTable, keys_of
 from replica_client.lake.log_versions import ChangeLogVersions
+from replica_client.lake.merge import Merge
 from replica_client.lake.pipeline_state import load_state
 from replica_client.lake.source_options import SourceOptions
+from replica_client.lake.unmerged import Unmerged, from_json, parts_of
 from replica_client.lake.verify.lake_side import (
     FileTask,
     Mapper,
@@ -269,7 +271,7 @@ class Verification:
             one.outcome = "undecided" if entry.table in self._changes.reshaped else "different"
             one.reason = str(error) or "the source does not have it"
             return
-        tasks = [FileTask(path, size, grouping) for path, size in files]
+        tasks = [FileTask(path, size, grouping, None, unit) for path, size, unit in files]
         ours = together(await asyncio.to_thread(self._map, file_checksums, tasks))
         one.rows = sum(checksum.rows for checksum in theirs.values())
         one.groups = len(theirs.keys() | ours.keys())
@@ -298,13 +300,14 @@ class Verification:
         entry: TableEntry,
         one: TableReport,
         grouping: Grouping,
-        files: Sequence[tuple[Location, int]],
+        files: Sequence[tuple[Location, int, Merge | None]],
         groups: Sequence[int],
     ) -> None:
         texts, window = await source_rows(connection, grouping, groups, self._config.lake.locking)
         await self._passed(window)
         changed = self._changes.keys.get(entry.table, set())
-        tasks = [FileTask(path, size, grouping, frozenset(groups)) for path, size in files]
+        wanted = frozenset(groups)
+        tasks = [FileTask(path, size, grouping, wanted, unit) for path, size, unit in files]
         mine = [
             row for rows in await asyncio.to_thread(self._map, file_rows, tasks) for row in rows
         ]
@@ -348,18 +351,23 @@ class Verification:
                         Difference(text, row if there else None, None if there else row)
                     )
 
-    def _files(self, entry: TableEntry) -> list[tuple[Location, int]]:
+    def _files(self, entry: TableEntry) -> list[tuple[Location, int, Merge | None]]:
+        """Data files; of a table with changes that wait its directory and what is merged of it."""
         home = self._catalog.home(entry)
         try:
             delta = open_delta(home)
         except TableNotFoundError:
             raise ConfigError(f"{home}: the table is gone; restore it, or start over") from None
-        found = pa.table(delta.get_add_actions(flatten=True))
+        assert entry.model is not None
+        table, log = LakeTable(entry.model), self._config.change_log
+        unmerged = Unmerged(log, self._catalog.pipeline, from_json(entry.waiting))
+        waiting = unmerged.behind(delta.transaction_version(unmerged.pipeline))
+        parts = parts_of(home, table, data_files_of(delta, table), log, waiting)
         return [
-            (home / path, int(size))
-            for path, size in zip(
-                found["path"].to_pylist(), found["size_bytes"].to_pylist(), strict=True
-            )
+            (home, part.size, part)
+            if isinstance(part, Merge)
+            else (home / part.path, part.size, None)
+            for part in parts
         ]
 
 

@@ -115,6 +115,7 @@ class LakeRun:
             selection_of(self._options),
             spark_runner(spark, config.lake.distribute_above),
             can_copy=config.lake.copies,
+            merge=config.lake.merge_policy,
             history=Selection(list(config.lake.history)) if config.lake.history else None,
         )
         self.copied = Copied()

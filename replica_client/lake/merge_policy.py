@@ -1,0 +1,70 @@
+"""When changes are merged into a current table."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from replica_client.errors import ConfigError
+from replica_client.storage.sizes import size_of
+
+if TYPE_CHECKING:
+    from replica_client.lake.change_files import ChangeFile
+
+_TIME: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(second|minute|hour)s?\s*")
+_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
+_SHARE: Final = 8
+_LONGEST: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class MergePolicy:
+    """When changes of a table are merged; the first of the two that is reached counts.
+
+    Attributes:
+        size: bytes of change files from which on they are; None: an eighth of the table's own bytes.
+        seconds: after which they are.
+    """
+
+    size: int | None = 0
+    seconds: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> MergePolicy:
+        """The policy of a text: ``always``, ``adaptive``, a time such as ``10 minutes``, a size such as ``256m``.
+
+        Raises:
+            ConfigError: it is none of these.
+        """
+        if text == "always":
+            return cls()
+        if text == "adaptive":
+            return cls(None, _LONGEST)
+        if (found := _TIME.fullmatch(text)) is not None:
+            return cls(1 << 62, float(found[1]) * _SECONDS[found[2]])
+        size = size_of(text)
+        if size is None:
+            raise ConfigError(
+                f'{text!r}; give "always", "adaptive", a time such as "10 minutes", or a size such as "256m"'
+            )
+        return cls(size)
+
+    def is_due(self, waiting: Sequence[ChangeFile], table_size: int, since: float) -> bool:
+        """Whether change files are to be merged.
+
+        Args:
+            waiting: all of them.
+            table_size: bytes of the table's data files.
+            since: when the first of them came, in seconds since 1970.
+        """
+        if self.seconds is not None and time.time() - since >= self.seconds:
+            return True
+        limit = table_size // _SHARE if self.size is None else self.size
+        return sum(file.size for file in waiting) >= limit
+
+
+ALWAYS: Final = MergePolicy()
+"""With each step: no changes wait."""

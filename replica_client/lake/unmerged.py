@@ -1,0 +1,95 @@
+"""Change files that are not merged into their table yet, and the rows that table and files have together.
+
+A merge writes each data file anew in whose range of keys something changed, so that random changes of a big table
+write all of it. Changes may wait for each other instead, and be merged once for all; until then readers merge what
+they read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from replica_client.errors import SinkError, StorageError
+from replica_client.lake.change_files import ChangeFile
+from replica_client.lake.data_files import FULL_DATA_FILE_SIZE, DataFile
+from replica_client.lake.lake_table import LakeTable
+from replica_client.lake.merge import Merge, net_by_key, plan_merges
+from replica_client.lake.parquet_files import in_schema, read_parquet
+from replica_client.lake.rewrite import without_keys
+from replica_client.storage.location import Location
+from replica_client.storage.store_errors import reason_of
+
+
+@dataclass(frozen=True, slots=True)
+class Unmerged:
+    """Change files of a table that wait.
+
+    Attributes:
+        log: directory of the change log.
+        pipeline: under which the table counts its steps.
+        files: them, each with its step, in the order of the binlog.
+    """
+
+    log: Location
+    pipeline: str
+    files: tuple[tuple[int, ChangeFile], ...]
+
+    def behind(self, step: int | None) -> list[ChangeFile]:
+        """Those that a table with a step does not have."""
+        return [file for number, file in self.files if step is None or number > step]
+
+
+def parts_of(
+    directory: Location,
+    table: LakeTable,
+    data_files: Sequence[DataFile],
+    log: Location,
+    changes: Sequence[ChangeFile],
+) -> list[DataFile | Merge]:
+    """What together has a table's rows: data files, and such that changes concern."""
+    if not changes:
+        return list(data_files)
+    units = plan_merges(directory, table, data_files, log, changes, FULL_DATA_FILE_SIZE)
+    concerned = {path for unit in units for path in unit.paths}
+    return [*(file for file in data_files if file.path not in concerned), *units]
+
+
+def rows_of(directory: Location, table: LakeTable, part: DataFile | Merge) -> Iterator[pa.Table]:
+    """The rows of a part, in the table's types.
+
+    Raises:
+        SinkError: a file cannot be read.
+        SchemaMismatchError: changes are not of the table.
+    """
+    try:
+        if isinstance(part, DataFile):
+            yield _read(directory, table, part.path)
+            return
+        net = net_by_key(part, table)
+        for path in part.paths:
+            rows = _read(directory, table, path)
+            yield rows if net is None else without_keys(rows, net.keys, table.key)
+        if net is not None:
+            yield net.rows.cast(table.schema)
+    except (OSError, StorageError, pa.ArrowInvalid) as error:
+        raise SinkError(
+            f"{directory}: {reason_of(error, directory)}; a run has merged or removed it meanwhile: open the lake again"
+        ) from None
+
+
+def _read(directory: Location, table: LakeTable, path: str) -> pa.Table:
+    return in_schema(read_parquet(directory / path), table.schema, None)
+
+
+def to_json(files: Sequence[tuple[int, ChangeFile]]) -> list[Any]:
+    """Waiting change files as the catalog keeps them."""
+    return [[step, asdict(file)] for step, file in files]
+
+
+def from_json(value: Sequence[Any]) -> tuple[tuple[int, ChangeFile], ...]:
+    """What :func:`to_json` gave."""
+    return tuple((int(step), ChangeFile(**one)) for step, one in value)
