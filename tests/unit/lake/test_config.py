@@ -1,7 +1,11 @@
+import time
+from types import SimpleNamespace
+
 import pytest
 
 from replica_client.errors import ConfigError
 from replica_client.lake.config import load_config
+from replica_client.lake.merge_policy import ALWAYS, MergePolicy
 
 GOOD = '[source]\nurl = "mysql://repl:hunter2@db1/"\n[pipeline]\noutput = "lake"\n'
 
@@ -37,6 +41,14 @@ def write(tmp_path, text):
         (GOOD.replace('"lake"', '"hdfs://b/a"'), ["[pipeline] output", "hdfs:// is not supported"]),
         (GOOD + 'checkpoint = "s3a://b/lake"\n', ["checkpoint", "s3a:// is not supported here"]),
         ('[source]\npath = "hdfs://b/a"\n', ["[source] path", "hdfs:// is not supported"]),
+        (GOOD + '[lake]\nmerge = "soon"\n', ["[lake] merge", "'soon'", "adaptive"]),
+        (
+            GOOD + '[lake.tables."shop.a"]\nmerge = "1 day"\n',
+            ['[lake.tables."shop.a"] merge', "1 day"],
+        ),
+        (GOOD + '[lake.tables.orders]\nmerge = "1m"\n', ["has no dot"]),
+        (GOOD + '[lake.tables."shop.a"]\nmerg = "1m"\n', ["has no key 'merg'", "merge"]),
+        (GOOD + "[lake]\ntables = 5\n", ["[lake] tables", "sections"]),
         (GOOD + "[lake]\nhistory = 5\n", ["[lake] history", "true, false, or a list of tables"]),
         (GOOD + '[lake]\nhistory = ["orders"]\n', ["[lake] history", "has no dot"]),
         (GOOD + "[lake]\nhistory = true\ncurrent = false\n", ["history", "current tables"]),
@@ -86,3 +98,32 @@ def test_tables_with_history(tmp_path, text, patterns):
     file = tmp_path / "pipeline.toml"
     file.write_text(f"{GOOD}[lake]\n{text}\n")
     assert load_config(file).lake.history == patterns
+
+
+def test_when_changes_are_merged(tmp_path):
+    file = tmp_path / "pipeline.toml"
+    file.write_text(
+        f'{GOOD}[lake]\nmerge = "adaptive"\n[lake.tables."shop.a"]\nmerge = "2 minutes"\n'
+    )
+    lake = load_config(file).lake
+    assert lake.merge_policy(("shop", "b")) == MergePolicy(None, 3600.0)
+    assert lake.merge_policy(("shop", "a")).seconds == 120.0
+    file.write_text(GOOD)
+    assert load_config(file).lake.merge_policy(("shop", "a")) == ALWAYS
+
+
+def waiting(*sizes):
+    return [SimpleNamespace(size=size) for size in sizes]
+
+
+def test_when_they_are_due():
+    now = time.time()
+    assert ALWAYS.is_due(waiting(1), 1000, now)
+    adaptive = MergePolicy.parse("adaptive")
+    assert not adaptive.is_due(waiting(50, 74), 1000, now)
+    assert adaptive.is_due(waiting(50, 75), 1000, now)
+    assert adaptive.is_due(waiting(1), 1000, now - 3601)
+    assert not MergePolicy.parse("10 minutes").is_due(waiting(1 << 40), 1, now - 590)
+    assert MergePolicy.parse("10 minutes").is_due(waiting(1), 1000, now - 600)
+    assert MergePolicy.parse("1k").is_due(waiting(1000, 24), 1 << 40, now)
+    assert not MergePolicy.parse("1k").is_due(waiting(1000, 23), 0, now - 1e6)
