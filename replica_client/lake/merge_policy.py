@@ -18,11 +18,12 @@ _TIME: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(second|minute|hour)s?\s*")
 _SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
 _SHARE: Final = 8
 _LONGEST: Final = 3600.0
+_MOST_FILES: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class MergePolicy:
-    """When changes of a table are merged; the first of the two that is reached counts.
+    """When changes of a table are merged: when one of the two is reached, or there are 200 change files.
 
     Attributes:
         size: bytes of change files from which on they are; None: an eighth of the table's own bytes.
@@ -60,6 +61,8 @@ class MergePolicy:
             table_size: bytes of the table's data files.
             since: when the first of them came, in seconds since 1970.
         """
+        if len(waiting) >= _MOST_FILES:
+            return True  # the catalog lists them, and readers open each
         if self.seconds is not None and time.time() - since >= self.seconds:
             return True
         limit = table_size // _SHARE if self.size is None else self.size

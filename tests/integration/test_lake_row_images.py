@@ -121,7 +121,9 @@ def shown(rows: Any) -> Counter[str]:
     return found
 
 
-def log_batch(directory: Any, number: int, url: str, start: str, database: str) -> list[Any]:
+def log_batch(
+    directory: Any, number: int, url: str, start: str, database: str, pipeline: str = "p"
+) -> list[Any]:
     """Let the change log of a lake have one more batch; gives its files."""
     log = directory / "lake" / "change_log"
     open_change_log(log, CHANGE_LOG_SCHEMA)
@@ -130,7 +132,7 @@ def log_batch(directory: Any, number: int, url: str, start: str, database: str) 
     actions = [
         AddAction(one.path, one.size, {}, one.modified, True, one.statistics()) for one in files
     ]
-    commit_files(log, "p", number, actions)
+    commit_files(log, pipeline, number, actions)
     return files
 
 

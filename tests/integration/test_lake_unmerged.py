@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections import Counter
@@ -18,24 +19,27 @@ pytest.importorskip("deltalake")
 from replica_client.errors import ConfigError
 from replica_client.lake import open_lake
 from replica_client.lake.applier import STEPS, Applier, local_runner
-from replica_client.lake.config import PipelineConfig
+from replica_client.lake.config import PipelineConfig, load_config
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.lake_past import LakePast
 from replica_client.lake.log_retention import forget_changes
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.lake.merge_policy import MergePolicy
+from replica_client.lake.pipeline_state import create_state
 from replica_client.lake.state_table import StateTable
+from replica_client.lake.verify.verification import Verification
+from replica_client.position.position import Position
 from replica_client.rows.selection import Selection
 from tests.integration.lake_moments import TABLES, Moments
 from tests.integration.test_lake_row_images import Source, log_batch, rows_of, server_rows, shown
 
 
-def run(directory: Any, policy: str) -> Applier:
+def run(directory: Any, policy: str, pipeline: str = "p") -> Applier:
     """Let a new process take what is new, with a policy."""
     lake, found = directory / "lake", MergePolicy.parse(policy)
     catalog = LakeCatalog.load(lake) or LakeCatalog(lake)
     log = ChangeLogVersions(lake / "change_log")
-    engine = Applier(catalog, log, "p", Selection(), local_runner(), merge=lambda _: found)
+    engine = Applier(catalog, log, pipeline, Selection(), local_runner(), merge=lambda _: found)
     engine.run()
     return engine
 
@@ -185,3 +189,39 @@ def test_killed_anywhere(server, new_database, tmp_path, monkeypatch, seed):
     assert kills
     for table, wanted in moments.seen[-1][2].items():
         assert counted(read(tmp_path, (database, table))) == wanted, table
+
+
+def test_verify_reads_what_waits(server, new_database, tmp_path):
+    source = server("mysql-9.7")
+    database = new_database(source)
+    file = tmp_path / "shop.toml"
+    file.write_text(
+        f'[source]\nurl = "{source.url()}"\ntables = ["{database}.*"]\n[pipeline]\noutput = "lake"\n'
+        'checkpoint = "checkpoint"\n'
+    )
+    position = ":".join(map(str, source.binlog_position()))
+    state = create_state(tmp_path / "checkpoint", position)
+    offsets = tmp_path / "checkpoint" / "offsets"
+    offsets.mkdir()
+    with source.connected() as connection, connection.cursor() as cursor:
+        cursor.execute(f"use {database}")
+        cursor.execute("create table t (id int primary key, v int)")
+        cursor.execute("insert into t values (1, 1), (2, 2), (3, 3)")
+        for number in range(2):
+            connection.commit()
+            log_batch(tmp_path, number, source.url(), position, database, state.pipeline)
+            name, offset = source.binlog_position()
+            position = f"{name}:{offset}"
+            text = json.dumps(Position(name, offset).to_json())
+            (offsets / str(number)).write_text(f"v1\n{text}\n")
+            engine = run(tmp_path, "1g", state.pipeline)
+            cursor.execute("update t set v = v + 10 where id > 1")
+            cursor.execute("delete from t where id = 1")
+        assert engine.catalog.tables[database, "t"].waiting
+        [found] = Verification(load_config(file)).run().tables
+        assert (found.outcome, found.rows, found.changed_since) == ("equal", 2, 2)
+        cursor.execute("set sql_log_bin = 0")
+        cursor.execute("insert into t values (9, 9)")
+        connection.commit()
+    [found] = Verification(load_config(file)).run().tables
+    assert (found.outcome, [one.key for one in found.differences]) == ("different", ["(9,)"])

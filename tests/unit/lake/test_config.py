@@ -125,5 +125,7 @@ def test_when_they_are_due():
     assert adaptive.is_due(waiting(1), 1000, now - 3601)
     assert not MergePolicy.parse("10 minutes").is_due(waiting(1 << 40), 1, now - 590)
     assert MergePolicy.parse("10 minutes").is_due(waiting(1), 1000, now - 600)
+    assert MergePolicy.parse("1g").is_due(waiting(*[1] * 200), 1, now)
+    assert not MergePolicy.parse("1g").is_due(waiting(*[1] * 199), 1, now)
     assert MergePolicy.parse("1k").is_due(waiting(1000, 24), 1 << 40, now)
     assert not MergePolicy.parse("1k").is_due(waiting(1000, 23), 0, now - 1e6)
