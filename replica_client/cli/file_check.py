@@ -46,6 +46,7 @@ from replica_client.schema.shape import TableShape
 from replica_client.storage.files import file_status, open_file
 from replica_client.storage.location import Location
 
+_IGNORABLE = int(EventFlag.LOG_EVENT_IGNORABLE_F)
 _MAX_DECODERS = 10_000
 _COUNTS = (
     Column("type", 34),
@@ -262,8 +263,7 @@ class FileCheck:
             self._compare(inner, raw)
 
     def _compare(self, event: BinlogEvent, raw: bytes) -> None:
-        ignorable = event.header.flags & EventFlag.LOG_EVENT_IGNORABLE_F
-        if isinstance(event.body, UnknownEvent) and not ignorable:
+        if isinstance(event.body, UnknownEvent) and not event.header.flags & _IGNORABLE:
             raise BinlogDecodeError(
                 f"events of type {event.header.type_code} are not known",
                 position=event.position,

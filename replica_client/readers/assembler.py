@@ -58,6 +58,9 @@ from replica_client.schema.history import SchemaChange, SchemaHistory
 from replica_client.schema.shape import TableShape
 
 DEFAULT_PART_SIZE = 64 << 20
+# As plain numbers: a flag's `&` is code in Python.
+_IGNORABLE = int(EventFlag.LOG_EVENT_IGNORABLE_F)
+_PREPARED_XA = int(MariadbGtidFlag.FL_PREPARED_XA)
 _MAX_DECODERS = 10_000
 _PLAIN_CONTROL = (b"BEGIN", b"COMMIT")
 _Decoder = tuple[TableShape, RowImageDecoder]
@@ -243,7 +246,7 @@ class TransactionAssembler:
         elif (
             isinstance(event.body, UnknownEvent)
             and tracker.in_transaction
-            and not event.header.flags & EventFlag.LOG_EVENT_IGNORABLE_F
+            and not event.header.flags & _IGNORABLE
         ):
             raise UnsupportedEventError(
                 "an event of unknown type inside a transaction may carry rows",
@@ -297,7 +300,7 @@ class TransactionAssembler:
             self._gtid = str(MariadbGtid(body.domain_id, event.header.server_id, body.sequence))
             if body.thread_id is not None:
                 self._thread_id = body.thread_id
-            if body.flags & MariadbGtidFlag.FL_PREPARED_XA:
+            if body.flags & _PREPARED_XA:
                 self._let_wait(tracker)
             return
         self._commit_timestamp_us = body.immediate_commit_timestamp

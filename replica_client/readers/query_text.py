@@ -82,6 +82,8 @@ _GENERATED_KEY: Final = (
 # Functions that make a statement one of its thread.
 _OF_THREAD: Final = re.compile(rb"connection_id|_lock\b|pseudo_thread", re.IGNORECASE)
 _IN_ONE_TRANSACTION: Final = re.compile(rb"\) START TRANSACTION\b")
+# As a plain number: a flag's `&` is code in Python.
+_THREAD_SPECIFIC: Final = int(EventFlag.LOG_EVENT_THREAD_SPECIFIC_F)
 _FLAGS_SINCE: Final = 4
 # MySQL, MariaDB.
 _ALWAYS_FLAGGED: Final = ((5, 6, 0), (10, 2, 0))
@@ -273,7 +275,7 @@ def _uses_temporary(
         return False
     if layout.binlog_version < _FLAGS_SINCE:
         return None
-    if event.header.flags & EventFlag.LOG_EVENT_THREAD_SPECIFIC_F:
+    if event.header.flags & _THREAD_SPECIFIC:
         return None if _OF_THREAD.search(event.body.query) else True
     since = _ALWAYS_FLAGGED[layout.flavor == ServerFlavor.MARIADB]
     return False if version >= since else None
@@ -294,7 +296,7 @@ def _may_be_listed(event: BinlogEvent, context: StatementContext, provenance: Pr
         return False
     if provenance.in_group is not False or _GENERATED_KEY in query:
         return True
-    if event.header.flags & EventFlag.LOG_EVENT_THREAD_SPECIFIC_F:
+    if event.header.flags & _THREAD_SPECIFIC:
         return True
     if context.is_mariadb or context.version < (5, 7, 0):
         return False
@@ -358,7 +360,7 @@ def _is_servers(
         return None
     if provenance.in_group:
         return True
-    if event.header.flags & EventFlag.LOG_EVENT_THREAD_SPECIFIC_F:
+    if event.header.flags & _THREAD_SPECIFIC:
         return None if _OF_THREAD.search(query) else True
     if provenance.in_group is None:
         return None

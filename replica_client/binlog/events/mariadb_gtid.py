@@ -92,12 +92,12 @@ class MariadbGtidEvent:
     @property
     def is_standalone(self) -> bool:
         """One statement that no COMMIT or XID follows."""
-        return bool(self.flags & MariadbGtidFlag.FL_STANDALONE)
+        return bool(self.flags & _STANDALONE)
 
     @property
     def is_ddl(self) -> bool:
         """The statement is DDL."""
-        return bool(self.flags & MariadbGtidFlag.FL_DDL)
+        return bool(self.flags & _DDL)
 
     @classmethod
     def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
@@ -151,6 +151,9 @@ class MariadbGtidEvent:
         return out.raw(self.extra).done()
 
 
+# As plain numbers: a flag's `&` is code in Python.
+_STANDALONE = int(MariadbGtidFlag.FL_STANDALONE)
+_DDL = int(MariadbGtidFlag.FL_DDL)
 _GROUP_COMMIT = int(MariadbGtidFlag.FL_GROUP_COMMIT_ID)
 _XA = int(MariadbGtidFlag.FL_PREPARED_XA | MariadbGtidFlag.FL_COMPLETED_XA)
 _ENGINES = int(MariadbGtidExtraFlag.FL_EXTRA_MULTI_ENGINE_E1)

@@ -7,7 +7,6 @@ end, for certain, at the first bracket is left to the general way.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
@@ -51,7 +50,7 @@ def read_alike(text: str, context: StatementContext) -> CreateTable | None:
         context.client_charset,
         context.connection_charset,
     )
-    return None if found is None else replace(found, **head._asdict())
+    return None if found is None else found.behind(*head)
 
 
 def _head(text: str, context: StatementContext) -> TableHead | None:

@@ -42,6 +42,24 @@ class CreateTable:
     select: str = ""
     charset_unknown: bool = False
 
+    def behind(
+        self, table: TableName, if_not_exists: bool, or_replace: bool, temporary: bool
+    ) -> CreateTable:
+        """The same definitions behind another head; ``dataclasses.replace`` takes five times as long."""
+        return CreateTable(
+            table,
+            self.columns,
+            self.primary_key,
+            self.charset,
+            if_not_exists,
+            or_replace,
+            temporary,
+            self.versioned,
+            self.period,
+            self.select,
+            self.charset_unknown,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class CreateLike:

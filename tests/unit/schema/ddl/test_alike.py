@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.schema.ddl.alike import read_alike
+from replica_client.schema.ddl.create import TableHead
 from replica_client.schema.ddl.statement_context import MODE_ANSI_QUOTES, StatementContext
 from replica_client.schema.ddl.statements import general_meaning, read_statement
 from replica_client.schema.ddl.steps import CreateTable
@@ -122,3 +124,16 @@ def test_databases_with_other_character_sets_make_other_tables() -> None:
     x, y, u = (history.table(name) for name in (("x", "t"), ("y", "t"), ("x", "u")))
     assert [table.columns[0].charset for table in (x, y, u)] == ["latin1", "utf8mb4", "latin1"]  # type: ignore[union-attr]
     assert (u.database, u.name, u.columns) == ("x", "u", x.columns)  # type: ignore[union-attr]
+
+
+def test_definitions_behind_another_head_lose_nothing() -> None:
+    every: Any = [object() for _ in fields(CreateTable)]
+    made = CreateTable(*every)
+    head: dict[str, Any] = {
+        "table": ("d", "t"),
+        "if_not_exists": True,
+        "or_replace": True,
+        "temporary": True,
+    }
+    assert made.behind(**head) == replace(made, **head)
+    assert tuple(head) == TableHead._fields
