@@ -18,6 +18,7 @@ from replica_client.binlog.events.query import QueryEvent
 from replica_client.binlog.events.rows import RowsEvent
 from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.binlog.events.transaction_payload import TransactionPayloadEvent
+from replica_client.codec.sized_cache import SizedCache
 from replica_client.constants.column_types import ColumnType
 from replica_client.errors import ReplicaClientError
 from replica_client.gtid import format_uuid
@@ -44,6 +45,11 @@ _TEXT = frozenset(
         "server_uuid",
     )
 )
+
+# The fields of each class, and whether they are text.
+_NAMES: dict[type, tuple[tuple[str, bool], ...]] = {}
+# What is shown of a table's columns, by what its table map says of them: many tables look alike.
+_COLUMNS: SizedCache[tuple[object, ...], dict[str, Any]] = SizedCache(1000)
 
 
 def json_value(value: Any, is_text: bool = False) -> Any:
@@ -72,11 +78,16 @@ def json_value(value: Any, is_text: bool = False) -> Any:
 
 
 def _dataclass(value: Any, without: frozenset[str] = frozenset()) -> dict[str, Any]:
-    return {
-        field.name: json_value(getattr(value, field.name), field.name in _TEXT)
-        for field in fields(value)
-        if field.name not in without and not _is_empty(field.name, getattr(value, field.name))
-    }
+    kind = type(value)
+    names = _NAMES.get(kind)
+    if names is None:
+        names = _NAMES[kind] = tuple((one.name, one.name in _TEXT) for one in fields(value))
+    shown = {}
+    for name, is_text in names:
+        found = getattr(value, name)
+        if name not in without and not _is_empty(name, found):
+            shown[name] = json_value(found, is_text)
+    return shown
 
 
 def _is_empty(name: str, value: Any) -> bool:
@@ -118,15 +129,27 @@ def _format_description(body: FormatDescriptionEvent) -> dict[str, Any]:
     }
 
 
+_OF_COLUMNS = frozenset(("column_types", "null_bitmap", "optional_metadata"))
+
+
 def _table_map(body: TableMapEvent) -> dict[str, Any]:
+    shown = _dataclass(body, _OF_COLUMNS)
+    key = body.definition[2:]
+    columns = _COLUMNS.get(key)
+    if columns is None:
+        columns = _columns(body)
+        _COLUMNS.put(key, columns, len(body.optional_metadata))
+    return {**shown, **columns}
+
+
+def _columns(body: TableMapEvent) -> dict[str, Any]:
     types = [_type_name(code) for code in body.column_types]
-    shown = _dataclass(body, frozenset(("column_types", "null_bitmap", "optional_metadata")))
     nullable = [body.is_nullable(at) for at in range(body.column_count)]
     metadata = {
         name: value for name, value in _dataclass(body.metadata).items() if value not in (None, [])
     }
     metadata.pop("field_types", None)
-    return {**shown, "column_types": types, "nullable": nullable, "metadata": metadata}
+    return {"column_types": types, "nullable": nullable, "metadata": metadata}
 
 
 def _type_name(code: int) -> str:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import replica_client as rc
+import replica_client.cli.event_fields as event_fields_module
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.cli.event_fields import event_fields
@@ -80,3 +82,21 @@ def test_broken_metadata_of_a_table_tells_where(run, shop, tmp_path, command):
     assert "broken.000001" in result.err
     assert "position" in result.err
     assert "table metadata field" in result.err
+
+
+def test_tables_that_look_alike_are_shown_alike_and_others_are_not(shop):
+    def shown(names: list[str], *, anew: bool) -> list[dict]:
+        found = []
+        for name in names:
+            for event in rc.open_binlog(name).events():
+                if event.header.type_code == EventType.TABLE_MAP_EVENT:
+                    if anew:
+                        event_fields_module._COLUMNS.clear()
+                    found.append(event_fields(event))
+        return found
+
+    anew = shown(shop, anew=True)
+    event_fields_module._COLUMNS.clear()
+    assert shown(shop, anew=False) == anew
+    assert shown(shop[::-1], anew=False) == shown(shop[::-1], anew=True)
+    assert len({str(one["metadata"]) for one in anew}) > 1
