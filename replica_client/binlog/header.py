@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +13,8 @@ from replica_client.codec.writer import ByteWriter
 from replica_client.constants.event_types import EventFlag, EventType, event_type_name
 
 _ARTIFICIAL: Final = int(EventFlag.LOG_EVENT_ARTIFICIAL_F)
+
+_FIELDS: Final = struct.Struct("<IBIIIH")
 
 HEADER_SIZE_V1 = 13
 """Bytes of the common header of binlog v1 (MySQL 3.23): no next_position, no flags."""
@@ -79,6 +83,17 @@ class EventHeader:
 
     def encode(self, header_size: int = HEADER_SIZE) -> bytes:
         """The header's bytes, ``header_size`` of them; ``extra`` is cut or padded with zeros."""
+        if header_size == HEADER_SIZE:
+            # What does not fit is refused below, by name.
+            with suppress(struct.error):
+                return _FIELDS.pack(
+                    self.timestamp,
+                    self.type_code,
+                    self.server_id,
+                    self.event_size,
+                    self.next_position,
+                    self.flags,
+                )
         out = ByteWriter().uint(self.timestamp, 4).uint(self.type_code, 1)
         out.uint(self.server_id, 4).uint(self.event_size, 4)
         if header_size >= HEADER_SIZE:

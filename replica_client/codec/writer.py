@@ -27,7 +27,11 @@ class ByteWriter:
 
     def uint(self, value: int, size: int) -> Self:
         """An unsigned little-endian integer."""
-        return self._integer(value, size, "little", signed=False)
+        try:
+            self._data += value.to_bytes(size, "little")
+        except OverflowError as error:
+            raise EncodeError(f"{value} does not fit into {size} bytes") from error
+        return self
 
     def sint(self, value: int, size: int) -> Self:
         """A two's complement little-endian integer."""

@@ -23,10 +23,12 @@ _CONTROL = frozenset(
 
 def first_word(query: bytes) -> bytes:
     """The first word of a statement in upper case, behind comments and brackets."""
-    at = 0
-    while (match := _COMMENT.match(query, at)) is not None:
-        at = match.end()
-    word = _WORD.match(query, at)
+    word = _WORD.match(query)
+    if word is None:
+        at = 0
+        while (match := _COMMENT.match(query, at)) is not None:
+            at = match.end()
+        word = _WORD.match(query, at)
     return b"" if word is None else word[0].upper()
 
 

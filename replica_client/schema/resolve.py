@@ -158,13 +158,13 @@ def resolve(shape: TableShape, model: TableModel) -> TableShape:
     Raises:
         SchemaMismatchError: the definition is not that of the table map; both are in the message.
     """
-    reason = find_mismatch(shape, model)
-    if reason:
+    found = resolve_if_fitting(shape, model)
+    if found is None:
         raise SchemaMismatchError(
-            f"{shape.database}.{shape.table}: {reason}; the binlog has {describe_shape(shape)}; "
-            f"the definition is {model}"
+            f"{shape.database}.{shape.table}: {find_mismatch(shape, model)}; the binlog has "
+            f"{describe_shape(shape)}; the definition is {model}"
         )
-    return _resolved(shape, model)
+    return found
 
 
 def resolve_if_fitting(shape: TableShape, model: TableModel) -> TableShape | None:
