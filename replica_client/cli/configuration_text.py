@@ -58,7 +58,7 @@ url = {_quoted(shown)}
 start = "latest"                        # of the first run: now; "earliest": all that the source still has
 # record_losses = ["gtid_gap"]          # count such losses with the position instead of stopping
 
-# Where changes go: file, stdout, parquet, sqlite, mysql, postgres, duckdb, redis, kafka, http, nats.
+# Where changes go: file, stdout, parquet, sqlite, mysql, postgres, duckdb, clickhouse, redis, kafka, http, nats.
 [[source.sink]]
 name = "changes"
 type = "file"

@@ -11,7 +11,7 @@ from replica_client.cli.extras import extra_module
 from replica_client.cli.output import Lines
 from replica_client.errors import ConfigError
 
-_TABLES = frozenset(("sqlite", "mysql", "postgres", "duckdb", "parquet"))
+_TABLES = frozenset(("sqlite", "mysql", "postgres", "duckdb", "clickhouse", "parquet"))
 """Sinks that hold tables or files of them, and no events."""
 EXAMPLE = "replica-client snapshot shop.toml --sink lines --table shop.orders"
 

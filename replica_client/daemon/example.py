@@ -76,7 +76,8 @@ keep = ["id"]
 # Each sink has its own connection and its own position: one that is slow or away stops no other.
 [[source.sink]]
 name = "lines"
-type = "file"                   # or stdout, parquet, sqlite, mysql, postgres, duckdb, redis, kafka, http, nats, yours
+type = "file"                   # or stdout, parquet, sqlite, mysql, postgres, duckdb, clickhouse, redis, kafka, http,
+                                # nats, yours
 path = "changes"                # a directory: changes-000001.jsonl, …
 # format = "native"             # or "debezium", "maxwell", "canal"
 # format_options = {}           # such as { decimal_handling_mode = "string" } of debezium

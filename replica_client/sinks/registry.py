@@ -24,6 +24,7 @@ _OWN = {
     "mysql": "replica_client.sinks.mirror.mysql_sink:make",
     "postgres": "replica_client.sinks.mirror.postgres_sink:make",
     "duckdb": "replica_client.sinks.mirror.duckdb_sink:make",
+    "clickhouse": "replica_client.sinks.mirror.clickhouse_sink:make",
     "parquet": "replica_client.sinks.parquet.parquet_sink:make",
     "redis": "replica_client.sinks.redis_streams.stream_sink:make",
     "kafka": "replica_client.sinks.kafka.kafka_sink:make",
@@ -51,8 +52,8 @@ def make_sink(kind: str, table: Mapping[str, object]) -> Sink:
     """A sink, not yet opened.
 
     Args:
-        kind: its name: ``file``, ``stdout``, ``sqlite``, ``mysql``, ``postgres``, ``duckdb``, ``parquet``,
-            ``redis``, ``kafka``, ``http``, ``nats``, or an entry point's.
+        kind: its name: ``file``, ``stdout``, ``sqlite``, ``mysql``, ``postgres``, ``duckdb``, ``clickhouse``,
+            ``parquet``, ``redis``, ``kafka``, ``http``, ``nats``, or an entry point's.
         table: its options; secrets in it are resolved.
 
     Raises:
@@ -72,6 +73,8 @@ def _own(kind: str) -> SinkFactory:
         factory: SinkFactory = getattr(import_module(module), name)
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if kind == "clickhouse" and extra is not None:
+            extra = kind
         if extra is None:
             raise
         raise ConfigError(

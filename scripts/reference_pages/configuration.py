@@ -16,6 +16,7 @@ from replica_client.lake import config
 from replica_client.sinks.json_lines.file_sink import FileOptions
 from replica_client.sinks.json_lines.stdout_sink import StdoutOptions
 from replica_client.sinks.kafka.kafka_options import KafkaOptions
+from replica_client.sinks.mirror.clickhouse_options import ClickhouseOptions
 from replica_client.sinks.mirror.duckdb_options import DuckdbOptions
 from replica_client.sinks.mirror.mysql_sink import MysqlOptions
 from replica_client.sinks.mirror.postgres_sink import PostgresOptions
@@ -33,6 +34,7 @@ _SINKS: Mapping[str, type[msgspec.Struct]] = {
     "mysql": MysqlOptions,
     "postgres": PostgresOptions,
     "duckdb": DuckdbOptions,
+    "clickhouse": ClickhouseOptions,
     "parquet": ParquetOptions,
     "redis": RedisOptions,
     "kafka": KafkaOptions,

@@ -33,7 +33,7 @@ _KAFKA: dict[str, dict[str, Any]] = {
     "kafka-debezium": {"format": "debezium"},
     "kafka-maxwell": {"format": "maxwell", "headers": True},
 }
-SINKS = (*_FILES, "stdout", "mysql", "postgres", "redis", "http", "nats", *_KAFKA)
+SINKS = (*_FILES, "stdout", "mysql", "postgres", "clickhouse", "redis", "http", "nats", *_KAFKA)
 
 
 @contextmanager
@@ -67,6 +67,8 @@ def _sink(
         return _proved(name, {"type": "redis", "url": redis.url}, redis)
     if name == "postgres":
         return _postgres(name, stack)
+    if name == "clickhouse":
+        return _clickhouse(name, stack)
     if name in _KAFKA:
         return _kafka(name, stack)
     if name == "http":
@@ -82,6 +84,14 @@ def _postgres(name: str, stack: contextlib.ExitStack) -> ProvedSink:
     postgres = PostgresServer(Path(stack.enter_context(tempfile.TemporaryDirectory())))
     stack.callback(postgres.stop)
     return _proved(name, {"type": "postgres", "url": postgres.url})
+
+
+def _clickhouse(name: str, stack: contextlib.ExitStack) -> ProvedSink:
+    from tests.integration.clickhouse_server import ClickhouseServer
+
+    server = ClickhouseServer(Path(stack.enter_context(tempfile.TemporaryDirectory())))
+    stack.callback(server.stop)
+    return _proved(name, {"type": "clickhouse", "url": server.url}, server)
 
 
 def _http(name: str, stack: contextlib.ExitStack) -> ProvedSink:

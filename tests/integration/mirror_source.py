@@ -12,7 +12,7 @@ from tests.servers.server import Server
 _SYSTEM = ("mysql", "sys", "information_schema", "performance_schema")
 _WHOLE = ("tinyint", "smallint", "mediumint", "int", "bigint", "year")
 _BINARY = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
-_GEOMETRIES = (
+GEOMETRIES = (
     *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"),
     *("multipolygon", "geomcollection", "geometrycollection"),
 )
@@ -56,7 +56,7 @@ def _shown(name: str, kind: str) -> str:
         return f"{name} + 0e0"  # FLOAT is shown with six digits otherwise
     if kind == "bit":
         return f"{name} + 0"
-    if kind in _GEOMETRIES or kind in _BINARY:
+    if kind in GEOMETRIES or kind in _BINARY:
         return f"HEX({name})"
     if kind in _WHOLE or kind == "double":
         return name
@@ -64,7 +64,7 @@ def _shown(name: str, kind: str) -> str:
 
 
 def _stored(value: Any, kind: str, full: str) -> Any:
-    if kind in _BINARY or kind in _GEOMETRIES:
+    if kind in _BINARY or kind in GEOMETRIES:
         return bytes.fromhex(value)
     if kind == "bit" or (kind == "bigint" and "unsigned" in full):
         return int(value) if int(value) < 1 << 63 else str(int(value))

@@ -33,7 +33,7 @@ from replica_client.sinks.mirror.stored_names import sqlite_names
 from replica_client.sinks.parquet.journal import read_journal
 from replica_client.testing.sink_conformance import assert_repeats
 from replica_client.transport.url import parse_url
-from tests.integration.mirror_source import source_rows, source_tables
+from tests.integration.mirror_source import GEOMETRIES, source_rows, source_tables
 from tests.servers.local import LocalServer
 from tests.servers.server import Address, Server
 
@@ -347,9 +347,67 @@ def _duckdb_rows(
             return None
 
 
+def _clickhouse_rows(
+    options: Mapping[str, Any], database: str, table: str
+) -> list[tuple[Any, ...]] | None:
+    """By its own ``SELECT … FINAL``."""
+    import httpx
+
+    def asked(sql: str) -> list[Any]:
+        body = (
+            f"{sql} FORMAT JSONCompactEachRow SETTINGS output_format_json_quote_64bit_integers = 0"
+        )
+        answer = httpx.post(options["url"], content=body.encode(), timeout=120)
+        assert answer.status_code == 200, answer.text
+        return [json.loads(line) for line in answer.content.splitlines()]
+
+    def text(value: str) -> str:
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+    def name(value: str) -> str:
+        return "`" + value.replace("\\", "\\\\").replace("`", "\\`") + "`"
+
+    prefix = options.get("database_prefix", "")
+    columns = asked(
+        f"SELECT name, type FROM system.columns WHERE database = {text(prefix + database)} "
+        f"AND table = {text(table)} AND default_kind = '' ORDER BY position"
+    )
+    if not columns:
+        return None
+    # A String may be text or bytes: which is in the definition that the mirror keeps.
+    ((definition,),) = asked(
+        f"SELECT definition FROM {name(prefix + '_replica_client')}.tables "
+        f"WHERE database = {text(database)} AND name = {text(table)}"
+    )
+    kinds = [column["kind"] for column in json.loads(definition)["columns"]]
+    shown = []
+    for (column, kind), source_kind in zip(columns, kinds, strict=True):
+        one, scale = name(column), kind.removeprefix("Nullable(").rstrip(")").rpartition(", ")[2]
+        if source_kind.endswith(("blob", "binary")) or source_kind in GEOMETRIES:
+            one = f"hex({one})"
+        elif "Decimal" in kind:
+            one = f"toDecimalString({one}, {scale})"
+        elif "Int" not in kind:
+            one = f"toString({one})"
+        shown.append(one)
+    rows = asked(f"SELECT {', '.join(shown)} FROM {name(prefix + database)}.{name(table)} FINAL")
+
+    def stored(value: Any, kind: str) -> Any:
+        if value is None:
+            return None
+        if kind.endswith(("blob", "binary")) or kind in GEOMETRIES:
+            return bytes.fromhex(value)
+        if kind in ("float", "double"):
+            return float(value)
+        return str(value) if isinstance(value, int) and value >= 1 << 63 else value
+
+    return [tuple(map(stored, row, kinds)) for row in rows]
+
+
 _MIRRORS = {
     "sqlite": _sqlite_rows,
     "mysql": _mysql_rows,
     "postgres": _postgres_rows,
     "duckdb": _duckdb_rows,
+    "clickhouse": _clickhouse_rows,
 }

@@ -17,17 +17,13 @@ import duckdb
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.sinks.mirror.duckdb_file import DuckdbFile
 from replica_client.sinks.mirror.duckdb_types import arrow_rows, staged_type
-from replica_client.sinks.mirror.mirror_database import MirrorDatabase
+from replica_client.sinks.mirror.mirror_database import KeyTwiceError, MirrorDatabase
 from replica_client.tables.net_changes import Values
 
 _STAGED: Final = "_replica_client_staged"
 _INSERTED: Final = 50_000
 _FETCHED: Final = 100_000
 _NUMBER: Final = ColumnModel("number", "bigint")
-
-
-class KeyTwiceError(Exception):
-    """A row is added whose key is there."""
 
 
 class DuckdbRows(MirrorDatabase):

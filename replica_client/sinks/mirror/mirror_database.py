@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.sinks.mirror.stored_names import StoredNames
 from replica_client.tables.net_changes import Values
 from replica_client.tables.table_copy import TableName
+
+
+class KeyTwiceError(Exception):
+    """A row is added whose key is there."""
 
 
 class MirrorDatabase(ABC):
@@ -80,6 +84,17 @@ class MirrorDatabase(ABC):
             values: of these columns.
         """
 
+    def take(self, table: str, columns: Sequence[str], values: Sequence[str]) -> None:
+        """Forget a text of one of the mirror's own tables.
+
+        Args:
+            table: which one.
+            columns: those of its key.
+            values: of these columns.
+        """
+        where = " AND ".join(f"{name} = {self.mark}" for name in columns)
+        self.change(f"DELETE FROM {table} WHERE {where}", values)
+
     @abstractmethod
     def insert(self, table: str, model: TableModel, rows: Iterable[Values]) -> None:
         """Add rows to a table.
@@ -101,6 +116,27 @@ class MirrorDatabase(ABC):
     @abstractmethod
     def definition(self, model: TableModel, table: str) -> str:
         """CREATE TABLE."""
+
+    def create(self, model: TableModel) -> None:
+        """Make a table that is not there."""
+        self.change(self.definition(model, self.table((model.database, model.name))))
+
+    def create_rebuilt(self, model: TableModel) -> None:
+        """Make a table as :attr:`rebuilt`."""
+        self.change(self.definition(model, self.rebuilt))
+
+    def drop(self, name: TableName) -> None:
+        """Remove a table, where it is there."""
+        self.change(f"DROP TABLE IF EXISTS {self.table(name)}")
+
+    def truncate(self, model: TableModel) -> None:
+        """Remove all rows of a table."""
+        self.change(f"DELETE FROM {self.table((model.database, model.name))}")
+
+    def is_empty(self, model: TableModel) -> bool:
+        """Whether a table has no rows."""
+        table = self.table((model.database, model.name))
+        return not list(self.rows(f"SELECT 1 FROM {table} LIMIT 1"))
 
     @abstractmethod
     def rename(self, old: TableName, new: TableModel) -> None:
@@ -133,6 +169,35 @@ class MirrorDatabase(ABC):
         yield from self.rows(f"SELECT {', '.join(shown)} FROM {table}")
 
     # Net changes. Of a table with a primary key, ``key`` has the indexes of its columns.
+
+    def change_rows(
+        self,
+        model: TableModel,
+        key: Sequence[int],
+        removed: Collection[Values],
+        added: Mapping[Values, Values],
+        *,
+        strict: bool,
+    ) -> int:
+        """Take rows away, and then add others.
+
+        Args:
+            model: the table.
+            key: of it.
+            removed: keys of the rows that go.
+            added: rows by key.
+            strict: rows are added whose keys are not there, or :attr:`conflict` is raised; otherwise they are added in
+                place of those with their keys.
+
+        Returns:
+            How many went, or fewer.
+        """
+        done = self.remove(model, key, removed) if removed else 0
+        if added and strict:
+            self.insert(self.table((model.database, model.name)), model, added.values())
+        elif added:
+            self.put_rows(model, key, added.values())
+        return done
 
     @abstractmethod
     def remove(self, model: TableModel, key: Sequence[int], keys: Collection[Values]) -> int:

@@ -18,6 +18,8 @@ STORED_AS: Final = "stored_as"
 """Member of a definition's JSON: the table's name in the mirror, where it is not the plain one."""
 
 _MAX_MYSQL_NAME: Final = 64
+# Bytes of database and table, the table's UUID and an ending are the name of a file.
+_MAX_CLICKHOUSE_NAME: Final = 90
 _ASCII_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 
@@ -110,6 +112,22 @@ def duckdb_names() -> StoredNames:
     return StoredNames(
         lambda table: table[1], lambda table, name: f"{_lower(table[0])}\0{_lower(name)}"
     )
+
+
+def clickhouse_names() -> StoredNames:
+    """Those of a ClickHouse mirror, within the database; it tells all names apart."""
+    return StoredNames(
+        lambda table: clickhouse_name(table[1]), lambda table, name: f"{table[0]}\0{name}"
+    )
+
+
+def clickhouse_name(name: str) -> str:
+    """A name that fits into the names of ClickHouse's files, which escape all but ASCII letters, digits and ``_``."""
+    size = sum(1 if char.isascii() and char.isalnum() else 3 * len(char.encode()) for char in name)
+    if size <= _MAX_CLICKHOUSE_NAME:
+        return name
+    # The digest takes 26 characters, and a character up to twelve bytes.
+    return shortened(name, 26 + 4, name)
 
 
 def mysql_database(prefix: str, database: str) -> str:

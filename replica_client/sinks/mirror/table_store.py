@@ -100,10 +100,7 @@ class TableStore:
         self._database.put(table, ("database", "name", column), (*name, text))
 
     def _take_document(self, table: str, name: TableName) -> None:
-        mark = self._database.mark
-        self._database.change(
-            f"DELETE FROM {table} WHERE database = {mark} AND name = {mark}", name
-        )
+        self._database.take(table, ("database", "name"), name)
 
     def begin(self) -> None:
         """Begin a transaction where none is.
@@ -133,9 +130,7 @@ class TableStore:
         for key, value in plan.put.items():
             self._put(key, value)
         for key in plan.gone:
-            database.change(
-                f"DELETE FROM {database.state_table} WHERE name = {database.mark}", (key,)
-            )
+            database.take(database.state_table, ("name",), (key,))
         for copy in [one for one in self.copies.values() if one.is_passed(checkpoint.position)]:
             self._take_document(database.copies_table, copy.name)
             del self.copies[copy.name]
@@ -161,7 +156,7 @@ class TableStore:
                     f"{model.database}.{model.name}", "a table is made that is there"
                 )
             self.drop(name)
-        self._database.change(self._database.definition(model, self._database.table(name)))
+        self._database.create(model)
         self._keep(model)
 
     def _keep(self, model: TableModel) -> None:
@@ -177,12 +172,12 @@ class TableStore:
 
     def drop(self, name: TableName) -> None:
         """Remove a table."""
-        self._database.change(f"DROP TABLE IF EXISTS {self._database.table(name)}")
+        self._database.drop(name)
         self._forget(name)
 
     def truncate(self, name: TableName) -> None:
         """Remove all rows of a table."""
-        self._database.change(f"DELETE FROM {self._database.table(name)}")
+        self._database.truncate(self.tables[name])
 
     def rename(self, name: TableName, model: TableModel) -> None:
         """Give a table the name of a definition, and keep the definition."""
@@ -207,8 +202,7 @@ class TableStore:
         self.begin()
         self.drop(copy.name)
         if copy.definition is not None:
-            table = self._database.table(copy.name)
-            self._database.change(self._database.definition(copy.definition, table))
+            self._database.create(copy.definition)
         self._note(copy)
         self._database.commit()
 
@@ -232,8 +226,7 @@ class TableStore:
 
     def is_empty(self, model: TableModel) -> bool:
         """Whether a table has no rows."""
-        table = self._database.table((model.database, model.name))
-        return not list(self._database.rows(f"SELECT 1 FROM {table} LIMIT 1"))
+        return self._database.is_empty(model)
 
     def rows(self, model: TableModel, columns: Sequence[str]) -> Iterator[Values]:
         """Some columns of all rows of a table."""
@@ -252,7 +245,7 @@ class TableStore:
             SinkError: two rows have one key.
         """
         database = self._database
-        database.change(database.definition(new, database.rebuilt))
+        database.create_rebuilt(new)
         try:
             database.insert(database.rebuilt, new, rows)
         except database.conflict as error:
@@ -279,14 +272,11 @@ class TableStore:
         database, model = self._database, changes.model
         removed, added = changes.by_key.removed, changes.by_key.added
         try:
-            if removed:
-                self._check(
-                    changes, len(removed), database.remove(model, changes.key, removed.keys())
+            if removed or added:
+                done = database.change_rows(
+                    model, changes.key, removed.keys(), added, strict=changes.strict
                 )
-            if added and changes.strict:
-                self._insert(model, added.values())
-            elif added:
-                database.put_rows(model, changes.key, added.values())
+                self._check(changes, len(removed), done)
             for patched, group in changes.patch_groups():
                 done = database.patch(model, changes.key, patched, group)
                 self._check(changes, len(group), done)

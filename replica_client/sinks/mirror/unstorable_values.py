@@ -16,7 +16,13 @@ _DATE: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 
 
 def storable_encoder(
-    column: ColumnModel, product: str, where: str, *, nulls: bool, zero_character: bool
+    column: ColumnModel,
+    product: str,
+    where: str,
+    *,
+    nulls: bool,
+    zero_character: bool,
+    years: tuple[int, int] = (1, 9999),
 ) -> ValueEncoder:
     """How a column's values are stored by a database that lacks some of them.
 
@@ -26,12 +32,13 @@ def storable_encoder(
         where: the mirror, for messages.
         nulls: such a value becomes NULL; otherwise it is an error.
         zero_character: whether text may hold U+0000.
+        years: the first and the last that it has.
     """
     encode = stored_encoder(column)
 
     def checked(value: Any) -> Any:
         stored = value if encode is None else encode(value)
-        why = _why_not(column, stored, product, zero_character=zero_character)
+        why = _why_not(column, stored, product, zero_character=zero_character, years=years)
         if not why:
             return stored
         if nulls:
@@ -43,12 +50,14 @@ def storable_encoder(
     return checked
 
 
-def _why_not(column: ColumnModel, value: Any, product: str, *, zero_character: bool) -> str:
+def _why_not(
+    column: ColumnModel, value: Any, product: str, *, zero_character: bool, years: tuple[int, int]
+) -> str:
     """Why there is no such value; ``""`` where there is."""
     if type(value) is not str:
         return ""
     if column.kind in _DATES:
-        return "" if _has_day(value) else f"{product} has no date {value}"
+        return "" if _has_day(value, *years) else f"{product} has no date {value}"
     if zero_character or "\0" not in value:
         return ""
     if column.kind in TEXT_KINDS or column.kind == "json":
@@ -56,14 +65,14 @@ def _why_not(column: ColumnModel, value: Any, product: str, *, zero_character: b
     return ""
 
 
-def _has_day(value: str) -> bool:
+def _has_day(value: str, first: int, last: int) -> bool:
     """Whether a calendar has a date that MySQL wrote; it has zero dates, and days such as February 31st."""
     found = _DATE.match(value)
     if found is None:
         return False
     year, month, day = map(int, found.groups())
     return (
-        year > 0
+        first <= year <= last
         and 0 < month <= 12
         and 0 < day <= (day if day <= 28 else monthrange(year, month)[1])
     )

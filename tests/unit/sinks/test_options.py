@@ -15,7 +15,7 @@ from replica_client.sinks.json_lines.file_sink import FileSink
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink, sink_kinds
 
-NEEDED = {"duckdb": "duckdb", "http": "httpx", "nats": "nats"}
+NEEDED = {"clickhouse": "httpx", "duckdb": "duckdb", "http": "httpx", "nats": "nats"}
 """Packages that the environment of all tests has, and that of the quick ones has not."""
 
 
@@ -51,6 +51,11 @@ def skip_without(kind: str) -> None:
         ("duckdb", {"path": ""}, "path: a file is wanted"),
         ("duckdb", {"path": "x", "threads": 0}, "threads: at least 1"),
         ("duckdb", {"path": "x", "memory_limit": "much"}, "memory_limit: a size is wanted"),
+        ("clickhouse", {"url": "clickhouse://h"}, "sink clickhouse: url: https://"),
+        ("clickhouse", {"url": "http://u:p@h/"}, "url: it has a password"),
+        ("clickhouse", {"url": "http://h/?database=x"}, "url: it has parameters"),
+        ("clickhouse", {"url": "http://h/", "user": "é"}, "user: printable ASCII"),
+        ("clickhouse", {"url": "http://h/", "timeout": 0}, "timeout: more than 0"),
         ("parquet", {"path": "x", "roll_seconds": 0.0}, "roll_seconds"),
         ("parquet", {"path": "x", "compression": "zip"}, "at `compression`"),
         ("redis", {"url": "http://x"}, "sink redis: url"),
@@ -79,7 +84,11 @@ def skip_without(kind: str) -> None:
         ("nats", {"url": "nats://h", "stream": "a.b"}, "stream: letters"),
         ("nats", {"url": "nats://h", "subject": "a.*"}, "subject: letters"),
         ("nats", {"url": "nats://h", "messages": 0}, "messages: at least 1"),
-        ("rabbit", {}, "no sink is called 'rabbit'; there are duckdb, file, http, kafka"),
+        (
+            "rabbit",
+            {},
+            "no sink is called 'rabbit'; there are clickhouse, duckdb, file, http, kafka",
+        ),
     ],
 )
 def test_wrong_options_are_named(kind: str, table: dict[str, object], message: str) -> None:
@@ -103,6 +112,7 @@ def test_all_of_ours_are_sinks(tmp_path: Path) -> None:
         "mysql": {"url": "mysql://u:p@h/"},
         "postgres": {"url": "postgresql://u:p@h/d"},
         "duckdb": {"path": str(tmp_path / "y")},
+        "clickhouse": {"url": "http://h:8123"},
         "parquet": {"path": str(tmp_path)},
         "redis": {"url": "redis://h"},
         "kafka": {"bootstrap_servers": "h"},

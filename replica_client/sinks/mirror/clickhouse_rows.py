@@ -1,0 +1,432 @@
+"""Rows of a mirror in ClickHouse: written beside their tables, and moved into them when they are committed.
+
+ClickHouse has no transactions. Rows that are written go to a staging table for each table, which nobody reads, with
+a version that no committed row has; the commit of a version makes them count, and then they are moved in one step
+(MOVE PARTITION). What is moved twice, or comes again, changes nothing: of a key the row with the highest version
+counts.
+
+A table without a primary key has two columns in its place: a digest of the row, and its number among equal rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import islice
+from typing import Any, Final
+
+from replica_client.schema.model import TableModel
+from replica_client.sinks.mirror.clickhouse_client import (
+    UNKNOWN_TABLE,
+    ClickhouseClient,
+    ClickhouseError,
+)
+from replica_client.sinks.mirror.clickhouse_types import (
+    DELETED,
+    NUMBER,
+    ROW,
+    VERSION,
+    column_list,
+    key_columns,
+    key_types,
+    literal,
+    quoted,
+    shown,
+    texts,
+)
+from replica_client.sinks.mirror.mirror_database import KeyTwiceError, MirrorDatabase
+from replica_client.tables.net_changes import Values
+
+_INSERTED: Final = 50_000
+# A power failure must not take what was committed.
+DURABLE: Final = "fsync_after_insert = 1, fsync_part_directory = 1"
+
+
+def qualified(name: tuple[str, str]) -> str:
+    """A database and a table as SQL."""
+    return f"{quoted(name[0])}.{quoted(name[1])}"
+
+
+@dataclass
+class _Staging:
+    """A table that rows are written to before they count.
+
+    Attributes:
+        name: as SQL; the table itself where that does not count yet.
+        table: as SQL.
+        key: the columns that tell its rows apart.
+        uuid: of the table.
+        made: whether it is there.
+        used: whether it has rows.
+    """
+
+    name: str
+    table: str
+    key: list[str]
+    uuid: str = ""
+    made: bool = False
+    used: bool = field(default=False)
+
+
+class ClickhouseRows(MirrorDatabase):
+    """See the module; names and definitions are to be told.
+
+    Args:
+        client: the connection.
+        own: the database of the mirror's own tables.
+        session: tells this writer from others.
+
+    Attributes:
+        version: the highest that was given to rows.
+    """
+
+    conflict = KeyTwiceError
+
+    def __init__(self, client: ClickhouseClient, own: str, session: str) -> None:
+        self._client, self._own, self._session = client, own, session
+        self.version = 0
+        self.rebuilt = qualified((own, "_replica_client_rebuilt"))
+        self._staging: dict[str, _Staging] = {}
+        self._stored: dict[str, tuple[str, str]] = {}
+
+    def quoted(self, name: str) -> str:
+        """See the base."""
+        return quoted(name)
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Values]:
+        """See the base; values are text."""
+        first, *rest = sql.split(self.mark) if values else [sql]
+        parts = [first]
+        for value, part in zip(values, rest, strict=True):
+            parts += [literal(value), part]
+        yield from self._client.rows("".join(parts))
+
+    def change(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """See the base; how many rows it was about is not known."""
+        assert not values
+        self._client.execute(sql)
+        return 0
+
+    def _one(self, sql: str) -> Any:
+        return next(iter(self._client.rows(sql)))[0]
+
+    def uuid(self, name: tuple[str, str]) -> str | None:
+        """What tells a table from others that had or will have its name; None: it is not there."""
+        where = f"database = {literal(name[0])} AND name = {literal(name[1])}"
+        found = list(self.rows(f"SELECT toString(uuid) FROM system.tables WHERE {where}"))
+        return str(found[0][0]) if found else None
+
+    def by_uuid(self, uuid: str) -> str | None:
+        """The table with a UUID as SQL; None: it is not there."""
+        found = self.name_of(uuid)
+        return None if found is None else qualified(found)
+
+    def name_of(self, uuid: str) -> tuple[str, str] | None:
+        """Database and name of the table with a UUID; None: it is not there."""
+        where = f"uuid = toUUID({literal(uuid)})"
+        found = list(self.rows(f"SELECT database, name FROM system.tables WHERE {where}"))
+        return (str(found[0][0]), str(found[0][1])) if found else None
+
+    def statement(self, model: TableModel, table: str, *, staging: bool = False) -> str:
+        """CREATE TABLE."""
+        key = ", ".join(map(quoted, key_columns(model)))
+        settings = DURABLE
+        if staging:
+            # What was there before is asked for: nothing may be merged.
+            settings += ", max_bytes_to_merge_at_max_space_in_pool = 1"
+        return (
+            f"CREATE TABLE {table} ({column_list(model)}) ENGINE = ReplacingMergeTree({VERSION}, {DELETED}) "
+            f"ORDER BY ({key}) SETTINGS {settings}"
+        )
+
+    # Staging.
+
+    def _staged(self, table: str, model: TableModel) -> _Staging:
+        """Where a table's rows are written to."""
+        found = self._staging.get(table)
+        if found is None:
+            key = [quoted(name) for name in key_columns(model)]
+            if table == self.rebuilt:
+                return _Staging(table, table, key, made=True)
+            uuid = self.uuid(self._stored[table])
+            if uuid is None:
+                raise ClickhouseError(f"table {table} does not exist", UNKNOWN_TABLE)
+            name = qualified((self._own, f"staged_{self._session}_{uuid}"))
+            found = self._staging[table] = _Staging(name, table, key, uuid)
+        if not found.made:
+            self._client.execute(self.statement(model, found.name, staging=True))
+            found.made = True
+        return found
+
+    def move_staged(self, *, renamed: bool) -> None:
+        """Put rows that were committed into their tables.
+
+        Args:
+            renamed: whether tables have other names now, or are gone.
+        """
+        for staging in self._staging.values():
+            if staging.used:
+                table = self.by_uuid(staging.uuid) if renamed else staging.table
+                if table is not None:
+                    self.move(staging.name, table)
+                staging.used = False
+
+    def move(self, staged: str, table: str) -> None:
+        """Put all rows of a staging table into its table."""
+        self._client.execute(f"ALTER TABLE {staged} MOVE PARTITION tuple() TO TABLE {table}")
+
+    def forget_staging(self) -> None:
+        """Remove the staging tables, whose tables may be others now."""
+        for staging in self._staging.values():
+            if staging.made:
+                self._client.execute(f"DROP TABLE IF EXISTS {staging.name} SYNC")
+        self._staging.clear()
+
+    def readable(self, table: str) -> str:
+        """What to read a table's present rows from, with all that was written to it."""
+        staging = self._staging.get(table)
+        if staging is None or not staging.used:
+            return f"{table} FINAL"
+        own = [VERSION, DELETED, *(name for name in (ROW, NUMBER) if quoted(name) in staging.key)]
+        every = ", ".join(("*", *own))
+        key = ", ".join(staging.key)
+        return (
+            f"(SELECT {every} FROM (SELECT {every} FROM {table} UNION ALL SELECT {every} FROM {staging.name}) "
+            f"ORDER BY {VERSION} DESC LIMIT 1 BY {key}) AS t"
+        )
+
+    def present(self, table: str, condition: str = "1") -> str:
+        """FROM and WHERE of a table's present rows that meet a condition."""
+        return f"{self.readable(table)} WHERE {DELETED} = 0 AND {condition}"
+
+    def stored_rows(self, table: str, shown: Sequence[str]) -> Iterator[Values]:
+        """See the base."""
+        yield from self.rows(f"SELECT {', '.join(shown)} FROM {self.present(table)}")
+
+    def is_empty(self, model: TableModel) -> bool:
+        """See the base."""
+        table = self.table((model.database, model.name))
+        return not list(self.rows(f"SELECT 1 FROM {self.present(table)} LIMIT 1"))
+
+    def _write(
+        self,
+        table: str,
+        model: TableModel,
+        columns: Sequence[int],
+        rows: Iterable[Values],
+        *,
+        deleted: bool = False,
+        tails: Iterable[str] | None = None,
+    ) -> None:
+        """Write some columns of rows, with the next version."""
+        self.version += 1
+        staging = self._staged(table, model)
+        end = f"\t{self.version}\t{int(deleted)}\n"
+        own = [VERSION, DELETED, *((ROW, NUMBER) if tails is not None else ())]
+        names = [model.columns[at].name for at in columns] + own
+        found = iter(rows)
+        ends = None if tails is None else (f"{end[:-1]}\t{tail}\n" for tail in tails)
+        while some := list(islice(found, _INSERTED)):
+            fields = self._fields(model, columns, some)
+            lines: Iterable[str]
+            if ends is None:
+                lines = [one + end for one in fields]
+            else:
+                lines = [one + tail for one, tail in zip(fields, ends, strict=False)]
+            staging.used = True
+            self._client.insert(staging.name, names, lines)
+
+    @staticmethod
+    def _fields(model: TableModel, columns: Sequence[int], rows: list[Values]) -> Iterator[str]:
+        """The rows as fields of TabSeparated."""
+        values = list(zip(*rows, strict=True))
+        every = [texts(model.columns[at], some) for at, some in zip(columns, values, strict=True)]
+        return map("\t".join, zip(*every, strict=True))
+
+    # Tables with a primary key.
+
+    def insert(self, table: str, model: TableModel, rows: Iterable[Values]) -> None:
+        """See the base; a key that is there is found where a table is rebuilt, and by net changes."""
+        found, every = iter(rows), range(len(model.columns))
+        if not model.primary_key:
+            while some := list(islice(found, _INSERTED)):
+                self._insert_keyless(table, model, some)
+            return
+        count = 0
+        while some := list(islice(found, _INSERTED)):
+            self._write(table, model, every, some)
+            count += len(some)
+        if table == self.rebuilt and self._one(f"SELECT count() FROM {table} FINAL") != count:
+            raise KeyTwiceError
+
+    def change_rows(
+        self,
+        model: TableModel,
+        key: Sequence[int],
+        removed: Collection[Values],
+        added: Mapping[Values, Values],
+        *,
+        strict: bool,
+    ) -> int:
+        """See the base: a row in another one's place is one row."""
+        table, every = self._of(model), range(len(model.columns))
+        gone = [one for one in removed if one not in added]
+        put = {one: added[one] for one in removed if one in added}
+        first = self.version + 1
+        if gone:
+            self._write(table, model, key, gone, deleted=True)
+        if put:
+            self._write(table, model, every, put.values())
+        done = len(removed)
+        if strict and removed:
+            done = self._count_before(table, model, first, self.version)
+        if len(added) > len(put):
+            self._write(table, model, every, [row for one, row in added.items() if one not in put])
+            if strict and self._count_before(table, model, self.version, self.version):
+                raise KeyTwiceError
+        return done
+
+    def _count_before(self, table: str, model: TableModel, first: int, last: int) -> int:
+        """How many of the keys that were written with some versions were there before."""
+        staging = self._staged(table, model)
+        key = ", ".join(staging.key)
+        wanted = f"SELECT {key} FROM {staging.name} WHERE {VERSION} BETWEEN {first} AND {last}"
+        parts = " UNION ALL ".join(
+            f"SELECT {key}, {VERSION} AS v, {DELETED} AS d FROM {one} "
+            f"WHERE {VERSION} < {first} AND ({key}) IN ({wanted})"
+            for one in (table, staging.name)
+        )
+        return int(
+            self._one(
+                f"SELECT count() FROM (SELECT argMax(d, v) AS gone FROM ({parts}) GROUP BY {key} HAVING gone = 0)"
+            )
+        )
+
+    def remove(self, model: TableModel, key: Sequence[int], keys: Collection[Values]) -> int:
+        """See the base."""
+        return self.change_rows(model, key, keys, {}, strict=True)
+
+    def put_rows(self, model: TableModel, key: Sequence[int], rows: Collection[Values]) -> None:
+        """See the base."""
+        self._write(self._of(model), model, range(len(model.columns)), rows)
+
+    def patch(
+        self,
+        model: TableModel,
+        key: Sequence[int],
+        patched: Sequence[int],
+        rows: Sequence[tuple[Values, Values]],
+    ) -> int:
+        """See the base: the rows are read, and written whole."""
+        # The last one of a row has all that those before it changed.
+        last = {before: values for values, before in rows}
+        wanted = list(last.items())
+        table, columns = self._of(model), model.columns
+        names = [f"k{at}" for at in range(len(key))]
+        raw = ", ".join(f"{quoted(columns[at].name)} AS k{at}" for at in key)
+        every = ", ".join(
+            f"{shown(column, quoted(column.name))} AS c{at}" for at, column in enumerate(columns)
+        )
+        own = ", ".join(quoted(columns[at].name) for at in key)
+        fields = self._fields(model, key, [before for before, _ in wanted])
+        with_number = (f"{at}\t{line}\n" for at, line in enumerate(fields))
+        scratch = self._scratch(["UInt64", *key_types(model)], ["n", *names], with_number)
+        try:
+            present = self.present(table, f"({own}) IN (SELECT {', '.join(names)} FROM {scratch})")
+            same = " AND ".join(f"s.{name} = t.{name}" for name in names)
+            shown_columns = ", ".join(f"t.c{at}" for at in range(len(columns)))
+            found = list(
+                self._client.rows(
+                    f"SELECT s.n, {shown_columns} FROM {scratch} AS s "
+                    f"INNER JOIN (SELECT {raw}, {every} FROM {present}) AS t ON {same}"
+                )
+            )
+        finally:
+            self._client.execute(f"DROP TABLE {scratch}")
+        gone, made, moved = [], [], 0
+        for number, *values in found:
+            before, new = wanted[int(number)]
+            for at, value in zip(patched, new, strict=True):
+                values[at] = value
+            if tuple(values[at] for at in key if at in patched) != tuple(
+                old for at, old in zip(key, before, strict=True) if at in patched
+            ):
+                gone.append(before)
+                moved += 1
+            made.append(tuple(values))
+        if gone:
+            self._write(table, model, key, gone, deleted=True)
+        if made:
+            self._write(table, model, range(len(columns)), made)
+            if (
+                moved
+                and self._count_before(table, model, self.version, self.version) > len(made) - moved
+            ):
+                raise KeyTwiceError
+        return len(found) + len(rows) - len(last)
+
+    def _scratch(self, types: Sequence[str], names: Sequence[str], lines: Iterable[str]) -> str:
+        """A table of some rows in the server's memory, as SQL."""
+        table = qualified((self._own, f"scratch_{self._session}"))
+        columns = ", ".join(f"{name} {kind}" for name, kind in zip(names, types, strict=True))
+        self._client.execute(f"DROP TABLE IF EXISTS {table}")
+        self._client.execute(f"CREATE TABLE {table} ({columns}) ENGINE = Memory")
+        self._client.insert(table, names, lines)
+        return table
+
+    # Tables without.
+
+    def _insert_keyless(self, table: str, model: TableModel, rows: list[Values]) -> None:
+        digests = self._digests(model, rows)
+        there = self._counts(table, digests)
+        tails = []
+        for digest in digests:
+            number = there.get(digest, 0)
+            there[digest] = number + 1
+            tails.append(f"{digest}\t{number}")
+        self._write(table, model, range(len(model.columns)), rows, tails=tails)
+
+    def take_away(self, model: TableModel, counts: Collection[tuple[Values, int]]) -> int:
+        """See the base: the last ones of equal rows go."""
+        table = self._of(model)
+        digests = self._digests(model, [row for row, _ in counts])
+        there = self._counts(table, digests)
+        tails, done = [], 0
+        for digest, (_, count) in zip(digests, counts, strict=True):
+            number = there.get(digest, 0)
+            fewer = min(number, count)
+            done += fewer
+            tails += [f"{digest}\t{at}" for at in range(number - fewer, number)]
+        if tails:
+            self._remove_keyless(table, model, tails)
+        return done
+
+    def _remove_keyless(self, table: str, model: TableModel, tails: list[str]) -> None:
+        self.version += 1
+        staging = self._staged(table, model)
+        staging.used = True
+        lines = (f"{tail}\t{self.version}\t1\n" for tail in tails)
+        self._client.insert(staging.name, [ROW, NUMBER, VERSION, DELETED], lines)
+
+    def _digests(self, model: TableModel, rows: list[Values]) -> list[int]:
+        fields = self._fields(model, range(len(model.columns)), rows)
+        return [int.from_bytes(blake2b(line.encode(), digest_size=16).digest()) for line in fields]
+
+    def _counts(self, table: str, digests: Iterable[int]) -> dict[int, int]:
+        """How many rows there are of each digest."""
+        lines = (f"{one}\n" for one in dict.fromkeys(digests))
+        scratch = self._scratch(["UInt128"], ["k0"], lines)
+        try:
+            present = self.present(table, f"{ROW} IN (SELECT k0 FROM {scratch})")
+            return {
+                int(digest): int(count)
+                for digest, count in self.rows(
+                    f"SELECT toString({ROW}), count() FROM {present} GROUP BY {ROW}"
+                )
+            }
+        finally:
+            self._client.execute(f"DROP TABLE {scratch}")
+
+    def _of(self, model: TableModel) -> str:
+        return self.table((model.database, model.name))

@@ -1,0 +1,332 @@
+"""A mirror in ClickHouse: a database for each database of the source, and one of the mirror's own.
+
+What is kept of the mirror is one table of documents. A commit is one INSERT of documents, in one block, with the next
+version: it counts or not. What it says is done afterwards, again after a crash if need be: tables are removed and
+renamed (each is known by its UUID, so that doing it again changes nothing), and staged rows are moved.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from replica_client.errors import SinkError
+from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.sinks.mirror.clickhouse_client import ClickhouseClient
+from replica_client.sinks.mirror.clickhouse_rows import DURABLE, ClickhouseRows, qualified
+from replica_client.sinks.mirror.clickhouse_types import VERSION, literal, quoted, shown
+from replica_client.sinks.mirror.stored_names import clickhouse_name, clickhouse_names
+from replica_client.tables.table_copy import TableName
+
+OWN_DATABASE: Final = "_replica_client"
+_RESERVED: Final = ("system", "information_schema")
+_DROP: Final = "SYNC SETTINGS max_table_size_to_drop = 0"
+
+
+class ClickhouseDatabase(ClickhouseRows):
+    """See :class:`~replica_client.sinks.mirror.mirror_database.MirrorDatabase`.
+
+    Args:
+        client: the connection.
+        where: the server, for messages.
+        prefix: of the names of databases.
+        session: the name of this writer, by which its queries begin.
+    """
+
+    def __init__(self, client: ClickhouseClient, where: str, prefix: str, session: str) -> None:
+        super().__init__(client, prefix + OWN_DATABASE, session)
+        self.where, self._prefix = where, prefix
+        self.names = clickhouse_names()
+        self._begun = False
+        self._documents = qualified((self._own, "documents"))
+        self.state_table, self.tables_table, self.copies_table = (
+            qualified((self._own, name)) for name in ("state", "tables", "copies")
+        )
+        self._kinds = {
+            self.state_table: "state",
+            self.tables_table: "tables",
+            self.copies_table: "copies",
+        }
+        self._forget_transaction()
+
+    def _forget_transaction(self) -> None:
+        self._begun = False
+        self._puts: dict[tuple[str, str, str], str | None] = {}
+        self._standing: dict[tuple[str, str], tuple[str, str]] = {}
+        self._dropped: list[str] = []
+
+    # Opening.
+
+    def prepare(self) -> None:
+        """See the base; what other writers began ends, and what was committed is finished."""
+        self.change(f"CREATE DATABASE IF NOT EXISTS {quoted(self._own)}")
+        self.change(
+            f"CREATE TABLE IF NOT EXISTS {self._documents} (kind String, database String, name String, "
+            "value String, version UInt64, deleted UInt8) ENGINE = ReplacingMergeTree(version, deleted) "
+            f"ORDER BY (kind, database, name) SETTINGS {DURABLE}"
+        )
+        for view, kind in self._kinds.items():
+            names = {"state": "name, value", "copies": "database, name, value AS copy"}
+            shown_names = names.get(kind, "database, name, value AS definition")
+            self.change(
+                f"CREATE VIEW IF NOT EXISTS {view} AS SELECT {shown_names} FROM {self._documents} FINAL "
+                f"WHERE kind = '{kind}'"
+            )
+        version = self._newest() + 1
+        self._client.insert(
+            self._documents,
+            ["kind", "name", "value", "version"],
+            [f"writer\twriter\t{self._session}\t{version}\n"],
+        )
+        # Whatever they still do would be taken for what is committed by this writer.
+        prefix = literal(query_prefix(self._own, ""))
+        mine = literal(query_prefix(self._own, self._session))
+        self.change(
+            f"KILL QUERY WHERE startsWith(query_id, {prefix}) AND NOT startsWith(query_id, {mine}) SYNC"
+        )
+        self.version = self._newest()
+        plans = self.rows(f"SELECT value FROM {self._documents} FINAL WHERE kind = 'plan'")
+        for (plan,) in list(plans):
+            self._carry_out(json.loads(plan))
+        self._finish_staged()
+
+    def _newest(self, kind: str = "") -> int:
+        """The highest version of documents, or of those of a kind; 0 where there are none."""
+        where = f"kind = '{kind}'" if kind else "1"
+        return int(self._one(f"SELECT max(version) FROM {self._documents} WHERE {where}"))
+
+    def _finish_staged(self) -> None:
+        """Move rows that were committed, and remove those that were not."""
+        # That a writer began has a version, too, and commits nothing.
+        committed = self._newest("commit")
+        names = list(
+            self.rows(f"SELECT name FROM system.tables WHERE database = {literal(self._own)}")
+        )
+        for (name,) in names:
+            table = qualified((self._own, name))
+            if name.startswith("staged_"):
+                uuid = name.rpartition("_")[2]
+                target = self.name_of(uuid)
+                newest = int(self._one(f"SELECT max({VERSION}) FROM {table}"))
+                if target is not None and 0 < newest <= committed:
+                    self.move(table, qualified(target))
+            elif not name.startswith(("made_", "scratch_", "pending_", "_replica_client_rebuilt")):
+                continue
+            self.change(f"DROP TABLE IF EXISTS {table} {_DROP}")
+
+    # Transactions.
+
+    @property
+    def in_transaction(self) -> bool:
+        """See the base."""
+        return self._begun
+
+    def begin(self) -> None:
+        """See the base."""
+        self._begun = True
+
+    def rollback(self) -> None:
+        """See the base; what was staged is removed when the mirror is opened again."""
+        self._forget_transaction()
+
+    def close(self) -> None:
+        """See the base."""
+        self._forget_transaction()
+        self._client.close()
+
+    def commit(self) -> None:
+        """See the base.
+
+        Raises:
+            SinkError: another process took the mirror over.
+        """
+        plan: dict[str, Any] = {}
+        if self._standing or self._dropped:
+            plan = {"drop": self._dropped, "tables": []}
+            for name, stands in self._standing.items():
+                uuid = self.uuid(stands)
+                plan["tables"].append([uuid, *name])
+        self._puts["plan", "", ""] = json.dumps(plan) if plan else None
+        self.version += 1
+        pending = qualified((self._own, f"pending_{self._session}"))
+        columns = ["kind", "database", "name", "value", "version", "deleted"]
+        lines = [
+            "\t".join(
+                (kind, *(_escaped(one) for one in (database, name, value or ""))),
+            )
+            + f"\t{self.version}\t{int(value is None)}\n"
+            for (kind, database, name), value in self._puts.items()
+        ]
+        lines.append(f"commit\t\t\t{self._session}\t{self.version}\t0\n")
+        self.change(f"CREATE TABLE IF NOT EXISTS {pending} AS {self._documents} ENGINE = Memory")
+        self.change(f"TRUNCATE TABLE {pending}")
+        self._client.insert(pending, columns, lines)
+        names = ", ".join(columns)
+        self.change(
+            f"INSERT INTO {self._documents} ({names}) SELECT {names} FROM {pending} WHERE "
+            f"(SELECT argMax(value, version) FROM {self._documents} WHERE kind = 'writer') = "
+            f"{literal(self._session)} SETTINGS max_threads = 1, max_insert_threads = 1, async_insert = 0"
+        )
+        if not self._one(
+            f"SELECT count() FROM {self._documents} WHERE kind = 'commit' AND "
+            f"version = {self.version} AND value = {literal(self._session)}"
+        ):
+            raise SinkError(f"{self.where}: another process writes this mirror; stop one of them")
+        if plan:
+            self._carry_out(plan)
+        self.move_staged(renamed=bool(plan))
+        if plan:
+            self.forget_staging()
+        self._forget_transaction()
+
+    def _carry_out(self, plan: dict[str, Any]) -> None:
+        """Remove and rename tables, where that is not done."""
+        for uuid in plan["drop"]:
+            if (name := self.name_of(uuid)) is not None:
+                self.change(f"DROP TABLE {qualified(name)} {_DROP}")
+        moves = [
+            (stands, (database, name))
+            for uuid, database, name in plan["tables"]
+            if (stands := self.name_of(uuid)) is not None and stands != (database, name)
+        ]
+        # Two tables may take each other's names.
+        waiting = []
+        for number, (stands, name) in enumerate(moves):
+            if stands[0] != self._own:
+                between = (self._own, f"renamed_{number}")
+                self._rename(stands, between)
+                waiting.append((between, name))
+            else:
+                waiting.append((stands, name))
+        for stands, name in waiting:
+            self._rename(stands, name)
+
+    def _rename(self, old: tuple[str, str], new: tuple[str, str]) -> None:
+        self.change(f"RENAME TABLE {qualified(old)} TO {qualified(new)}")
+
+    # The mirror's own texts.
+
+    def put(self, table: str, columns: Sequence[str], values: Sequence[str]) -> None:
+        """See the base."""
+        *key, value = values
+        self._puts[self._key(table, key)] = value
+
+    def take(self, table: str, columns: Sequence[str], values: Sequence[str]) -> None:
+        """See the base."""
+        self._puts[self._key(table, values)] = None
+
+    def _key(self, table: str, key: Sequence[str]) -> tuple[str, str, str]:
+        database = key[0] if len(key) > 1 else ""
+        return self._kinds[table], database, key[-1]
+
+    # Names and definitions.
+
+    def database(self, name: str) -> str:
+        """The database of a database of the source."""
+        stored = clickhouse_name(self._prefix + name)
+        if stored.lower() in _RESERVED or stored.endswith(OWN_DATABASE):
+            stored = f"%{ord(stored[0]):02X}{stored[1:]}"
+        return stored
+
+    def _name(self, name: TableName) -> tuple[str, str]:
+        return self.database(name[0]), self.names.name(name)
+
+    def table(self, name: TableName) -> str:
+        """See the base."""
+        stored = self._name(name)
+        stands = self._standing.get(stored, stored)
+        table = qualified(stands)
+        self._stored[table] = stands
+        return table
+
+    def definition(self, model: TableModel, table: str) -> str:
+        """See the base."""
+        return self.statement(model, table)
+
+    def create(self, model: TableModel) -> None:
+        """See the base: it has another name until the commit.
+
+        Raises:
+            SinkError: there is a table of that name, which is not the mirror's.
+        """
+        name = self._name((model.database, model.name))
+        there = None if name in self._standing else self.uuid(name)
+        if there is not None and there not in self._dropped:
+            raise SinkError(
+                f"{self.where}: there is a table {qualified(name)} already, which is not the mirror's; "
+                "drop or rename it, or choose another database_prefix"
+            )
+        self.change(f"CREATE DATABASE IF NOT EXISTS {quoted(name[0])}")
+        self._standing[name] = self._made(model)
+
+    def _made(self, model: TableModel) -> tuple[str, str]:
+        self.version += 1
+        made = (self._own, f"made_{self._session}_{self.version}")
+        self.change(self.statement(model, qualified(made)))
+        return made
+
+    def create_rebuilt(self, model: TableModel) -> None:
+        """See the base."""
+        self.change(f"DROP TABLE IF EXISTS {self.rebuilt} {_DROP}")
+        self.change(self.statement(model, self.rebuilt))
+
+    def drop(self, name: TableName) -> None:
+        """See the base: it is there until the commit."""
+        stored = self._name(name)
+        stands = self._standing.pop(stored, stored)
+        if (uuid := self.uuid(stands)) is not None and uuid not in self._dropped:
+            self._dropped.append(uuid)
+
+    def truncate(self, model: TableModel) -> None:
+        """See the base: an empty one takes its place."""
+        name = (model.database, model.name)
+        self.drop(name)
+        self._standing[self._name(name)] = self._made(model)
+
+    def rename(self, old: TableName, new: TableModel) -> None:
+        """See the base."""
+        stored = self._name(old)
+        stands = self._standing.pop(stored, stored)
+        self.names.forget(old)
+        self.change(f"CREATE DATABASE IF NOT EXISTS {quoted(self.database(new.database))}")
+        self._standing[self._name((new.database, new.name))] = stands
+
+    def replace(self, rebuilt: str, new: TableModel) -> None:
+        """See the base."""
+        self.version += 1
+        made = (self._own, f"made_{self._session}_{self.version}")
+        self.change(f"RENAME TABLE {rebuilt} TO {qualified(made)}")
+        name = self._name((new.database, new.name))
+        self._standing[name] = made
+        self.change(f"CREATE DATABASE IF NOT EXISTS {quoted(name[0])}")
+
+    def has(self, stored: str) -> bool:
+        """See the base."""
+        return False
+
+    def shown(self, column: ColumnModel) -> str:
+        """See the base."""
+        return shown(column, self.quoted(column.name))
+
+    def years(self) -> tuple[int, int]:
+        """The first and the last year of which this server has days."""
+        for first, last in ((1, 9999), (1900, 2299)):
+            ends = [f"{first:04d}-01-01", f"{last:04d}-12-31"]
+            tests = [f"toString(toDate32('{end}')) = '{end}'" for end in ends]
+            tests += [
+                f"toString(toDateTime64('{end} 23:59:59.999999', 6, 'UTC')) = '{end} 23:59:59.999999'"
+                for end in ends
+            ]
+            if self._one(f"SELECT {' AND '.join(tests)}"):
+                return first, last
+        return 1970, 2105
+
+
+def query_prefix(own: str, session: str) -> str:
+    """How the ids of a writer's queries begin."""
+    return f"replica_client {own} {session}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
