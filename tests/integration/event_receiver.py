@@ -26,11 +26,13 @@ class EventReceiver:
         lines: what was kept, by path.
         requests: how many came.
         faulty: how many failed.
+        content_types: that requests had.
     """
 
     def __init__(self, *, honours: bool = True, faults: float = 0.0, seed: int = 1) -> None:
         self.lines: dict[str, list[str]] = {}
         self.requests = self.faulty = 0
+        self.content_types: set[str] = set()
         self._keys: set[tuple[str, str]] = set()
         self._honours, self._faults = honours, faults
         self._chance = random.Random(seed)
@@ -68,6 +70,7 @@ class EventReceiver:
         headers = handler.headers
         try:
             body = handler.rfile.read(int(headers["Content-Length"]))
+            self.content_types.add(headers["Content-Type"])
         except OSError:
             return
         with self._lock:

@@ -190,6 +190,27 @@ async def test_each_message_is_a_line_of_the_format(name: str, broker: KafkaBrok
     assert bool(tombstones) == (name in ("native", "debezium"))
 
 
+async def test_binary_cloud_events_have_their_attributes_as_headers(broker: KafkaBroker) -> None:
+    table: dict[str, Any] = {"bootstrap_servers": broker.servers, "topic_prefix": "events"}
+    table |= {"format": "cloudevents", "format_options": {"mode": "binary", "source": "/shop"}}
+    await write(table, transactions())
+    plain = make_format("native", {}, KeyChoice())
+    expected = [
+        message.value
+        for one in transactions()
+        for message in plain.messages(one)
+        if (message.kind, message.table) == ("row", "orders")
+    ]
+    records = broker.read("events.shop.orders", headers=True)["events.shop.orders"]
+    rows = [(value, dict(headers)) for _, value, headers in records if value is not None]
+    assert [value for value, _ in rows] == expected
+    assert len({headers["ce_id"] for _, headers in rows}) == len(expected) > 2
+    for _, headers in rows:
+        assert headers["content-type"] == b"application/json"
+        assert headers["ce_source"] == b"/shop"
+        assert headers["ce_subject"] == b"shop.orders"
+
+
 async def test_keys_are_those_that_were_chosen(broker: KafkaBroker) -> None:
     table: dict[str, Any] = {"bootstrap_servers": broker.servers, "topic_prefix": "chosen"}
     table |= {"key_columns": {"*.orders": ["customer_id"]}, "headers": True}

@@ -58,11 +58,15 @@ class FormatOptions(Protocol):
 
 
 def chosen_format(options: FormatOptions) -> LineFormat:
-    """The format that a sink's options choose, without keys.
+    """The format that a sink's options choose, without keys and headers.
 
     Raises:
         ConfigError: no such format, or an option is wrong.
     """
+    if options.format == "cloudevents" and options.format_options.get("mode") == "binary":
+        raise ConfigError(
+            "format_options: mode = 'binary' wants messages with headers: the sink kafka has them"
+        )
     return make_format(options.format, options.format_options)
 
 
@@ -72,7 +76,7 @@ def make_format(
     """A format by its name.
 
     Args:
-        name: ``native``, ``debezium``, ``maxwell`` or ``canal``.
+        name: ``native``, ``debezium``, ``maxwell``, ``canal`` or ``cloudevents``.
         options: of that format.
         keys: of messages; None: they have none.
 
@@ -100,4 +104,8 @@ def make_format(
         if options:
             raise ConfigError(f"format_options: the canal format has none, not {sorted(options)}")
         return CanalFormat(keys)
-    raise ConfigError(f"format: {name!r} is not native, debezium, maxwell or canal")
+    if name == "cloudevents":
+        from replica_client.sinks.formats.cloud_events import CloudEventsFormat
+
+        return CloudEventsFormat.of(options, keys)
+    raise ConfigError(f"format: {name!r} is not native, debezium, maxwell, canal or cloudevents")

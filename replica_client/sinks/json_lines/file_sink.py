@@ -42,7 +42,7 @@ class FileOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     Attributes:
         path: the directory; made when it is not there.
         name: start of the files' names.
-        format: ``native``, ``debezium``, ``maxwell`` or ``canal``.
+        format: ``native``, ``debezium``, ``maxwell``, ``canal`` or ``cloudevents``.
         format_options: of the format.
         rotate_bytes: bytes after which a file is closed at the next commit.
         rotate_seconds: age after which it is closed at the next commit; 0 for never.

@@ -32,7 +32,7 @@ class StdoutOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Options of the sink ``stdout``.
 
     Attributes:
-        format: ``native``, ``debezium``, ``maxwell`` or ``canal``.
+        format: ``native``, ``debezium``, ``maxwell``, ``canal`` or ``cloudevents``.
         format_options: of the format.
         memory_bytes: of an incomplete transaction's lines that are kept in memory; more go to a
             temporary file.

@@ -44,11 +44,11 @@ class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         guarantee: ``exactly-once``: messages and position in one Kafka transaction, for readers with
             ``isolation.level=read_committed``; ``at-least-once``: without transactions, for brokers or rights that
             have none; a position store keeps the position.
-        format: ``native``, ``debezium``, ``maxwell`` or ``canal``.
+        format: ``native``, ``debezium``, ``maxwell``, ``canal`` or ``cloudevents``.
         format_options: of the format.
         key_columns: columns that are the key of messages, by pattern of the table; the primary key by default.
         tombstones_on_delete: a message without a value follows where a key is gone, for compaction. By default only
-            for the formats ``native`` and ``debezium``.
+            for the formats ``native`` and ``debezium``, also as the data of ``cloudevents``.
         headers: each message tells its transaction, and its number in it.
         create_topics: make topics that are not there.
         partitions: of a topic that is made; -1: as the broker does.
@@ -116,7 +116,10 @@ class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     def tombstones(self) -> bool:
         """Whether messages without a value are written."""
         if self.tombstones_on_delete is None:
-            return self.format in ("native", "debezium")
+            name = self.format
+            if name == "cloudevents":
+                name = str(self.format_options.get("data", "native"))
+            return name in ("native", "debezium")
         return self.tombstones_on_delete
 
     def named(self, template: str) -> str:

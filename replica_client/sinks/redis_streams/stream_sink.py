@@ -52,7 +52,7 @@ class RedisOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         url: ``redis://:password@host:6379/0``, ``rediss://…`` or ``unix:///path?db=0``.
         stream: the stream's key.
         position_key: key of the position; default the stream's with ``:position`` behind it.
-        format: ``native``, ``debezium``, ``maxwell`` or ``canal``.
+        format: ``native``, ``debezium``, ``maxwell``, ``canal`` or ``cloudevents``.
         format_options: of the format.
         maxlen: entries that the stream keeps about; 0 for all.
         chunk_entries: entries of one MULTI/EXEC.

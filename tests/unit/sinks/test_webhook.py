@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -14,6 +15,7 @@ import pytest
 pytest.importorskip("httpx", reason="the package httpx is not installed")
 
 from replica_client.errors import SinkError
+from replica_client.position.stores.base import Checkpoint
 from replica_client.sinks.event_sink import Event
 from replica_client.sinks.formats.message import Message
 from replica_client.sinks.protocol import Sink
@@ -54,6 +56,25 @@ class TestWebhookToOneThatHonoursKeys(TestWebhook):
 
     def _assert_same(self, target: Path, expected: Any) -> None:
         assert asyncio.run(self.content(target)) == expected
+
+
+async def test_cloud_events_are_an_array_of_each_request() -> None:
+    receiver = EventReceiver()
+    options = {"url": f"{receiver.url}/all", "key": KEY, "events": 2, "format": "cloudevents"}
+    sink: Any = make_sink("http", options)
+    try:
+        await sink.open()
+        for transaction in SinkConformance().transactions():
+            await sink.write(transaction)
+        await sink.commit(Checkpoint(transaction.position))
+    finally:
+        await sink.close()
+        receiver.close()
+    batches = [json.loads(line) for line in receiver.lines["/all"]]
+    assert all(1 <= len(batch) <= 2 for batch in batches)
+    found = [one for batch in batches for one in batch]
+    assert len({one["id"] for one in found}) == len(found) > 20
+    assert receiver.content_types == {"application/cloudevents-batch+json; charset=UTF-8"}
 
 
 def events(*ids: str) -> list[Event]:

@@ -58,6 +58,11 @@ FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "maxwell-little": ("maxwell", {"output_commit_info": False, "output_ddl": False}),
+    "cloudevents": ("cloudevents", {"source": "/shops/1", "type_prefix": "com.example.shop"}),
+    "cloudevents-debezium": (
+        "cloudevents",
+        {"data": "debezium", "data_options": {"provide_transaction_metadata": True}},
+    ),
 }  # fmt: skip
 
 
