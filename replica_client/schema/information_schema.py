@@ -203,7 +203,7 @@ def _column(row: Sequence[Any], context: StatementContext) -> ColumnModel:
         column,
         auto_increment="AUTO_INCREMENT" in words,
         on_update="ON UPDATE" in extra.upper(),
-        default=_default(row[8], words, context),
+        default=_default(row[8], words, context, column),
         comment=text_of(row[9]),
         generated="GENERATED" in words,
         name=name,
@@ -213,7 +213,9 @@ def _column(row: Sequence[Any], context: StatementContext) -> ColumnModel:
     )
 
 
-def _default(value: Any, extra: Sequence[str], context: StatementContext) -> str | None:
+def _default(
+    value: Any, extra: Sequence[str], context: StatementContext, column: ColumnModel
+) -> str | None:
     """A default as a definition means it: MariaDB lists SQL, MySQL the value, or SQL that it calls generated."""
     if value is None:
         return None
@@ -222,7 +224,7 @@ def _default(value: Any, extra: Sequence[str], context: StatementContext) -> str
     if not is_sql and not text.upper().startswith("CURRENT_TIMESTAMP"):
         return text
     try:
-        return literal_text(tokenize(text, context))
+        return literal_text(tokenize(text, context), column.kind, column.charset)
     except LexerError:
         return None
 

@@ -85,13 +85,25 @@ KINDS = (
     Kind("GEOMETRY", "", makes="geometry"),
     Kind("LINESTRING", "", makes="line"),
     Kind("VECTOR(3)", "", makes="vector"),
+    Kind("BOOLEAN", "TRUE", (0, 1)),
+    Kind("BOOL NOT NULL", "FALSE", (0, 1)),
+    Kind("REAL", "1.25", makes="double"),
+    Kind("DOUBLE PRECISION", "-0.5", makes="double"),
+    Kind("INT", "0x10", _whole(32)),
+    Kind("BIGINT UNSIGNED", "x'ff'", _whole(64, unsigned=True)),
+    Kind("VARCHAR(40)", "x'616263'", makes="text"),
+    Kind("VARBINARY(20)", "0x00ff", makes="bytes"),
+    Kind("BINARY(6)", "x'6162'", makes="bytes"),
 )
 """All types; not among them what the engine stops at."""
+
+HEXADECIMAL = {16: (None, 1), 255: (None,), "AP8=": (None,), "abc": ("616263",)}
+"""What the hexadecimal defaults mean, 255 also as the bytes of a decimal, and what the engine takes them for."""
 
 
 def value(kind: Kind, rng: random.Random, *, day_only: bool) -> str:
     """A value as SQL; with ``day_only`` a TIME is one of a day."""
-    if rng.random() < 0.15:
+    if rng.random() < 0.15 and "NOT NULL" not in kind.type:
         return "NULL"
     if kind.limits is not None:
         low, high = kind.limits
@@ -161,7 +173,7 @@ class Changes:
         self._rng = random.Random(seed)
         self._day_only = day_only
         self._tables: list[_Table] = []
-        self._made = 0
+        self._made = self._prepared = 0
 
     def begin(self) -> Iterator[str]:
         """The tables: one of all types, and one each with a key of two columns, none, and another character set."""
@@ -176,6 +188,15 @@ class Changes:
             yield from self._definition()
             return
         statements = [self._row() for _ in range(rng.choice((1, 1, 1, 2, 5)))]
+        if rng.random() < 0.03:
+            self._prepared += 1
+            name = f"'x{self._prepared}'"
+            yield f"XA START {name}"
+            yield from statements
+            yield f"XA END {name}"
+            yield f"XA PREPARE {name}"
+            yield f"XA COMMIT {name}"
+            return
         if len(statements) > 1:
             yield "BEGIN"
         yield from statements
@@ -199,7 +220,8 @@ class Changes:
 
     def _defined(self, kind: Kind) -> str:
         text = kind.type
-        if kind.default and self._rng.random() < 0.5:
+        needed = "NOT NULL" in kind.type  # rows leave columns out
+        if kind.default and (needed or self._rng.random() < 0.5):
             text += f" DEFAULT {kind.default}"
         return text + (" COMMENT 'c'" if self._rng.random() < 0.2 else "")
 

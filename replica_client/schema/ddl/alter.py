@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from replica_client.schema.ddl.column_clause import literal_text, read_column, read_default
+from replica_client.schema.ddl.column_clause import read_column, read_default
 from replica_client.schema.ddl.create import read_charset_option
 from replica_client.schema.ddl.cursor import Cursor, split_commas
 from replica_client.schema.ddl.definitions import Definitions, is_key, read_definitions, read_key
@@ -221,7 +221,7 @@ def _alter(cursor: Cursor, table: TableName, context: StatementContext, found: _
         elif cursor.take("INVISIBLE"):
             found.steps.append(SetVisible(name, False))
         elif cursor.take("DEFAULT"):
-            found.defaults.append(SetDefault(name, literal_text(read_default(cursor))))
+            found.defaults.append(SetDefault(name, tuple(read_default(cursor))))
         else:
             cursor.refuse("DEFAULT, VISIBLE or INVISIBLE")
     elif cursor.take("DROP", "DEFAULT"):

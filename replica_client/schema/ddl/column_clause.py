@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from replica_client.schema.character_sets import BINARY, UTF8MB3, charset_of_collation
 from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
+from replica_client.schema.ddl.hexadecimal import hexadecimal_default
 from replica_client.schema.ddl.lexer import NAME, NUMBER, STRING, WORD, Token
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.type_clause import (
@@ -111,7 +112,7 @@ class ColumnText:
             display_scale=found.display_scale,
             auto_increment=self.auto_increment,
             on_update=self.on_update,
-            default=literal_text(self.default),
+            default=literal_text(self.default, found.kind, found.charset),
             comment=self.comment,
             generated=self.generated,
         )
@@ -241,8 +242,14 @@ def read_default(cursor: Cursor) -> tuple[Token, ...]:
     return tuple(token._replace(start=0, end=0) for token in cursor.tokens[start : cursor.at])
 
 
-def literal_text(tokens: Sequence[Token]) -> str | None:
-    """The default that tokens say, as :attr:`~replica_client.schema.model.ColumnModel.default` has it."""
+def literal_text(tokens: Sequence[Token], kind: str, charset: str | None) -> str | None:
+    """The default that tokens say, as :attr:`~replica_client.schema.model.ColumnModel.default` has it.
+
+    Args:
+        tokens: behind DEFAULT.
+        kind: of the column.
+        charset: of the column; None for none.
+    """
     sign = ""
     while tokens and tokens[0].upper in ("+", "-"):
         sign = "-" if tokens[0].upper == "-" else sign
@@ -258,7 +265,10 @@ def literal_text(tokens: Sequence[Token]) -> str | None:
         return None
     if first.kind == WORD:
         return first.upper if first.upper in ("TRUE", "FALSE") else None
-    return sign + first.text if first.kind in (STRING, NUMBER) else None
+    if first.kind == STRING:
+        return sign + first.text
+    number = hexadecimal_default(first.text, kind, charset) if first.kind == NUMBER else None
+    return None if number is None else sign + number
 
 
 def _charset_value(cursor: Cursor) -> str | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from replica_client.schema.character_sets import BINARY, max_length, reread
-from replica_client.schema.ddl.column_clause import ColumnText
+from replica_client.schema.ddl.column_clause import ColumnText, literal_text
 from replica_client.schema.ddl.cursor import NotUnderstoodError
 from replica_client.schema.ddl.steps import (
     AddColumn,
@@ -161,10 +161,13 @@ def with_defaults(table: TableModel, defaults: Sequence[SetDefault]) -> TableMod
     if not defaults:
         return table
     found = {step.name.lower(): step.default for step in defaults}
-    columns = (
-        replace(column, default=found.get(column.name.lower(), column.default))
-        for column in table.columns
-    )
+    columns = []
+    for column in table.columns:
+        if column.name.lower() in found:
+            tokens = found[column.name.lower()]
+            text = None if tokens is None else literal_text(tokens, column.kind, column.charset)
+            column = replace(column, default=text)
+        columns.append(column)
     return replace(table, columns=tuple(columns))
 
 

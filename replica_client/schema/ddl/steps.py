@@ -7,6 +7,7 @@ from typing import Literal
 
 from replica_client.schema.ddl.column_clause import ColumnText
 from replica_client.schema.ddl.definitions import PrimaryKey
+from replica_client.schema.ddl.lexer import Token
 
 TableName = tuple[str, str]
 """Database and table."""
@@ -129,7 +130,7 @@ class SetDefault:
     """ALTER COLUMN … SET DEFAULT, or DROP DEFAULT (None): no row changes by it."""
 
     name: str
-    default: str | None
+    default: tuple[Token, ...] | None
 
 
 @dataclass(frozen=True, slots=True)

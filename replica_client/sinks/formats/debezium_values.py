@@ -27,7 +27,7 @@ import struct
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
 from decimal import Context, Decimal
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -57,6 +57,12 @@ _BIGINTS: dict[BigintMode, ValueWriter] = {
     "long": lambda value: str(value - 2 * _SIGN if value >= _SIGN else value),
     "precise": lambda value: unscaled(value),
 }
+_WHOLE: Final = frozenset(
+    (
+        *(_T.MYSQL_TYPE_TINY, _T.MYSQL_TYPE_SHORT, _T.MYSQL_TYPE_INT24),
+        *(_T.MYSQL_TYPE_LONG, _T.MYSQL_TYPE_LONGLONG),
+    )
+)
 _BINARIES: dict[BinaryMode, Callable[[bytes], str]] = {
     "bytes": lambda value: b64encode(value).decode(),
     "base64": lambda value: b64encode(value).decode(),
@@ -92,8 +98,18 @@ def debezium_writer(column: ColumnShape, modes: ValueModes) -> ValueWriter:
         return _json
     if code == _T.MYSQL_TYPE_GEOMETRY:
         return _point if is_point(column) else _geometry
-    encode = _BINARIES[modes.binary]
-    return lambda value: f'"{encode(value)}"' if isinstance(value, bytes) else value_to_json(value)
+    if code in _WHOLE:
+        return str
+    return _text_or_bytes(_BINARIES[modes.binary])
+
+
+def _text_or_bytes(encode: Callable[[bytes], str]) -> ValueWriter:
+    def write(value: Any) -> str:
+        if type(value) is str:
+            return quote(value)
+        return f'"{encode(value)}"' if isinstance(value, bytes) else value_to_json(value)
+
+    return write
 
 
 def is_point(column: ColumnShape) -> bool:

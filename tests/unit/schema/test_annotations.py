@@ -55,6 +55,14 @@ def test_what_is_not_generated() -> None:
         ("POINT SRID 4326", ("POINT", None, None, False, False, None, "")),
         ("VARCHAR(5) DEFAULT NULL", ("", None, None, False, False, None, "")),
         ("VARCHAR(5) DEFAULT _utf8mb4'x'", ("", None, None, False, False, "x", "")),
+        ("VARCHAR(5) DEFAULT x'616263'", ("", None, None, False, False, "abc", "")),
+        ("VARCHAR(5) DEFAULT 'x''61'''", ("", None, None, False, False, "x'61'", "")),
+        ("VARCHAR(5) CHARACTER SET utf16 DEFAULT 0x0061", ("", None, None, False, False, None, "")),
+        ("VARCHAR(5) CHARACTER SET latin1 DEFAULT 0xE9", ("", None, None, False, False, None, "")),
+        ("INT DEFAULT 0x10", ("", None, None, False, False, "16", "")),
+        ("BIGINT DEFAULT X'ff'", ("", None, None, False, False, "255", "")),
+        ("VARBINARY(5) DEFAULT x'00FF'", ("", None, None, False, False, "0x00FF", "")),
+        ("BINARY(5) DEFAULT 0xabc", ("", None, None, False, False, "0x0abc", "")),
         ("JSON DEFAULT (JSON_ARRAY())", ("", None, None, False, False, None, "")),
         ("TIMESTAMP(3) DEFAULT NOW(3) ON UPDATE NOW(3)",
          ("", None, None, False, True, "CURRENT_TIMESTAMP", "")),
@@ -73,6 +81,7 @@ def test_of_statements(definition: str, expected: tuple[object, ...]) -> None:
         ("MODIFY c INT", None),
         ("ADD COLUMN e INT", "5"),
         ("ALTER nothing SET DEFAULT 7", "5"),
+        ("ALTER c SET DEFAULT 0x1F", "31"),
     ],
 )
 def test_of_alter_table(clauses: str, default: str | None) -> None:
