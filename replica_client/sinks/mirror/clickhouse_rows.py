@@ -281,6 +281,8 @@ class ClickhouseRows(MirrorDatabase):
         done = len(removed)
         if strict and removed:
             done = self._count_before(table, model, first, self.version)
+        if done != len(removed):
+            return done  # what was written is given up with the transaction
         if len(added) > len(put):
             self._write(table, model, every, [row for one, row in added.items() if one not in put])
             if strict and self._count_before(table, model, self.version, self.version):

@@ -190,9 +190,11 @@ class MirrorDatabase(ABC):
                 place of those with their keys.
 
         Returns:
-            How many went, or fewer.
+            How many went; where these are fewer than there should be, and strict, nothing is added.
         """
         done = self.remove(model, key, removed) if removed else 0
+        if strict and done != len(removed):
+            return done
         if added and strict:
             self.insert(self.table((model.database, model.name)), model, added.values())
         elif added:
