@@ -52,11 +52,6 @@ cdef class FastPath:
     @cython.final
     cdef Py_ssize_t _pass_over(
         self, EventQueue events, Py_ssize_t first, long long offset, long long stop) except -1
-    @cython.final
-    cdef bint _end_where_stated(
-        self, EventQueue events, Py_ssize_t first, Py_ssize_t last, long long offset) except -1
-    @cython.final
-    cdef bint _is_valid(self, EventQueue events, Py_ssize_t index) except -1
     cdef int _apply(
         self, EventQueue events, Py_ssize_t first, Py_ssize_t count, long long offset) except -1
     cdef int _join(self, EventQueue events, Py_ssize_t first) except -1

@@ -229,17 +229,14 @@ def _class_of_other(
     code: cython.int,
     event_class: cython.int,
 ) -> cython.int:
-    """The class, in the grammar, of an event that is neither a table map nor has rows.
+    """The class, in the grammar, of an event that is neither a table map nor a whole XID, and has no rows.
 
     UNKNOWN for one that is not for the fast path. It is a function of its own to keep :func:`_step` small enough for
     the C compiler to inline.
     """
     if event_class == EventClass.QUERY:
         return control_of(raw, at, end)
-    if event_class == EventClass.COMMIT:
-        if end < at + XID_SIZE:
-            return EventClass.UNKNOWN
-    elif event_class == EventClass.GTID:
+    if event_class == EventClass.GTID:
         if code == _TAGGED:
             if not tagged.read(raw, at, end):
                 return EventClass.UNKNOWN
@@ -280,7 +277,7 @@ def _step(
     elif event_class == EventClass.TABLE_MAP:
         if not tables.is_near(raw, at, end) and tables.of_map(raw, at, end) is None:
             return Ending.UNCERTAIN
-    else:
+    elif event_class != EventClass.COMMIT or end < at + XID_SIZE:
         event_class = _class_of_other(tagged, raw, at, end, code, event_class)
         if event_class == EventClass.UNKNOWN:
             return Ending.UNCERTAIN
@@ -658,69 +655,50 @@ class FastPath:
         end: cython.Py_ssize_t
         begin: cython.Py_ssize_t
         state: cython.int
+        stated: cython.ulonglong
+        here: cython.longlong
+        valid: cython.Py_ssize_t = self._valid if self.checks else last
         tells_ends: cython.bint = self._tells_ends
         while at + 1 < last and (stop < 0 or offset < stop):
             begin = marks[2 * at]
             if not self._names(raw[begin + TYPE_OFFSET]):
                 break
-            end = 0
+            here = offset
             state = State.BETWEEN
             i = at
-            while i < last and self._is_valid(events, i):
+            while i < last:
+                if i >= valid:
+                    valid = self._look_ahead(events, i)
+                    if i >= valid:
+                        break
                 start = marks[2 * i]
                 end = marks[2 * i + 1]
+                here += end - start
+                if tells_ends:
+                    # Events are where their headers say; the first one's has to say it.
+                    stated = load_le(raw, start + NEXT_POSITION_OFFSET, 4)
+                    if stated != cython.cast(cython.ulonglong, here & _LOW_32) and (
+                        stated or i == at
+                    ):
+                        break
                 state = _step(
                     tables, tagged, class_table, step_table, raw, start, end - tail, state
                 )
                 if tables.wanted or (state != State.OPEN and state != State.NAMED):
                     break
                 i += 1
-            if i == last or state != Ending.ENDS or tables.wanted:
+            # Where it did not end, there is a state or an event that is left.
+            if state != Ending.ENDS or tables.wanted:
                 break
             i += 1
-            if tells_ends and not self._end_where_stated(events, at, i, offset):
-                break
             gtids.join(raw, begin, marks[2 * at + 1] - tail)
             self._last_count = i - at
-            offset += end - begin
+            offset = here
             at = i
         if at > first:
             self._verified_begin = -1
             self._end = offset
         return at - first
-
-    @cython.final
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(-1, check=False)
-    def _end_where_stated(
-        self,
-        events: EventQueue,
-        first: cython.Py_ssize_t,
-        last: cython.Py_ssize_t,
-        offset: cython.longlong,
-    ) -> cython.bint:
-        """Whether a transaction's events are where their headers say; the first one's has to say it."""
-        raw: cython.p_const_uchar = events.data
-        marks: cython.p_longlong = events.marks
-        stated: cython.ulonglong
-        i: cython.Py_ssize_t
-        for i in range(first, last):
-            offset += marks[2 * i + 1] - marks[2 * i]
-            stated = load_le(raw, marks[2 * i] + NEXT_POSITION_OFFSET, 4)
-            if stated != cython.cast(cython.ulonglong, offset & _LOW_32) and (stated or i == first):
-                return False
-        return True
-
-    @cython.final
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(-1, check=False)
-    def _is_valid(self, events: EventQueue, index: cython.Py_ssize_t) -> cython.bint:
-        """Whether the checksum of an event is right."""
-        if index < self._valid or not self.checks:
-            return True
-        return self._look_ahead(events, index) > index
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)

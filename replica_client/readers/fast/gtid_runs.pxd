@@ -19,8 +19,6 @@ cdef class GtidRuns:
     cdef TaggedGtid _tagged
     cdef int read(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int _identify(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
-    cdef int _mysql(
-        self, const unsigned char* sid, Py_ssize_t at, const unsigned char* raw, Py_ssize_t tag,
-        Py_ssize_t tag_size) except -1
+    cdef bint _is_other(self, int kind, const unsigned char* sid, Py_ssize_t at) noexcept
     cdef int _mariadb(self, long long domain, long long server) except -1
     cdef int join(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1

@@ -59,7 +59,8 @@ _TAGGED = cython.declare(cython.int, int(EventType.GTID_TAGGED_LOG_EVENT))
 _MARIADB_GTID = cython.declare(cython.int, int(EventType.GTID_EVENT))
 _NOBODY = cython.declare(cython.int, 0)
 _MYSQL = cython.declare(cython.int, 1)
-_MARIADB = cython.declare(cython.int, 2)
+_MYSQL_TAGGED = cython.declare(cython.int, 2)
+_MARIADB = cython.declare(cython.int, 3)
 _SECOND_TIMESTAMP = cython.declare(cython.longlong, 1 << 55)
 _NO_BYTES = b""
 
@@ -141,40 +142,46 @@ class GtidRuns:
             tagged: TaggedGtid = self._tagged
             tagged.read(raw, body, end)
             self.number = tagged.number
-            self._mysql(tagged.sid, 0, raw, tagged.tag_start, tagged.tag_size)
+            if (
+                self._is_other(_MYSQL_TAGGED, tagged.sid, 0)
+                or len(self._tag) != tagged.tag_size
+                or bytes(raw[tagged.tag_start : tagged.tag_start + tagged.tag_size]) != self._tag
+            ):
+                self._begin_mysql(
+                    _MYSQL_TAGGED,
+                    bytes(tagged.sid[0:GTID_SID_SIZE]),
+                    bytes(raw[tagged.tag_start : tagged.tag_start + tagged.tag_size]),
+                )
         elif code == _ANONYMOUS:
             self.number = 0
         else:
             self.number = load_le(raw, body + GTID_NUMBER_OFFSET, 8)
-            self._mysql(raw, body + GTID_SID_OFFSET, raw, 0, 0)
+            body += GTID_SID_OFFSET
+            if self._is_other(_MYSQL, raw, body):
+                self._begin_mysql(_MYSQL, bytes(raw[body : body + GTID_SID_SIZE]), _NO_BYTES)
         return 0
 
     @cython.cfunc
     @cython.inline
-    @cython.exceptval(-1, check=False)
-    def _mysql(
-        self,
-        sid: cython.p_const_uchar,
-        at: cython.Py_ssize_t,
-        raw: cython.p_const_uchar,
-        tag: cython.Py_ssize_t,
-        tag_size: cython.Py_ssize_t,
-    ) -> cython.int:
-        if (
-            self._kind != _MYSQL
+    @cython.exceptval(check=False)
+    def _is_other(
+        self, kind: cython.int, sid: cython.p_const_uchar, at: cython.Py_ssize_t
+    ) -> cython.bint:
+        """Whether the run at hand is of another kind or server; of numbers alone, as this is asked for each GTID."""
+        return (
+            self._kind != kind
             or load_le(sid, at, 8) != self._sid_first
             or load_le(sid, at + GTID_SID_SIZE // 2, 8) != self._sid_second
-            or len(self._tag) != tag_size
-            or (tag_size and bytes(raw[tag : tag + tag_size]) != self._tag)
-        ):
-            self._end()
-            self._sid = bytes(sid[at : at + GTID_SID_SIZE])
-            self._tag = bytes(raw[tag : tag + tag_size])
-            self._sid_first = load_le(sid, at, 8)
-            self._sid_second = load_le(sid, at + GTID_SID_SIZE // 2, 8)
-            self._kind = _MYSQL
-            self._prefix = str(self._gtid(1)).removesuffix("1").encode()
-        return 0
+        )
+
+    def _begin_mysql(self, kind: int, sid: bytes, tag: bytes) -> None:
+        """A run of another UUID or tag begins."""
+        self._end()
+        self._sid, self._tag = sid, tag
+        self._sid_first = int.from_bytes(sid[: GTID_SID_SIZE // 2], "little")
+        self._sid_second = int.from_bytes(sid[GTID_SID_SIZE // 2 :], "little")
+        self._kind = kind
+        self._prefix = str(self._gtid(1)).removesuffix("1").encode()
 
     def _gtid(self, number: int) -> Gtid:
         return Gtid(self._sid, number, self._tag.decode())
@@ -199,7 +206,7 @@ class GtidRuns:
         self._identify(raw, at, end)
         if not self.number:
             return 0
-        if self._kind == _MYSQL and self.last:
+        if self._kind != _MARIADB and self.last:
             if self.number != self.last and self.number != self.last + 1:
                 self._end()
         if not self.last:
