@@ -12,6 +12,7 @@ import logging
 import math
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
@@ -74,6 +75,8 @@ class Telemetry:
         self._traces.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer: Tracer = self._traces.get_tracer(_NAME, __version__)
         self._families: dict[str, Metric] = {}
+        # One export at a time: the end cancels the task that waits for one, and older values must not arrive last.
+        self._exporting = threading.Lock()
 
     async def run(self) -> None:
         """Send metrics again and again, until it is cancelled."""
@@ -84,7 +87,8 @@ class Telemetry:
 
     def _export(self) -> None:
         try:
-            self._meters.force_flush(_TIMEOUT * 1000)
+            with self._exporting:
+                self._meters.force_flush(_TIMEOUT * 1000)
         except Exception as error:  # noqa: BLE001
             # The SDK raises what it likes where it is late; metrics of now are sent the next time.
             _LOG.warning("otlp: metrics were not sent: %s", type(error).__name__)

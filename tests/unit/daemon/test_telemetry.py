@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -174,3 +175,25 @@ def test_a_token_in_the_url_is_in_no_repr(configure: Any, disk: Any, tmp_path: P
     config = read_config(configure(daemon={"otlp": "http://user:hunter2@c:4318"}), {})
     assert "hunter2" not in repr(config)
     assert json.dumps(repr(config.daemon))
+
+
+async def test_older_values_never_arrive_last(configure, disk, wanted) -> None:
+    """The end waits for an export that is under way, however slow the collector is."""
+    slow = Receiver()
+    take, delays = slow.take, [1.0]
+
+    def late(path: str, data: bytes) -> None:
+        if path == "/v1/metrics" and delays:
+            time.sleep(delays.pop())
+        take(path, data)
+
+    slow.take = late
+    one = disk()
+    try:
+        async with running(configure(daemon={"otlp": slow.url, "otlp_seconds": 0.1})) as service:
+            await until(lambda: not delays)
+            await until(partial(_is_level, one, wanted))
+            seen = service.routes[0].observation
+        assert slow.values["replica_client_commits", ""] == seen.commits
+    finally:
+        slow.close()
