@@ -411,6 +411,7 @@ class FastPath:
             raise fault
         if not self._prepare(file):
             return 0
+        self._gtids.forget_read()
         at: cython.Py_ssize_t = events.first
         self._valid = at
         self._ahead = _FIRST_AHEAD

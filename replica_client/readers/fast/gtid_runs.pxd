@@ -17,6 +17,7 @@ cdef class GtidRuns:
     cdef long long _server
     cdef bytes _prefix
     cdef TaggedGtid _tagged
+    cdef Py_ssize_t _read_at
     cdef int read(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int _identify(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef bint _is_other(self, int kind, const unsigned char* sid, Py_ssize_t at) noexcept

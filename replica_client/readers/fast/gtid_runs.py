@@ -93,6 +93,7 @@ class GtidRuns:
         self._domain = self._server = 0
         self._prefix = _NO_BYTES
         self._tagged: TaggedGtid = TaggedGtid()
+        self._read_at = -1
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -106,6 +107,7 @@ class GtidRuns:
         code: cython.int = raw[at + TYPE_OFFSET]
         body: cython.Py_ssize_t = at + HEADER_SIZE
         self._identify(raw, at, end)
+        self._read_at = at
         self.prefix = _NO_BYTES if code == _ANONYMOUS else self._prefix
         self.timestamp_us = self.thread = -1
         if code == _TAGGED:
@@ -203,7 +205,10 @@ class GtidRuns:
         self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.int:
         """The GTID of a transaction that is done, whose GTID event is at ``at``, joins the run."""
-        self._identify(raw, at, end)
+        # Mostly it was read just before.
+        if at != self._read_at:
+            self._identify(raw, at, end)
+        self._read_at = -1
         if not self.number:
             return 0
         if self._kind != _MARIADB and self.last:
@@ -213,6 +218,10 @@ class GtidRuns:
             self._first = self.number
         self.last = self.number
         return 0
+
+    def forget_read(self) -> None:
+        """What was read before lies elsewhere, or is gone."""
+        self._read_at = -1
 
     def _end(self) -> None:
         """A run ends."""
