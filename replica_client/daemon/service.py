@@ -187,6 +187,9 @@ class Service:
                     task.cancel()
             if late:
                 await asyncio.wait(late, timeout=_CANCEL_SECONDS)
+        if self._telemetry is not None:
+            # Afterwards nothing tells what they did last.
+            self._telemetry.look()
         for name in names:
             self._running.pop(name, None)
             self._histories.pop(name, None)

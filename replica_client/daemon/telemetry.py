@@ -135,8 +135,7 @@ class Telemetry:
         one.end()
 
     async def close(self) -> None:
-        """Send what is left, in bounded time."""
-        self.look()
+        """Send what is left, in bounded time: spans, and the values of the last :meth:`look`."""
         await asyncio.to_thread(self._shut_down)
 
     def _shut_down(self) -> None:

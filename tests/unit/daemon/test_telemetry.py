@@ -197,3 +197,13 @@ async def test_older_values_never_arrive_last(configure, disk, wanted) -> None:
         assert slow.values["replica_client_commits", ""] == seen.commits
     finally:
         slow.close()
+
+
+async def test_the_end_sends_values_that_no_export_had(
+    configure, disk, wanted, receiver: Receiver
+) -> None:
+    one = disk()
+    async with running(configure(daemon={"otlp": receiver.url, "otlp_seconds": 1000.0})) as service:
+        await until(partial(_is_level, one, wanted))
+        seen = service.routes[0].observation
+    assert receiver.values["replica_client_commits", ""] == seen.commits > 0
