@@ -16,9 +16,6 @@ pytest.importorskip("chdb", reason="the package chdb is not installed")
 from replica_client.errors import SinkError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
-from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.files.binlog_file import open_binlog
-from replica_client.rows.selection import Selection
 from replica_client.sinks.mirror.clickhouse_types import quoted
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
@@ -29,6 +26,7 @@ from tests.integration.sink_comparison import compare_sink
 from tests.integration.sink_driver import drive
 from tests.servers.local import LocalServer
 from tests.unit.sinks.formats.cases import LINES, SERVERS
+from tests.unit.sinks.mirrored_rows import mirrored
 
 NUMBERS = count(1)
 
@@ -80,26 +78,6 @@ class TestClickhouse(SinkConformance):
 
     async def stored_tables(self, target: Path) -> Any:
         return list((await self.content(target)).values())
-
-
-async def mirrored(sink: Any, path: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """All rows that a mirror has of a binlog, as mirrors are handed values."""
-    assembly = AssemblyOptions(Selection(["kinds.*"]))
-    try:
-        await sink.open()
-        for transaction in open_binlog(path, assembly=assembly).transactions():
-            await sink.write(transaction)
-            if transaction.schema_changes:
-                await sink.commit(Checkpoint(transaction.position))
-        await sink.commit(Checkpoint(transaction.position))
-        store = sink._store
-        found = {}
-        for name, model in store.tables.items():
-            rows = sorted(store.rows(model, model.column_names), key=repr)
-            found[name] = [dict(zip(model.column_names, row, strict=True)) for row in rows]
-        return found
-    finally:
-        await sink.close()
 
 
 @pytest.mark.parametrize("server", SERVERS)

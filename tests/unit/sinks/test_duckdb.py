@@ -16,9 +16,6 @@ import duckdb
 from replica_client.errors import SinkError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
-from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.files.binlog_file import open_binlog
-from replica_client.rows.selection import Selection
 from replica_client.schema.model import ColumnModel
 from replica_client.sinks.mirror.duckdb_options import DuckdbOptions, settings
 from replica_client.sinks.protocol import Sink
@@ -26,6 +23,7 @@ from replica_client.sinks.registry import make_sink
 from replica_client.storage.durable import DATA_MODE
 from replica_client.testing.sink_conformance import SinkConformance
 from tests.unit.sinks.formats.cases import LINES, SERVERS
+from tests.unit.sinks.mirrored_rows import mirrored
 
 SETTINGS = settings(DuckdbOptions(path="any"))
 
@@ -57,26 +55,6 @@ class TestDuckdb(SinkConformance):
 
     async def stored_tables(self, target: Path) -> Any:
         return list((await self.content(target)).values())
-
-
-async def mirrored(sink: Any, path: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """All rows that a mirror has of a binlog, as mirrors are handed values."""
-    assembly = AssemblyOptions(Selection(["kinds.*"]))
-    try:
-        await sink.open()
-        for transaction in open_binlog(path, assembly=assembly).transactions():
-            await sink.write(transaction)
-            if transaction.schema_changes:
-                await sink.commit(Checkpoint(transaction.position))
-        await sink.commit(Checkpoint(transaction.position))
-        store = sink._store
-        found = {}
-        for name, model in store.tables.items():
-            rows = sorted(store.rows(model, model.column_names), key=repr)
-            found[name] = [dict(zip(model.column_names, row, strict=True)) for row in rows]
-        return found
-    finally:
-        await sink.close()
 
 
 @pytest.mark.parametrize("server", SERVERS)
