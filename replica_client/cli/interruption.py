@@ -6,15 +6,16 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any, TypeVar
 
 _Item = TypeVar("_Item")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_AGAIN_AFTER = 0.01
+_AGAIN_AFTER = 0.01  # seconds
 
 
 class Stop:
@@ -120,10 +121,24 @@ def interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
     if not issubclass(unraisable.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
         return
-    # Not from here, where it would be dropped, too.
-    again = threading.Timer(_AGAIN_AFTER, os.kill, (os.getpid(), signal.SIGINT))
-    again.daemon = True
-    again.start()
+    # Not from here, where it would be dropped, too: on a busy machine this function may last longer than any delay.
+    threading.Thread(target=_interrupt_after, args=(interrupt_again,), daemon=True).start()
+
+
+def _interrupt_after(function: FunctionType) -> None:
+    """Send SIGINT once the main thread is not inside ``function``."""
+    main_thread = threading.main_thread().ident
+    while _is_inside(sys._current_frames().get(main_thread or 0), function):
+        time.sleep(_AGAIN_AFTER)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def _is_inside(frame: FrameType | None, function: FunctionType) -> bool:
+    while frame is not None:
+        if frame.f_code is function.__code__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 @contextmanager

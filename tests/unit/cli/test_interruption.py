@@ -127,14 +127,24 @@ def test_a_signal_while_modules_are_imported(
     assert len(refused) == (status == 0)
 
 
-def test_an_interrupt_that_python_drops_comes_again() -> None:
-    program = """
-import signal, sys, time
+_DROPPED = """
+import signal, sys, threading, time
 from replica_client.cli.interruption import interrupt_again
 sys.unraisablehook = interrupt_again
+
+start = threading.Thread.start
+
+def start_slowly(thread):
+    # As on a busy machine: the new thread runs long before the one that started it goes on.
+    start(thread)
+    time.sleep(SECONDS)
+
+threading.Thread.start = start_slowly
+
 class Dropping:
     def __del__(self):
         signal.raise_signal(signal.SIGINT)
+
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     Dropping()
@@ -142,6 +152,11 @@ try:
 except KeyboardInterrupt:
     print("heard")
 """
+
+
+@pytest.mark.parametrize("seconds", [0, 0.3])
+def test_an_interrupt_that_python_drops_comes_again(seconds: float) -> None:
+    program = _DROPPED.replace("SECONDS", str(seconds))
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
     )
