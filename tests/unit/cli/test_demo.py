@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-import pip_progress
+import install_packages
 import pytest
 
 from replica_client.cli.demonstration.proof import prove
@@ -86,7 +86,7 @@ def test_a_lost_change_is_seen():
         ("  Building wheel for pyspark (pyproject.toml): started\n", ("building pyspark", True)),
         (
             "  Building editable for replica-client (pyproject.toml): started\n",
-            ("building replica-client", True),
+            ("building replica-client, and compiling it where there is a C compiler", True),
         ),
         (
             "  Preparing metadata (pyproject.toml): started\n",
@@ -95,28 +95,87 @@ def test_a_lost_change_is_seen():
         ("Installing collected packages: a, b, c\n", ("installing 3 packages", True)),
         ("Successfully installed a-1\n", None),
         ("WARNING: Running pip as the 'root' user\n", None),
+        # What uv prints.
+        ("Resolved 243 packages in 6.29s\n", None),
+        ("Downloading pyarrow (52.5MiB)\n", ("unpacking pyarrow (52 MB)", True)),
+        ("Downloading jedi (4.7MiB)\n", ("unpacking jedi (5 MB)", False)),
+        ("   Building pyspark==4.2.0\n", ("building pyspark", True)),
+        (
+            "   Building replica-client @ file:///checkout\n",
+            ("building replica-client, and compiling it where there is a C compiler", True),
+        ),
+        ("Prepared 243 packages in 20.5s\n", ("installing 243 packages", True)),
+        (" + zstandard==0.25.0\n", None),
     ],
 )
-def test_phases_of_pip(line, said):
-    assert pip_progress.phase(line) == said
+def test_phases_of_an_installation(line, said):
+    assert install_packages.phase(line) == said
 
 
-def test_what_is_silent_is_reported_of(tmp_path, monkeypatch, capfd):
-    python = tmp_path / "bin" / "python"
-    python.parent.mkdir()
-    python.write_text("#!/bin/sh\necho Collecting spark\nsleep 1\n")
-    python.chmod(0o755)
-    monkeypatch.setattr(pip_progress, "SILENCE", 0.2)
-    assert pip_progress.main(tmp_path, ["install"]) == 0
+@pytest.fixture
+def environment(tmp_path, monkeypatch):
+    """What writes the programs of an environment; this machine's uv is none of them."""
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    (tmp_path / "bin").mkdir()
+
+    def write(**programs):
+        for name, program in programs.items():
+            path = tmp_path / "bin" / name
+            path.write_text(f"#!/bin/sh\n{program}\n")
+            path.chmod(0o755)
+        return tmp_path
+
+    return write
+
+
+def test_what_is_silent_is_reported_of(environment, monkeypatch, capfd):
+    directory = environment(python="echo Collecting spark; sleep 1")
+    monkeypatch.setattr(install_packages, "SILENCE", 0.2)
+    assert install_packages.main(directory, ["spark"]) == 0
     lines = capfd.readouterr().err.splitlines()
     assert len([line for line in lines if "looking for spark … (" in line]) >= 2
-    assert not (tmp_path / ".pip").exists()
+    assert not (directory / ".unpacked").exists()
 
 
-def test_pip_that_fails_is_shown(tmp_path, capfd):
-    python = tmp_path / "bin" / "python"
-    python.parent.mkdir()
-    python.write_text("#!/bin/sh\necho ERROR: no matching distribution\nexit 1\n")
-    python.chmod(0o755)
-    assert pip_progress.main(tmp_path, ["install"]) == 1
+def test_an_installation_that_fails_is_shown(environment, capfd):
+    directory = environment(python="echo ERROR: no matching distribution; exit 1")
+    assert install_packages.main(directory, ["spark"]) == 1
     assert "ERROR: no matching distribution" in capfd.readouterr().err
+
+
+_PIP = """
+case "$*" in
+    *"config list"*) echo "global.index-url='https://packages.example/simple'"
+                     echo ":env:.extra-index-url='https://a.example https://b.example'"
+                     echo ":env:.find-links='/wheels /more'"
+                     echo "download.index-url='https://other.example'" ;;
+    *) echo "pip $*" >"$0.log" ;;
+esac
+"""
+_UV = 'env | grep ^UV_ | sort; echo "$@"'
+
+
+@pytest.mark.parametrize("status", [0, 2])
+def test_uv_is_given_the_configuration_of_pip_which_does_what_uv_could_not(
+    environment, monkeypatch, capfd, status
+):
+    for name in [name for name in os.environ if name.startswith("UV_")]:
+        monkeypatch.delenv(name)
+    directory = environment(python=_PIP, uv=f'({_UV}) | tee "$0.log"; exit {status}')
+    assert install_packages.main(directory, ["-r", "packages"]) == 0
+    python = str(directory / "bin" / "python")
+    given = [
+        "UV_DEFAULT_INDEX=https://packages.example/simple",
+        "UV_FIND_LINKS=/wheels,/more",
+        "UV_INDEX=https://a.example https://b.example",
+        "UV_INDEX_STRATEGY=unsafe-best-match",
+        f"pip install --python {python} -r packages",
+    ]
+    assert (directory / "bin" / "uv.log").read_text().splitlines() == given
+    by_pip = directory / "bin" / "python.log"
+    assert by_pip.exists() == bool(status)
+    printed = capfd.readouterr().err
+    assert ("uv could not; pip tries" in printed) == bool(status)
+    assert (given[0] in printed) == bool(status)
+    if status:
+        assert by_pip.read_text().endswith(" install --no-compile -r packages\n")
