@@ -82,6 +82,9 @@ COMPILED_MODULES: tuple[str, ...] = (
     "replica_client.wire.framing",
 )
 
+SHARED = "replica_client._cython_shared"
+"""Cython's own functions, which all compiled modules call; it has no ``.py`` file."""
+
 VARIABLE = "REPLICA_CLIENT_IMPL"
 
 _PACKAGE = Path(__file__).parent
@@ -117,6 +120,8 @@ def why_not_compiled(modules: Sequence[str] = COMPILED_MODULES) -> str | None:
         newest = max(_changed(source), _changed(source.with_suffix(".pxd")))
         if checkout and _changed(extension) < newest:
             return f"{module} changed after it was compiled: run python scripts/build_hook.py"
+    if _extension(SHARED) is None:
+        return f"{SHARED} was not compiled (no C compiler when this package was installed?)"
     return None
 
 

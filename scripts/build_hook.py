@@ -19,6 +19,8 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 PACKAGE = "replica_client"
 REGISTRATION = Path(PACKAGE, "spark", "registration.py")
 VARIABLE = "REPLICA_CLIENT_BUILD"
+# What the compiled modules share; it has no source here: Cython writes it.
+SHARED = f"{PACKAGE}._cython_shared"
 # What else a module wants (boundscheck=False …) it says in its own first line. Without the source as comments and
 # without Cython's pickling there is a fifth less C code; a class that is pickled has its own __reduce__, and
 # Python refuses the others.
@@ -59,7 +63,7 @@ COLD = (
 
 
 # What compiling needs; with a build that does not compile they are not installed for it.
-COMPILING = ["Cython>=3.1,<4", "setuptools>=65,<83"]
+COMPILING = ["Cython>=3.3,<4", "setuptools>=65,<83"]
 
 
 class NotCompiledError(Exception):
@@ -99,7 +103,7 @@ def compile_modules(root: Path, modules: list[str], into: Path) -> dict[str, Pat
     if result.returncode:
         raise NotCompiledError(f"it failed:\n{result.stdout}{result.stderr}")
     found = {}
-    for module in modules:
+    for module in (SHARED, *modules):
         base = into.joinpath(*module.split("."))
         path = base.with_name(base.name + str(sysconfig.get_config_var("EXT_SUFFIX")))
         if not path.exists():
@@ -121,43 +125,90 @@ def _lacking() -> str | None:
 def _flags(module: str) -> list[str]:
     if os.name != "posix":
         return []
+    cold = module.removeprefix(f"{PACKAGE}.").startswith(COLD)
+    return [*FLAGS, "-O1" if cold else "-O3" if _is_hot(module) else "-O2"]
+
+
+def _is_hot(module: str) -> bool:
     name = module.removeprefix(f"{PACKAGE}.")
-    level = "-O1" if name.startswith(COLD) else "-O3" if name.startswith(HOT) else "-O2"
-    return [*FLAGS, level]
+    return name.startswith(HOT) and not name.startswith(COLD)
 
 
 def _compile_here(root: Path, into: Path, modules: list[str]) -> None:
+    import Cython.Build  # noqa: F401  # where processes are forked, they have it
+
+    # Of one version of Cython: what another one translated does not fit the shared module.
+    work = (
+        root / "build" if into == root else into / ".work"
+    ) / f"cython-{metadata.version('Cython')}"
+    work.mkdir(parents=True, exist_ok=True)
+    sizes = {module: _source(root, module).stat().st_size for module in modules}
+    # The longest first: at the end no core waits for one that began late. A process translates a module and compiles
+    # it at once, so that none waits for the translation of all.
+    order = sorted(modules, key=lambda module: -sizes[module])
+    with ProcessPoolExecutor(os.cpu_count() or 1) as processes:
+        running = [processes.submit(_compile_shared, root, into, work)]
+        running += [processes.submit(_compile_module, root, into, work, name) for name in order]
+        try:
+            for done in running:
+                done.result()
+        except BaseException:
+            processes.shutdown(cancel_futures=True)
+            raise
+
+
+def _source(root: Path, module: str) -> Path:
+    return root.joinpath(*module.split(".")).with_suffix(".py")
+
+
+def _compile_module(root: Path, into: Path, work: Path, module: str) -> None:
     from Cython.Build import cythonize
-    from setuptools import Distribution, Extension
-    from setuptools.command.build_ext import build_ext
+    from setuptools import Extension
 
     os.chdir(root)
-    work = root / "build" / "cython" if into == root else into / ".work"
-    sources = [Path(*module.split(".")).with_suffix(".py").as_posix() for module in modules]
-    # What the .pxd files take from C.
-    headers = [path.as_posix() for path in Path(PACKAGE).rglob("*.h")]
-    extensions = cythonize(  # type: ignore[no-untyped-call]
-        [
-            Extension(
-                module,
-                [source],
-                extra_compile_args=_flags(module),
-                include_dirs=["."],
-                depends=headers,
-            )
-            for module, source in zip(modules, sources, strict=True)
-        ],
+    extension = Extension(
+        module,
+        [_source(Path(), module).as_posix()],
+        extra_compile_args=_flags(module),
+        include_dirs=["."],
+        # What the .pxd files take from C.
+        depends=[path.as_posix() for path in Path(PACKAGE).rglob("*.h")],
+    )
+    translated = cythonize(  # type: ignore[no-untyped-call]
+        [extension],
         build_dir=str(work),
         compiler_directives=DIRECTIVES,
-        nthreads=os.cpu_count() or 1,
+        # Calls into the shared module cost what is hot 3 % of its instructions.
+        shared_utility_qualified_name=None if _is_hot(module) else SHARED,
     )
-    # The longest first: at the end no core waits for one that began late.
-    extensions.sort(key=lambda extension: -Path(work, extension.sources[0]).stat().st_size)
-    distribution = Distribution({"name": PACKAGE, "ext_modules": extensions})
-    command = build_ext(distribution)
+    _build(into, work, translated)
+
+
+def _compile_shared(root: Path, into: Path, work: Path) -> None:
+    """Compile what Cython would put into every module: its function type, reading of arguments."""
+    from setuptools import Extension
+
+    os.chdir(root)
+    source = work.joinpath(*SHARED.split(".")).with_suffix(".c")
+    if not source.exists():
+        source.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=work) as directory:
+            # The file's name is the module's.
+            translation = Path(directory, source.name)
+            command = [sys.executable, "-m", "cython", "generate-shared", str(translation)]
+            # No module has memoryviews of Cython's.
+            subprocess.run([*command, "--exclude", "MemoryView"], check=True)
+            translation.replace(source)
+    _build(into, work, [Extension(SHARED, [str(source)], extra_compile_args=_flags(SHARED))])
+
+
+def _build(into: Path, work: Path, extensions: list[Any]) -> None:
+    from setuptools import Distribution
+    from setuptools.command.build_ext import build_ext
+
+    command = build_ext(Distribution({"name": PACKAGE, "ext_modules": extensions}))
     command.build_lib = str(into)
     command.build_temp = str(work / "objects")
-    command.parallel = os.cpu_count() or 1
     command.ensure_finalized()
     command.run()
 

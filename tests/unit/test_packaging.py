@@ -150,6 +150,7 @@ def test_a_wheel_with_a_compiler_holds_extensions_beside_their_sources(checkout:
     for module in SAMPLE:
         assert module.replace(".", "/") + suffix in files
         assert module.replace(".", "/") + ".py" in files
+    assert _compiled.SHARED.replace(".", "/") + suffix in files
     assert not list((checkout / "replica_client").rglob("*.so")), "the checkout stays clean"
 
 
@@ -225,6 +226,17 @@ def test_an_extension_older_than_its_source_is_not_used_in_a_checkout(checkout: 
     assert run_python(checkout, SHOW, "").stdout.split() == ["False", "True", "258"]
     stale = run_python(checkout, SHOW, "compiled")
     assert "replica_client.codec.writer changed after it was compiled" in stale.stderr
+
+
+@can_compile
+@pytest.mark.slow
+def test_extensions_without_the_shared_one_are_not_used(checkout: Path) -> None:
+    subprocess.run([sys.executable, "scripts/build_hook.py"], cwd=checkout, check=True)
+    (shared,) = (checkout / "replica_client").glob("_cython_shared.*.so")
+    shared.unlink()
+    assert run_python(checkout, SHOW, "").stdout.split() == ["False", "True", "258"]
+    refused = run_python(checkout, SHOW, "compiled")
+    assert "replica_client._cython_shared was not compiled" in refused.stderr
 
 
 def test_the_running_implementation_is_the_one_that_was_asked_for() -> None:
