@@ -46,7 +46,7 @@ _DOWNLOAD = re.compile(
     r"\s*(?:Downloading|Using cached) (\S+?)(?:\.metadata)? \(([\d.]+) ?([kKMG]?)i?B\)"
 )
 _BUILD = re.compile(r"\s*Building (?:wheel|editable) for (\S+) \(\S+\): started")
-_UV_BUILD = re.compile(r"\s*Building ([\w.-]+)(?:==| @ )")
+_UV_BUILD = re.compile(r"\s*(Building|Built) ([\w.-]+)(?:==| @ )")
 _METADATA = re.compile(r"\s*Preparing (editable )?metadata \(\S+\): started")
 _PREPARED = re.compile(r"Prepared (\d+) packages? ")
 _MEGABYTES = {"": 1e-6, "k": 1e-3, "K": 1e-3, "M": 1.0, "G": 1e3}
@@ -58,8 +58,12 @@ def phase(line: str) -> tuple[str, bool] | None:
         name, size = found[1].rpartition("/")[2], float(found[2]) * _MEGABYTES[found[3]]
         shown = f" ({size:.0f} MB)" if size >= 1 else ""
         return f"unpacking {name}{shown}", size >= LARGE
-    if found := _BUILD.match(line) or _UV_BUILD.match(line):
+    if found := _BUILD.match(line):
         return f"building {_built(found[1])}", True
+    if found := _UV_BUILD.match(line):
+        return f"building {_built(found[2])}" if found[
+            1
+        ] == "Building" else f"built {found[2]}", True
     if found := _METADATA.match(line):
         # hatchling builds for that, too.
         return f"building {_built('replica-client') if found[1] else 'a package'}", bool(found[1])
@@ -178,6 +182,7 @@ def run(
 ) -> tuple[int, str]:
     """Run pip or uv and say what it does; returns its status and all that it printed."""
     doing = "looking for packages"
+    building: set[str] = set()
     everything: list[str] = []
     # Inside the environment, so that its size tells of all that is done.
     temporary = directory / ".unpacked"
@@ -199,8 +204,12 @@ def run(
                 doing = found[0]
                 if found[1]:
                     progress.say(doing)
+            if line and (built := _UV_BUILD.match(line)):
+                # Several at a time, beside the downloads.
+                (building.add if built[1] == "Building" else building.discard)(built[2])
             if progress.is_silent:
-                progress.say(f"{doing} … ({megabytes(directory):.0f} MB written)")
+                now = f"building {' and '.join(sorted(building))}" if building else doing
+                progress.say(f"{now} … ({megabytes(directory):.0f} MB written)")
         return process.wait(), "".join(everything)
     finally:
         process.kill()

@@ -104,6 +104,7 @@ def test_a_lost_change_is_seen():
             "   Building replica-client @ file:///checkout\n",
             ("building replica-client, and compiling it where there is a C compiler", True),
         ),
+        ("      Built pyspark==4.2.0\n", ("built pyspark", True)),
         ("Prepared 243 packages in 20.5s\n", ("installing 243 packages", True)),
         (" + zstandard==0.25.0\n", None),
     ],
@@ -135,6 +136,16 @@ def test_what_is_silent_is_reported_of(environment, monkeypatch, capfd):
     lines = capfd.readouterr().err.splitlines()
     assert len([line for line in lines if "looking for spark … (" in line]) >= 2
     assert not (directory / ".unpacked").exists()
+
+
+def test_all_that_uv_builds_at_once_is_named(environment, monkeypatch, capfd):
+    lines = ("Building a==1", "Building b==1", "Built a==1")
+    uv = "; ".join(f"echo '   {line}'; sleep 0.5" for line in lines)
+    monkeypatch.setattr(install_packages, "SILENCE", 0.2)
+    assert install_packages.main(environment(python="", uv=uv), ["a", "b"]) == 0
+    printed = capfd.readouterr().err
+    assert "building a and b … (" in printed
+    assert "building b … (" in printed
 
 
 def test_an_installation_that_fails_is_shown(environment, capfd):
