@@ -88,7 +88,8 @@ def _built(package: str) -> str:
 
 def settings_for_uv(listed: str) -> dict[str, str]:
     """Environment variables that tell uv what ``pip config list`` printed; those that are set stay."""
-    settings: dict[str, str] = {}
+    # pip believes the certificates of the system, too; newer and older names of it.
+    settings = {"UV_SYSTEM_CERTS": "true", "UV_NATIVE_TLS": "true"}
     for line in listed.splitlines():
         name, _, value = line.partition("=")
         section, _, setting = name.rpartition(".")
