@@ -20,6 +20,7 @@ FILES = [
 @pytest.mark.parametrize(
     "files", FILES, ids=lambda files: f"{files[0].parent.name}-{files[0].name}"
 )
+@pytest.mark.slow
 def test_each_change_once(files: list[Path], tmp_path: Path) -> None:
     whole = run(files, None, None, 64 << 20)
     for part_size in (1, 200, 64 << 20):

@@ -9,6 +9,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from replica_client.daemon.observation import RouteState
 from tests.servers.plugin import unavailable
 from tests.unit.daemon.conftest import running, until
@@ -140,6 +142,7 @@ def promtool(*words: str, directory: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_rules_do_what_they_say(tmp_path: Path) -> None:
     """By promtool; and each rule's test fails where the rule is another one."""
     checked = promtool("check", "rules", "alerts.yml", directory=RULES.parent)

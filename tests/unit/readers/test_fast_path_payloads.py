@@ -167,6 +167,8 @@ def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_same(monkeypatch, source=data)
 
 
+@pytest.mark.slow
+@pytest.mark.both_forms
 def test_damaged_files(monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(60):
         rng = random.Random(seed)

@@ -97,6 +97,8 @@ def _readable(source: Path) -> bool:
 
 
 @pytest.mark.parametrize("source", [s for s in SOURCES if _readable(s)], ids=lambda p: p.stem)
+@pytest.mark.slow
+@pytest.mark.both_forms
 def test_both_paths_give_complete_objects(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for fast_path in (None, Without):
