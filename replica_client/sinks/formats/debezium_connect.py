@@ -104,7 +104,7 @@ def envelope_schema(
 
 def key_schema(topic: str, columns: Sequence[ColumnShape], modes: ValueModes) -> str:
     """Of a table's keys."""
-    fields = [{**column_schema(column, modes), "optional": False} for column in columns]
+    fields = [column_schema(column, modes) for column in columns]
     for one in fields:
         one.pop("default", None)
     return _text(_struct(fields, name=f"{topic}.Key"))

@@ -261,7 +261,7 @@ class TopicWriter:
     def _refused(self, error: KafkaError, topic: str, message: Message | None) -> SinkError:
         if error.code() not in UNWRITABLE or message is None or message.rows is None:
             return sink_error(self._where, error)
-        size = len(message.value.encode("utf-8", "backslashreplace"))
+        size = len(message.data)
         return unwritable(
             message,
             f"Kafka at {self._where}: {topic} does not take a message of {size} bytes: {error.name()}: {error.str()} "
