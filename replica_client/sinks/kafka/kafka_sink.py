@@ -181,8 +181,11 @@ class KafkaSink:
             headers = message.headers
             if tells:
                 headers += ((_TRANSACTION, name), (_ORDER, str(self._order)))
-            key, value = self._bytes(topic, message)
-            writer.write(topic, key, value, headers, message)
+            if avro is None:
+                value = message.value if message.binary is None else message.binary
+                writer.write(topic, message.key, value, headers, message)
+            else:
+                writer.write(topic, *self._bytes(topic, message), headers, message)
             if tombstones and message.gone is not None:
                 gone = message.gone if avro is None else avro.key(topic, message, message.gone)
                 writer.write(topic, gone, None, (), message)
