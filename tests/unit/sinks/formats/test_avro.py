@@ -14,8 +14,12 @@ pytest.importorskip("fastavro", reason="the package fastavro is not installed")
 
 import fastavro
 
+from replica_client.constants.column_types import ColumnType
+from replica_client.schema.shape import ColumnShape
 from replica_client.sinks.formats.avro_schema import avro_schema, field_names
 from replica_client.sinks.formats.avro_values import AbsentFieldError, avro_reader
+from replica_client.sinks.formats.debezium_connect import column_schema
+from replica_client.sinks.formats.debezium_values import ValueModes
 from tests.integration.schema_registry import normal
 
 # scripts/prove_avro --capture made it: the longest message of each kind, of a table with all types.
@@ -137,3 +141,14 @@ def test_bytes_in_arrays_and_defaults() -> None:
         ],
         "connect.name": "V",
     }
+
+
+def test_a_vector_of_mariadb_is_an_array() -> None:
+    """Its column is one of bytes, and the definition tells what it is."""
+    kind = ColumnType.MYSQL_TYPE_VARCHAR
+    column = ColumnShape(
+        "v", kind, length=12, collation_id=63, nullable=True, logical_type="vector"
+    )
+    found = column_schema(column, ValueModes())
+    assert (found["type"], found["name"]) == ("array", "io.debezium.data.FloatVector")
+    assert found["items"] == {"type": "float", "optional": False}
