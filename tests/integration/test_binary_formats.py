@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import tempfile
 from pathlib import Path
@@ -34,8 +35,11 @@ def test_rows_of_a_snapshot_are_those_of_the_stream(source_name, fresh_server, t
     make_shown_tables(source, is_mariadb=source_name.startswith("mariadb"))
     tables = [row[0] for row in source.query("SHOW TABLES FROM shown")]
     # Not below the directory of the test: the broker's is removed after it.
-    with tempfile.TemporaryDirectory() as directory, SchemaRegistry() as registry:
+    with contextlib.ExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory())
+        registry = stack.enter_context(SchemaRegistry())
         broker = KafkaBroker(Path(directory))
+        stack.callback(broker.stop)
         common = {"type": "kafka", "bootstrap_servers": broker.servers, "partitions": 1}
         common |= {"snapshot": True, "topic_config": {"retention.ms": "-1"}}
         sinks: list[dict[str, Any]] = [
@@ -54,7 +58,6 @@ def test_rows_of_a_snapshot_are_those_of_the_stream(source_name, fresh_server, t
             daemon.until_level()
             assert daemon.stop() == 0
         found = broker.read("", binary=True)
-        broker.stop()
         avro = _avro_images(found, registry)
         versions = registry.subjects["avro.shown.types-value"]
     for (copied, before), name in ((avro, "avro"), (_arrow_images(found), "arrow")):
